@@ -1,0 +1,2 @@
+// Package regent elects a leader over a store that its user already runs.
+package regent

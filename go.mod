@@ -1,0 +1,3 @@
+module github.com/regentd/regent
+
+go 1.26

@@ -1,0 +1,91 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Store is a set of named compare-and-swap registers. It is all that the protocol needs: who may write what, and when, is
+// decided here in the root package, never in a driver.
+//
+// What a driver owes:
+//   - Every call is safe for concurrent use, returns soon after its context ends, and never panics on any valid name.
+//   - Each register is linearizable: a Get that begins after a Swap was answered shows that Swap or a later one.
+//   - A revision is never used twice for one name, neither after a restart nor for an equal record.
+//   - A record is only ever replaced. A store that expires records by itself reports an expired one as vacant (no Holder,
+//     Epoch and Past kept, a revision of its own) and refuses a Swap that would renew it.
+//
+// What a driver may rely on: the slices and strings in a Lease are never changed in place, by either side, so that a record
+// may be kept without a copy; names satisfy [ValidName]; a Swap that keeps the Nonce of the record that it replaces is an
+// edit by somebody else, and must not extend the life of the record.
+type Store interface {
+	// Get returns the record, or ErrNotFound if it was never written.
+	Get(ctx context.Context, name string) (Lease, error)
+
+	// Swap writes l if the register's revision is still l.Rev, where an empty Rev stands for a register that was never
+	// written, and returns l with its new revision. It has three outcomes: nil, the swap was applied; ErrConflict, it was
+	// not and never will be; any other error, unknown: it may have been applied, or may still be.
+	Swap(ctx context.Context, l Lease) (Lease, error)
+
+	// List yields every register whose name begins with prefix, each at most once, in any order. A register that does not
+	// change during the call is not missed. An error ends the sequence.
+	List(ctx context.Context, prefix string) iter.Seq2[Lease, error]
+
+	// Close frees what the store holds. Calls after it fail with ErrClosed; it may be called again.
+	Close() error
+}
+
+// Waker is a Store with a push. Hints shorten a wait and prove nothing: one may be lost, late, early or for nothing.
+type Waker interface {
+	// Wake returns a channel that receives soon after a register below prefix has changed hands: its [Lease.Notable] says
+	// which changes count. Renewals do not, so that an idle store wakes nobody. Hints that come while one is still in the
+	// channel are merged with it. Everything behind the channel ends with ctx; the channel itself is never closed.
+	Wake(ctx context.Context, prefix string) <-chan struct{}
+}
+
+// Batcher is a Store that swaps many registers at the price of one. Each swap has an outcome of its own, as if sent alone.
+type Batcher interface {
+	SwapAll(ctx context.Context, ls []Lease) []Outcome
+}
+
+// Outcome is what became of one swap of a batch.
+type Outcome struct {
+	Lease Lease
+	Err   error
+}
+
+// Witness is a Store that can tell when the process that wrote a record has died, because it runs on the same host.
+type Witness interface {
+	// Gone reports that the process which wrote the current Nonce of l is proved dead by the kernel. False proves nothing.
+	Gone(ctx context.Context, l Lease) bool
+}
+
+var (
+	// ErrNotFound says that a register was never written.
+	ErrNotFound = errors.New("register not found")
+	// ErrConflict says that a swap was not applied, since the register has moved on.
+	ErrConflict = errors.New("revision has moved")
+	// ErrClosed says that the store was closed.
+	ErrClosed = errors.New("store is closed")
+)
+
+// reserved begins the names that Regent keeps for itself.
+const reserved = "regent/"
+
+// memberPrefix begins the names of member registers.
+const memberPrefix = reserved + "member/"
+
+// MemberRegister returns the name of the register that a member rewrites at every heartbeat.
+func MemberRegister(id string) string { return memberPrefix + id }
+
+// maxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
+const maxName = 250
+
+// ValidName reports whether a store must take name: 1 to 250 bytes of UTF-8 without control characters.
+func ValidName(name string) bool {
+	return name != "" && len(name) <= maxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
