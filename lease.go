@@ -32,6 +32,13 @@ type Identity struct {
 	Incarnation string // random, never reused
 }
 
+func (i Identity) String() string {
+	if i.ID == "" {
+		return "nobody"
+	}
+	return i.ID + "/" + i.Incarnation
+}
+
 // Past is a term that has ended.
 type Past struct {
 	Epoch  uint64    `json:"epoch"`

@@ -1,0 +1,183 @@
+package regent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// crowd is from how many seats on a member shares them with the other candidates rather than take all.
+const crowd = 64
+
+// choose picks, among seats that are free, those that this member should claim now, and says when to look at the others again.
+func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
+	again = never
+	if len(open) == 0 || !e.mayLead() {
+		return nil, again
+	}
+	now := e.clock.Now()
+	var live []MemberInfo
+	if e.cfg.Rank != RankFirst || len(open) > crowd {
+		var err error
+		if live, err = e.liveMembers(); err != nil {
+			return nil, now + minWait
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	self := e.aboutSelf()
+	for _, s := range open {
+		if s.cand == nil {
+			continue
+		}
+		if at := e.notBefore(s, self, live, len(open) > crowd); at > now {
+			again = min(again, at)
+		} else {
+			chosen = append(chosen, s)
+		}
+	}
+	slices.SortFunc(chosen, func(a, b *seat) int { return strings.Compare(a.name, b.name) })
+	return chosen, again
+}
+
+// notBefore is the time from which this member may claim a free seat. It is a courtesy to others; what is safe was decided before.
+func (e *engine) notBefore(s *seat, self MemberInfo, live []MemberInfo, crowded bool) time.Duration {
+	at := s.holdBack
+	headStart := s.openSince + e.reservation()
+	switch next := s.lease.Next; {
+	case next == e.m.ID:
+		return at
+	case next != "" && next != anyone:
+		at = max(at, headStart)
+	}
+	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
+		// At a cold start the best candidate may still be waiting out its jitter.
+		at = max(at, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
+	}
+	var ids []string
+	for _, other := range live {
+		if other.ID == e.m.ID || !other.runsFor(s.name) {
+			continue
+		}
+		ids = append(ids, other.ID)
+		if e.cfg.Rank.compare(other, self) < 0 {
+			at = max(at, headStart)
+		}
+	}
+	if crowded && e.cfg.Rank == RankFirst && share(s.name, append(ids, e.m.ID)) != e.m.ID {
+		at = max(at, headStart)
+	}
+	return at
+}
+
+// liveMembers lists the members whose heartbeat has not run out, as far as this member can tell: a hint for ranks, never a proof.
+func (e *engine) liveMembers() ([]MemberInfo, error) {
+	began := e.now()
+	found, err := e.list(memberPrefix)
+	if err != nil {
+		return nil, err
+	}
+	now := e.clock.Now()
+	var live []MemberInfo
+	for name, l := range found {
+		e.felt(name, l, nil, began)
+		e.mu.Lock()
+		h := e.sightOf(name)
+		if !l.Vacant() && !h.gone && now < h.ranOut() {
+			live = append(live, memberInfo(l))
+		}
+		e.mu.Unlock()
+	}
+	return live, nil
+}
+
+// attend sees to the seats that this member holds and should not, and to those that it should hold and does not. It returns when to do so
+// again.
+func (e *engine) attend() time.Duration {
+	e.mu.Lock()
+	sick, self := e.sick, MemberInfo{}
+	if e.cfg.Preempt {
+		self = e.aboutSelf()
+	}
+	var held, better []*seat
+	for _, s := range e.seats {
+		switch {
+		case s.term != nil && !s.term.over.Load() && sick != nil:
+			held = append(held, s)
+		case s.cand != nil && e.followed(s) && e.outranks(s, self):
+			better = append(better, s)
+		}
+	}
+	e.mu.Unlock()
+	if len(held) == 0 && len(better) == 0 {
+		return never
+	}
+	again := e.clock.Now() + e.cfg.HeartbeatInterval
+	live, err := e.liveMembers()
+	if err != nil {
+		return again
+	}
+	for _, s := range held {
+		// Never as the last one: a sick leader is better than none.
+		if to := e.successor(s.name, live); to != "" {
+			e.mu.Lock()
+			t := s.term
+			e.mu.Unlock()
+			if t != nil {
+				e.end(ErrUnhealthy, to, t)
+			}
+		}
+	}
+	for _, s := range better {
+		if !slices.ContainsFunc(live, func(i MemberInfo) bool {
+			return i.ID != e.m.ID && i.runsFor(s.name) && e.cfg.Rank.compare(i, self) < 0
+		}) {
+			ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+			_, _ = e.m.ask(ctx, s.name, func(l *Lease) error { l.Next = e.m.ID; return nil }) // asked again at the next look
+			cancel()
+		}
+	}
+	return again
+}
+
+// outranks reports whether this member should ask a seat's holder to hand over to it. The engine's mutex is held.
+func (e *engine) outranks(s *seat, self MemberInfo) bool {
+	h := e.sights[MemberRegister(s.lease.Holder.ID)]
+	return e.cfg.Preempt && e.cfg.Eligible && e.sick == nil && e.self != nil && s.lease.Next == "" && !s.lease.Paused &&
+		h != nil && h.lease.Holder.ID == s.lease.Holder.ID && e.cfg.Rank.compare(self, memberInfo(h.lease)) < 0
+}
+
+// successor is the best healthy candidate for an election but this member.
+func (e *engine) successor(election string, live []MemberInfo) string {
+	var best MemberInfo
+	for _, i := range live {
+		if i.ID == e.m.ID || !i.runsFor(election) {
+			continue
+		}
+		c := e.cfg.Rank.compare(i, best)
+		if best.ID == "" || c < 0 || c == 0 && i.ID < best.ID {
+			best = i
+		}
+	}
+	return best.ID
+}
+
+// anyone stands for every other candidate, where a successor is named.
+const anyone = "*"
+
+// obey does what the record of a held seat asks for. The engine's mutex is held.
+func (e *engine) obey(s *seat) {
+	t, l := s.term, s.lease
+	if t == nil || l.Next == "" || l.Holder != t.life.who || l.Next == e.m.ID {
+		return
+	}
+	cause := ErrHandedOff
+	switch {
+	case l.Next == anyone && l.Paused:
+		cause = ErrPaused
+	case l.Next == anyone:
+		cause = ErrSteppedDown
+	}
+	e.wg.Go(func() { e.end(cause, l.Next, t) })
+}

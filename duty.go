@@ -1,0 +1,95 @@
+package regent
+
+import (
+	"context"
+	"time"
+)
+
+// Duty is work that runs only while its member leads.
+type Duty struct {
+	Election string
+	// Run is the work. If it fails while the term holds it is run again, with a backoff; if it returns nil it has no more to do in this
+	// term. Nil holds the seat and does nothing: see [Member.Leads].
+	Run func(context.Context, Term) error
+}
+
+// A failed duty is run again after a second, then after twice that, up to half a minute; one that ran for longer than that is as new.
+const (
+	restartAfter    = time.Second
+	restartAfterMax = 30 * time.Second
+)
+
+// Run campaigns for the elections of all duties until ctx ends, and returns its cause. Duties of the same election start in order when a
+// term is won, and stop in reverse when it ends. A duty with nothing to run costs no goroutine, so a member can hold a great many seats.
+func (m *Member) Run(ctx context.Context, duties ...Duty) error {
+	groups := map[string][]Duty{}
+	for _, d := range duties {
+		groups[d.Election] = append(groups[d.Election], d)
+	}
+	cs := make([]*candidate, 0, len(groups))
+	for election, group := range groups {
+		c := &candidate{election: election, result: make(chan error, 1)}
+		if run := dutiesToRun(group); len(run) > 0 {
+			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, run) }
+		}
+		cs = append(cs, c)
+	}
+	if err := m.stand(cs...); err != nil {
+		return err
+	}
+	defer m.exit()
+	<-ctx.Done()
+	m.withdraw(ErrShutdown, cs...)
+	return context.Cause(ctx)
+}
+
+func dutiesToRun(group []Duty) []Duty {
+	var run []Duty
+	for _, d := range group {
+		if d.Run != nil {
+			run = append(run, d)
+		}
+	}
+	return run
+}
+
+// runDuties starts each duty after the one before it, and at the end stops the last one first.
+func (m *Member) runDuties(ctx context.Context, t Term, duties []Duty) error {
+	stops := make([]func(), len(duties))
+	for i, d := range duties {
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		done := make(chan struct{})
+		stops[i] = func() { cancel(context.Cause(ctx)); <-done }
+		go func() {
+			defer close(done)
+			m.runDuty(own, t, d)
+		}()
+	}
+	<-ctx.Done()
+	for i := range stops {
+		stops[len(stops)-1-i]()
+	}
+	return nil
+}
+
+func (m *Member) runDuty(ctx context.Context, t Term, d Duty) {
+	for wait := restartAfter; ; wait = min(2*wait, restartAfterMax) {
+		began := m.clock.Now()
+		err := protect(func() error { return d.Run(ctx, t) })
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		m.stats.dutyFailures.Add(1)
+		m.emit(Event{Kind: EventDutyFailed, Election: t.Election, Epoch: t.Epoch, Metadata: map[string]string{"error": err.Error()}})
+		if m.clock.Now()-began > restartAfterMax {
+			wait = restartAfter
+		}
+		timer := m.clock.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,384 @@
+package regent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	mrand "math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	never   = time.Duration(math.MaxInt64)
+	minWait = time.Millisecond // the least that a loop waits before it asks the store again
+)
+
+// engine is one run of a member: from its start until its last user has left, or its own loop has died. A goroutine keeps the member's
+// heartbeat, one guards its deadline, one follows all elections; a fourth asks for the member's health, if it has a check. An election
+// costs none.
+type engine struct {
+	m       *Member
+	cfg     Config
+	store   Store
+	batcher Batcher // nil if the store is none
+	witness Witness // likewise
+	clock   Clock
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	wg      sync.WaitGroup // its goroutines
+	duties  sync.WaitGroup // its terms, until their duties have stopped
+
+	patience time.Duration // for one request
+	started  time.Duration
+	kicked   chan struct{}
+
+	mu      *sync.Mutex // the member's
+	self    *beat       // the member's register, while joined
+	seats   map[string]*seat
+	sights  map[string]*sight
+	info    []byte // what the member says of itself, encoded
+	sick    error  // what the health check said last
+	pollAt  time.Duration
+	order   uint64 // of the last moment
+	quiet   int    // how often in a row a look at the seats has shown nothing new
+	dirty   bool   // somebody has edited the member's register
+	renamed bool   // elections have come or gone
+	running bool   // the jitter has passed
+
+	calmUntil time.Duration // follow's own: after the store has failed
+	living    sync.Once
+}
+
+func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
+	e := &engine{m: m, cfg: cfg, store: m.Store, clock: m.clock, mu: &m.mu, kicked: make(chan struct{}, 1),
+		seats: map[string]*seat{}, sights: map[string]*sight{}, patience: trust(cfg.LeaseDuration, cfg.StopTimeout) / 4}
+	e.batcher, _ = m.Store.(Batcher)
+	e.witness, _ = m.Store.(Witness)
+	e.ctx, e.cancel = context.WithCancelCause(ctx)
+	return e
+}
+
+// run returns when everything that it started has stopped: after ctx has ended, or with the panic that killed one of its loops. Terms that
+// still hold a seat then end first, so that no duty of a dead loop runs beside its successor's.
+func (e *engine) run() error {
+	if e.jitter() {
+		e.started = e.clock.Now()
+		e.spawn(e.follow)
+		e.mu.Lock()
+		e.running = true
+		e.joinIfNeeded()
+		e.mu.Unlock()
+		if e.m.Health != nil {
+			e.spawn(e.checkHealth)
+		}
+	}
+	<-e.ctx.Done()
+	e.mu.Lock()
+	var terms []*term
+	for _, s := range e.seats {
+		if s.term != nil {
+			terms = append(terms, s.term)
+		}
+	}
+	e.mu.Unlock()
+	e.end(context.Cause(e.ctx), "", terms...)
+	e.duties.Wait()
+	e.wg.Wait()
+	if e.self != nil { // its loop died before it could leave
+		e.self.life.end()
+		e.m.hasNowEnded(e.self.life.who)
+	}
+	e.tidy()
+	var p *panicError
+	if errors.As(context.Cause(e.ctx), &p) {
+		return p
+	}
+	return nil
+}
+
+// joinIfNeeded starts the member's heartbeat with its first candidacy: a mere observer writes nothing. The engine's mutex is held.
+func (e *engine) joinIfNeeded() {
+	if e.running && e.cfg.registers() && (len(e.m.cands) > 0 || e.cfg.Register) {
+		e.living.Do(func() { e.spawn(e.live) })
+	}
+}
+
+// jitter waits before the first request of any kind, and nowhere else (rule 11).
+func (e *engine) jitter() bool {
+	wait := e.cfg.StartupJitterMin
+	if spread := e.cfg.StartupJitterMax - e.cfg.StartupJitterMin; spread > 0 {
+		wait += mrand.N(spread + 1)
+	}
+	return e.sleep(e.ctx, wait)
+}
+
+// live joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the old one has
+// stopped, since joining frees its seats.
+func (e *engine) live() {
+	for e.ctx.Err() == nil {
+		b, err := e.join(e.ctx)
+		if err != nil {
+			return
+		}
+		e.mu.Lock()
+		e.self = b
+		e.mu.Unlock()
+		e.emit(Event{Kind: EventMemberJoined, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
+		e.spawn(func() { e.guard(b) })
+		e.kick()
+		err = e.keep(e.ctx, b)
+		leaving := e.ctx.Err() != nil
+		if leaving {
+			e.duties.Wait()
+		} else {
+			e.drop(b.life, err)
+			e.emit(Event{Kind: EventMemberDropped, Metadata: map[string]string{
+				"incarnation": b.life.who.Incarnation, "reason": reasonOf(err), "error": err.Error()}})
+		}
+		e.mu.Lock()
+		e.self = nil
+		e.mu.Unlock()
+		b.life.end()
+		b.life.terms.Wait()
+		e.m.hasNowEnded(b.life.who)
+		if leaving {
+			e.leave(b, reasonOf(context.Cause(e.ctx)))
+			e.emit(Event{Kind: EventMemberLeft, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
+		}
+	}
+}
+
+// tidy gives back what a claim that was under way when the engine stopped may have won.
+func (e *engine) tidy() {
+	for _, s := range e.seats {
+		if len(s.claims) == 0 || !e.cfg.OwnLease {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
+		l, err := e.get(ctx, s.name)
+		cancel()
+		if err == nil && slices.ContainsFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder }) {
+			e.giveBack(s, l, "", reasonAbandoned)
+		}
+	}
+}
+
+// checkHealth asks at every heartbeat whether the member may lead.
+func (e *engine) checkHealth() {
+	for {
+		ctx, cancel := context.WithTimeout(e.ctx, e.cfg.HeartbeatInterval)
+		err := protect(func() error { return e.m.Health(ctx) })
+		cancel()
+		if e.ctx.Err() != nil {
+			return
+		}
+		e.setHealth(err)
+		if !e.sleep(e.ctx, e.cfg.HeartbeatInterval) {
+			return
+		}
+	}
+}
+
+func (e *engine) setHealth(err error) {
+	e.mu.Lock()
+	changed := (err == nil) != (e.sick == nil)
+	e.sick = err
+	if changed {
+		e.info = nil
+	}
+	e.mu.Unlock()
+	if changed {
+		meta := map[string]string{"healthy": fmt.Sprint(err == nil)}
+		if err != nil {
+			meta["error"] = err.Error()
+		}
+		e.emit(Event{Kind: EventHealthChanged, Metadata: meta})
+		e.kick()
+	}
+}
+
+// says encodes what the member says of itself, anew only if it has changed. The engine's mutex is held.
+func (e *engine) says() []byte {
+	if e.info == nil {
+		// MemberInfo holds nothing that JSON cannot hold.
+		e.info, _ = json.Marshal(e.aboutSelf())
+	}
+	return e.info
+}
+
+func (e *engine) aboutSelf() MemberInfo {
+	i := MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.sick == nil, Priority: e.cfg.Priority,
+		Region: e.cfg.Region, Labels: e.cfg.Labels}
+	for name, s := range e.seats {
+		if s.cand == nil {
+			continue
+		}
+		if len(i.Elections) == maxListed {
+			i.Elections = []string{"*"}
+			break
+		}
+		i.Elections = append(i.Elections, name)
+	}
+	slices.Sort(i.Elections)
+	return i
+}
+
+// poked is told that somebody has edited the member's register: so a request waits on one of its seats.
+func (e *engine) poked(Lease) {
+	e.dirty = true
+	e.kick()
+}
+
+// memberLease is W of the member's register. Where no seat hangs on it, it need not be as quick.
+func (e *engine) memberLease() time.Duration {
+	if e.cfg.OwnLease {
+		return e.cfg.WorkerTimeout
+	}
+	return e.cfg.LeaseDuration
+}
+
+// interval is how often a register with lease w is renewed: as configured, but at the latest at 80 % of what the holder may count on.
+func (e *engine) interval(every, w time.Duration) time.Duration {
+	return min(every, trust(w, e.cfg.StopTimeout)*8/10)
+}
+
+// reservation is the head start of a named successor, and of a candidate of better rank: one heartbeat.
+func (e *engine) reservation() time.Duration { return e.cfg.HeartbeatInterval }
+
+func (e *engine) sightOf(name string) *sight {
+	s := e.sights[name]
+	if s == nil {
+		s = &sight{}
+		e.sights[name] = s
+	}
+	return s
+}
+
+func (e *engine) reread(s *seat) {
+	e.mu.Lock()
+	s.stale = true
+	e.mu.Unlock()
+	e.kick()
+}
+
+func (e *engine) emit(ev Event) { e.m.emit(ev) }
+
+func (e *engine) kick() {
+	select {
+	case e.kicked <- struct{}{}:
+	default:
+	}
+}
+
+func (e *engine) now() moment {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.moment()
+}
+
+// backoff is the wait after so many failures in a row.
+func (e *engine) backoff(failed int) time.Duration {
+	if len(e.cfg.RenewBackoff) == 0 {
+		return time.Second
+	}
+	return e.cfg.RenewBackoff[min(failed, len(e.cfg.RenewBackoff))-1]
+}
+
+// sleep reports whether it has slept in full.
+func (e *engine) sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := e.clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// spawn runs one of the engine's loops. Should it panic, the whole engine stops, and the member starts another.
+func (e *engine) spawn(f func()) {
+	e.wg.Go(func() {
+		if err := protect(func() error { f(); return nil }); err != nil {
+			e.cancel(err)
+		}
+	})
+}
+
+// panicError is a recovered panic.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+func (p *panicError) Unwrap() error { return ErrPanicked }
+
+// protect turns a panic of f into an error.
+func protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+func (e *engine) get(ctx context.Context, name string) (Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	return e.store.Get(ctx, name)
+}
+
+func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	return e.store.Swap(ctx, l)
+}
+
+// batch is how many swaps go to the store at once.
+const batch = 1000
+
+// swapAll sends swaps in batches where the store takes them, else a few at a time.
+func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
+	out := make([]Outcome, 0, len(ls))
+	if e.batcher != nil && len(ls) > 1 {
+		for part := range slices.Chunk(ls, batch) {
+			ctx, cancel := context.WithTimeout(ctx, e.patience)
+			out = append(out, e.batcher.SwapAll(ctx, part)...)
+			cancel()
+		}
+		return out
+	}
+	out = out[:len(ls)]
+	if len(ls) == 1 {
+		out[0].Lease, out[0].Err = e.swap(ctx, ls[0])
+		return out
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i := range ls {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			out[i].Err = protect(func() (err error) { out[i].Lease, err = e.swap(ctx, ls[i]); return err })
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func (e *engine) gone(ctx context.Context, l Lease) bool {
+	return e.witness != nil && !l.Vacant() && e.witness.Gone(ctx, l)
+}
+
+func newIncarnation() string { return rand.Text() }

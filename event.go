@@ -1,0 +1,119 @@
+package regent
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Event is something that happened to a member. Sequence numbers grow by one, so that a gap shows a loss.
+type Event struct {
+	Seq          uint64             `json:"seq"`
+	Time         time.Time          `json:"time"`
+	Kind         string             `json:"kind"`
+	Node         string             `json:"node"`
+	Election     string             `json:"election,omitempty"`
+	Epoch        uint64             `json:"epoch,omitempty"`
+	Measurements map[string]float64 `json:"measurements,omitempty"`
+	Metadata     map[string]string  `json:"metadata,omitempty"`
+}
+
+// The kinds of event, as noun:verb.
+const (
+	EventBecameLeader       = "coordinator:became_leader"   // measurement time; epoch
+	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason
+	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, new_leader, epoch
+	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
+	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
+	EventMemberJoined       = "member:joined"               // incarnation
+	EventMemberLeft         = "member:left"                 // incarnation
+	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
+	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation
+	EventDutyFailed         = "duty:failed"                 // error
+	EventDutyStuck          = "duty:stuck"                  // a duty did not stop in time: the process should exit
+	EventCandidateRestarted = "candidate:restarted"         // the member's own loop died; error
+	EventHealthChanged      = "member:health_changed"       // healthy, error
+)
+
+// LogEvents returns an OnEvent that writes each event to l. The messages are constant, the rest is attributes.
+func LogEvents(l *slog.Logger) func(Event) {
+	return func(e Event) {
+		message, level := e.Kind, slog.LevelInfo
+		switch e.Kind {
+		case EventBecameLeader:
+			message = "became leader"
+		case EventLostLeadership:
+			message = "lost leadership"
+		case EventLeaderChanged:
+			message = "leader changed"
+		case EventContention, EventMemberWaiting, EventMemberDropped, EventDutyFailed, EventHealthChanged:
+			level = slog.LevelWarn
+		case EventStoreRegressed, EventDutyStuck, EventCandidateRestarted:
+			level = slog.LevelError
+		}
+		args := []any{"seq", e.Seq, "node", e.Node}
+		if e.Election != "" {
+			args = append(args, "election", e.Election, "epoch", e.Epoch)
+		}
+		for k, v := range e.Metadata {
+			args = append(args, k, v)
+		}
+		for k, v := range e.Measurements {
+			if k != "time" {
+				args = append(args, k, v)
+			}
+		}
+		l.Log(nil, level, message, args...) //nolint:staticcheck // no context: an event belongs to no request
+	}
+}
+
+// eventBuffer is how far an observer may fall behind before it loses events.
+const eventBuffer = 4096
+
+// events hands events to one observer, in order, from a goroutine of its own. Sending never waits.
+type events struct {
+	observe func(Event)
+	node    string
+	mu      sync.Mutex
+	seq     uint64
+	queue   chan Event
+	done    chan struct{}
+	lost    *atomic.Uint64
+}
+
+func newEvents(node string, seq uint64, observe func(Event), lost *atomic.Uint64) *events {
+	s := &events{observe: observe, node: node, seq: seq, lost: lost, queue: make(chan Event, eventBuffer), done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for e := range s.queue {
+			s.observe(e)
+		}
+	}()
+	return s
+}
+
+func (s *events) send(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	e.Seq, e.Node, e.Time = s.seq, s.node, time.Now()
+	if e.Measurements == nil {
+		e.Measurements = map[string]float64{"time": float64(e.Time.UnixMilli()) / 1000}
+	}
+	select {
+	case s.queue <- e:
+	default:
+		s.lost.Add(1)
+	}
+}
+
+// close waits until the observer has seen everything, or has taken a second over it: the elector waits for nobody.
+func (s *events) close() uint64 {
+	close(s.queue)
+	select {
+	case <-s.done:
+	case <-time.After(time.Second):
+	}
+	return s.seq
+}

@@ -1,0 +1,310 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file is the observer's half of the protocol: when a seat is free, and how it is claimed, adopted and given back. keep.go is the
+// other half, round.go says when to look.
+
+// sight is a heartbeat register in the eyes of somebody else.
+type sight struct {
+	lease Lease
+	seen  bool
+	since time.Duration // when this revision was first received: after the answer, never before (rule 2)
+	began moment        // when the newest read of it was sent
+	gone  bool          // the process behind it is proved dead
+}
+
+// moment is a time and its place among all moments of an engine, since two may have the same time.
+type moment struct {
+	at    time.Duration
+	order uint64
+}
+
+// moment returns the present one. The engine's mutex is held.
+func (e *engine) moment() moment {
+	e.order++
+	return moment{e.clock.Now(), e.order}
+}
+
+// see takes in a read that was sent at began and answered at received.
+func (s *sight) see(l Lease, began moment, received time.Duration) {
+	if l.Rev != s.lease.Rev || !s.seen {
+		s.since = received
+	}
+	s.lease, s.began, s.seen = l, began, true
+}
+
+// ranOut is when the heartbeat has run out, if its revision does not change before: W on the observer's own clock.
+func (s *sight) ranOut() time.Duration { return s.since + s.lease.Duration }
+
+// verdict is what an observer makes of a seat.
+type verdict int
+
+const (
+	taken   verdict = iota // it is held, or might be: look again later
+	expired                // its holder's heartbeat has run out, or its process is dead: revoke that, then it is free
+	free                   // it may be claimed
+)
+
+// judge decides whether a seat is free, and if it is not, when to look again (rules 2, 5, 6 and 10). A holder's death is taken only from
+// a read of its heartbeat that was sent after the record which names it had been received: an older one may show the register as it was
+// before that holder joined.
+func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
+	l := s.lease
+	switch {
+	case !s.seen || l.Paused || e.mine(s, l.Holder):
+		return taken, never
+	case now < s.barred:
+		return taken, s.barred
+	case l.Vacant():
+		return free, 0
+	}
+	h := e.sights[heartbeatOf(l)]
+	if h == nil || !h.seen || l.Via != "" && h.began.order < s.received.order {
+		return taken, now
+	}
+	if l.Via != "" && h.lease.Holder != l.Holder {
+		return free, 0
+	}
+	if h.gone {
+		return expired, 0
+	}
+	if end := h.ranOut() + e.cfg.TakeoverDelay; h.began.at < end {
+		return taken, end // and read it again then
+	}
+	return expired, 0
+}
+
+// heartbeatOf names the register that keeps a record alive.
+func heartbeatOf(l Lease) string {
+	if l.Via != "" {
+		return l.Via
+	}
+	return l.Name
+}
+
+// revoke ends an incarnation whose heartbeat has run out, by making its register vacant on the very revision that was watched
+// (rule 4). If it has moved, its holder lives, or somebody else was first. An unknown outcome is no revocation: the next read tells.
+func (e *engine) revoke(ctx context.Context, s *sight) error {
+	dead := s.lease
+	next := dead.vacated(newNonce(), time.Now(), reasonExpired)
+	next.Past, next.Data = nil, nil
+	sent := e.now()
+	got, err := e.swap(ctx, next)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.gone = false
+	if err != nil {
+		s.seen = false // to be read anew
+		return err
+	}
+	s.see(got, sent, e.clock.Now())
+	return nil
+}
+
+// claim is one attempt to take a seat, until it is known what became of it.
+type claim struct {
+	nonce uint64
+	sent  time.Duration
+	life  *life // the incarnation under whose heartbeat it would count, and no other (rule 1)
+}
+
+// maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all runs out by itself.
+const maxClaims = 8
+
+// bid returns the record that claims a seat for this member (rules 5 and 6): the epoch grows over everything seen anywhere.
+func (e *engine) bid(s *seat, now time.Duration) Lease {
+	c := claim{nonce: newNonce(), sent: now}
+	l := s.lease
+	next := Lease{
+		Name: s.name, Rev: l.Rev, Addr: e.m.Addr, Epoch: max(l.Epoch, e.m.memory[s.name]) + 1, Nonce: c.nonce,
+		Duration: e.cfg.LeaseDuration, Since: time.Now(), Data: l.Data, Past: l.Past,
+	}
+	if !l.Vacant() {
+		next.Past = l.ended(next.Since, reasonExpired)
+	}
+	if e.cfg.OwnLease {
+		c.life = newLife(e.m.ID)
+	} else {
+		c.life, next.Via = e.self.life, e.self.lease.Name
+	}
+	next.Holder = c.life.who
+	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
+	return next
+}
+
+// claim tries to take seats that are free.
+func (e *engine) claim(ctx context.Context, seats []*seat) {
+	e.mu.Lock()
+	now := e.moment()
+	bids := make([]Lease, 0, len(seats))
+	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
+		for _, s := range seats {
+			bids = append(bids, e.bid(s, now.at))
+		}
+	}
+	e.mu.Unlock()
+	for i, out := range e.swapAll(ctx, bids) {
+		s := seats[i]
+		switch {
+		case out.Err == nil:
+			e.received(s, out.Lease, nil, now)
+		case errors.Is(out.Err, ErrConflict):
+			e.forget(s, bids[i].Nonce)
+			e.reread(s)
+		default: // unknown: the register tells, now or later
+			e.calm()
+			e.reread(s)
+		}
+	}
+}
+
+// mine reports whether a holder is this member, in the incarnation that lives now or in a claim that it made.
+func (e *engine) mine(s *seat, who Identity) bool {
+	return who.ID == e.m.ID && (e.self != nil && e.self.life.who == who ||
+		slices.ContainsFunc(s.claims, func(c claim) bool { return c.life.who == who }))
+}
+
+// own settles a seat whose record names this member although it does not hold it: the answer to its claim was lost, or its release was.
+// A claim that is known, was not released and still lives is adopted. Anything else is given back at once, since nobody else could ever
+// claim it while this member's heartbeat goes on (rule 6).
+func (e *engine) own(s *seat) {
+	e.mu.Lock()
+	l := s.lease
+	k := slices.IndexFunc(s.claims, func(c claim) bool { return c.nonce == l.Nonce && c.life.who == l.Holder })
+	if s.term != nil || l.Vacant() || !e.mine(s, l.Holder) {
+		e.mu.Unlock()
+		return
+	}
+	if k >= 0 && s.cand != nil {
+		c := s.claims[k]
+		if e.cfg.OwnLease {
+			c.life.believe(c.sent + trust(l.Duration, e.cfg.StopTimeout))
+		}
+		if c.life.live(e.clock.Now()) {
+			s.claims = nil
+			e.begin(s, c)
+			e.mu.Unlock()
+			return
+		}
+		c.life.end()
+	}
+	e.mu.Unlock()
+	e.giveBack(s, l, "", reasonAbandoned)
+}
+
+// giveBack vacates a seat's record, if it still names the same holder (rules 4 and 7), and names a successor. Before it is sent the claims
+// on it are forgotten, so that they are never believed again whatever a read shows (rule 3).
+func (e *engine) giveBack(s *seat, l Lease, next, reason string) bool {
+	e.mu.Lock()
+	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder && c.nonce == l.Nonce })
+	e.mu.Unlock()
+	sent := e.now()
+	got, ok := e.vacate(l, l.Holder, func(l Lease) Lease {
+		l = l.vacated(newNonce(), time.Now(), reason)
+		l.Next = next
+		return l
+	})
+	if ok {
+		e.received(s, got, nil, sent)
+	}
+	return ok
+}
+
+// vacate swaps a record for what vacant makes of it, as long as it shows this holder: never anybody else's (rule 4). It reports whether
+// the record is known to show the holder no longer, and what it shows.
+func (e *engine) vacate(l Lease, who Identity, vacant func(Lease) Lease) (Lease, bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
+	defer cancel()
+	for range 4 {
+		got, err := e.swap(ctx, vacant(l))
+		if err == nil {
+			return got, true
+		}
+		if got, err = e.get(ctx, l.Name); err != nil {
+			return Lease{}, errors.Is(err, ErrNotFound)
+		}
+		if got.Holder != who {
+			return got, true
+		}
+		l = got
+	}
+	return Lease{}, false
+}
+
+// received takes in what the store says of an election, by a request that was sent at began: it notices a store that has gone back
+// (rule 5), a new leader, and its own name.
+func (e *engine) received(s *seat, l Lease, err error, began moment) {
+	e.mu.Lock()
+	if s.seen && began.order < s.answered {
+		s.stale = true // it may be older than what is known
+		e.mu.Unlock()
+		return
+	}
+	now := e.moment()
+	if errors.Is(err, ErrNotFound) {
+		l = Lease{Name: s.name}
+	}
+	if highest := e.m.memory[s.name]; l.Epoch < highest && (!s.seen || s.lease.Epoch >= highest) {
+		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, highest))
+	}
+	e.m.learn(s.name, l.Epoch)
+	previous := s.lease
+	if !s.seen || l.Rev != previous.Rev {
+		s.received = now
+	}
+	if !s.seen {
+		e.notify(s)
+	}
+	s.lease, s.seen, s.answered, s.stale = l, true, now.order, false
+	if l.Via == "" && !l.Vacant() {
+		e.sightOf(l.Name).see(l, began, now.at)
+	}
+	e.noteLeader(s, previous)
+	t := s.term
+	held := t != nil && l.Holder == t.life.who && l.Epoch == t.public.Epoch
+	if held {
+		e.obey(s)
+	}
+	e.dismiss(s)
+	e.mu.Unlock()
+	switch {
+	case t == nil:
+		e.own(s)
+	case !held:
+		e.end(fmt.Errorf("%w: %s now shows %s in epoch %d", ErrLost, s.name, l.Holder, l.Epoch), "", t)
+	}
+}
+
+// regressed bars a seat after the store has come back with less than it had: whoever held it may hold it still and has not heard yet, so
+// its heartbeat is given its full time (rule 5).
+func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what string) {
+	s.barred = now + max(e.cfg.LeaseDuration, s.lease.Duration)
+	e.emit(Event{Kind: EventStoreRegressed, Election: s.name, Epoch: highest,
+		Metadata: map[string]string{"error": what + ": was the store flushed, or restored from a backup?"}})
+}
+
+// felt takes in what the store says of a heartbeat register. No register is ever deleted and no incarnation counted twice, so one that has
+// vanished or gone back means the same for every seat that hangs on it.
+func (e *engine) felt(name string, l Lease, err error, began moment) {
+	if errors.Is(err, ErrNotFound) {
+		l = Lease{Name: name}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.sightOf(name)
+	if l.Epoch < h.lease.Epoch {
+		for _, s := range e.seats {
+			if s.lease.Via == name && !s.lease.Vacant() {
+				e.regressed(s, e.clock.Now(), e.m.memory[s.name], name+" shows an earlier incarnation than was seen")
+			}
+		}
+	}
+	h.see(l, began, e.clock.Now())
+}

@@ -1,0 +1,286 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// This file is the holder's half of the protocol: how long a heartbeat may be believed by the one who sends it, and what it does when
+// it cannot know. follow.go is the other half. The rules are those of docs/ARCHITECTURE.md.
+
+// life is what terms hang on: an incarnation of the member, or, for a seat with a lease of its own, one claim. It is believed until its
+// deadline, and once it has ended it is never believed again.
+type life struct {
+	who      Identity
+	deadline atomic.Int64   // on the member's clock: 0 before the first heartbeat was applied, ended after the last
+	over     chan struct{}  // closed when it has ended
+	terms    sync.WaitGroup // the terms that hang on it, until their duties have stopped
+}
+
+const ended = math.MinInt64
+
+func newLife(id string) *life {
+	return &life{who: Identity{id, newIncarnation()}, over: make(chan struct{})}
+}
+
+// live looks at the deadline, not at a flag (rule 8).
+func (l *life) live(now time.Duration) bool { return int64(now) < l.deadline.Load() }
+
+// believe moves the deadline. An ended life stays ended.
+func (l *life) believe(until time.Duration) {
+	for {
+		old := l.deadline.Load()
+		if old == ended || l.deadline.CompareAndSwap(old, int64(until)) {
+			return
+		}
+	}
+}
+
+// end reports whether it was this call that ended the life.
+func (l *life) end() bool {
+	if l.deadline.Swap(ended) == ended {
+		return false
+	}
+	close(l.over)
+	return true
+}
+
+// beat is a heartbeat register in the hands of the one who keeps it. The engine's mutex guards it.
+type beat struct {
+	life   *life
+	every  time.Duration // from one heartbeat to the next
+	trust  time.Duration // D of rule 1
+	lease  Lease         // the record as the store last showed it: the next swap expects its revision
+	tries  []try         // the attempt that it shows, and all that came after
+	says   func() []byte // what the record carries of the holder itself; nil if nothing
+	edited func(Lease)   // told when somebody else has edited the record
+}
+
+// try is one attempt to write a heartbeat. Each has a nonce of its own, so that a later read tells which of them arrived (rule 3).
+type try struct {
+	nonce uint64
+	sent  time.Duration
+}
+
+// attempt returns the record to send at now.
+func (b *beat) attempt(now time.Duration) Lease {
+	next := b.lease
+	next.Nonce = newNonce()
+	if b.says != nil {
+		next.Data = b.says()
+	}
+	b.tries = append(b.tries, try{next.Nonce, now})
+	return next
+}
+
+// shows takes in what the store holds. If that is one of this life's attempts, the deadline counts from when that attempt was sent,
+// however late the store's answer came (rules 1 and 3); newest says whether it is the last one. Anything else is the end of this life.
+func (b *beat) shows(l Lease) (newest bool, err error) {
+	if l.Holder != b.life.who {
+		return false, fmt.Errorf("%w: %s now shows %s", ErrLost, l.Name, l.Holder)
+	}
+	k := slices.IndexFunc(b.tries, func(t try) bool { return t.nonce == l.Nonce })
+	if k < 0 {
+		return false, fmt.Errorf("%w: %s shows an attempt that is not ours", ErrLost, l.Name)
+	}
+	b.lease = l
+	b.tries = b.tries[:copy(b.tries, b.tries[k:])]
+	b.life.believe(b.tries[0].sent + b.trust)
+	return len(b.tries) == 1, nil
+}
+
+// errEdited says that a heartbeat met a record which is still ours, but has moved on.
+var errEdited = errors.New("the record was edited")
+
+// try sends one heartbeat. Unless it was plainly applied, the register itself is asked what became of it.
+func (e *engine) try(ctx context.Context, b *beat) error {
+	e.mu.Lock()
+	now := e.clock.Now()
+	if d := b.life.deadline.Load(); d != 0 && !b.life.live(now) {
+		e.mu.Unlock()
+		return fmt.Errorf("%w: the deadline has passed", ErrPartitioned)
+	}
+	next := b.attempt(now)
+	e.mu.Unlock()
+
+	got, err := e.swap(ctx, next)
+	if err != nil {
+		var rerr error
+		switch got, rerr = e.get(ctx, next.Name); {
+		case errors.Is(rerr, ErrNotFound):
+			return fmt.Errorf("%w: %s is gone from the store", ErrLost, next.Name)
+		case rerr != nil:
+			return fmt.Errorf("heartbeat: %w; and read: %w", err, rerr)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	newest, lost := b.shows(got)
+	switch {
+	case lost != nil:
+		return lost
+	case newest:
+		return nil
+	case !errors.Is(err, ErrConflict):
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if b.edited != nil {
+		b.edited(got)
+	}
+	return errEdited
+}
+
+// renew heartbeats once, trying again after each wait of the backoff but never past the deadline (rule 9).
+func (e *engine) renew(ctx context.Context, b *beat) error {
+	due := e.clock.Now()
+	for failed := 0; ; {
+		sent := e.clock.Now()
+		err := e.try(ctx, b)
+		switch {
+		case err == nil:
+			e.heartbeatDone(b, e.clock.Now()-sent, e.clock.Now()-due)
+			return nil
+		case errors.Is(err, errEdited):
+			continue
+		case errors.Is(err, ErrLost), errors.Is(err, ErrPartitioned), ctx.Err() != nil:
+			return err
+		}
+		e.m.stats.renewFailures.Add(1)
+		if failed == len(e.cfg.RenewBackoff) {
+			return fmt.Errorf("%w: %d tries failed, the last with: %w", ErrPartitioned, failed+1, err)
+		}
+		wait := min(e.cfg.RenewBackoff[failed], time.Duration(b.life.deadline.Load())-e.clock.Now())
+		if !e.sleep(ctx, wait) {
+			return context.Cause(ctx)
+		}
+		failed++
+	}
+}
+
+// keep heartbeats until the life is lost, or ctx ends. Nothing here is jittered (rule 11).
+func (e *engine) keep(ctx context.Context, b *beat) error {
+	for {
+		e.mu.Lock()
+		due := b.tries[0].sent + b.every
+		e.mu.Unlock()
+		if !e.sleep(ctx, due-e.clock.Now()) {
+			return context.Cause(ctx)
+		}
+		if err := e.renew(ctx, b); err != nil {
+			return err
+		}
+	}
+}
+
+// guard ends the life shortly before its deadline, whatever the store and the heartbeats are doing (rule 7). Timers stand still while the
+// machine is suspended, so it looks at the clock every second.
+func (e *engine) guard(b *beat) {
+	for {
+		left := time.Duration(b.life.deadline.Load()) - b.trust/100 - e.clock.Now()
+		if left <= 0 {
+			e.drop(b.life, fmt.Errorf("%w: no heartbeat was confirmed in time", ErrPartitioned))
+			return
+		}
+		t := e.clock.NewTimer(min(left, time.Second))
+		select {
+		case <-t.C:
+		case <-b.life.over:
+			t.Stop()
+			return
+		}
+	}
+}
+
+// join makes the member's register show a new incarnation of it. It takes a vacant register, or one that shows an incarnation which this
+// process has ended. Any other incarnation, even of the same ID, must first run out and be revoked, or be proved dead: so two processes
+// with one ID never both join.
+func (e *engine) join(ctx context.Context) (*beat, error) {
+	name := MemberRegister(e.m.ID)
+	w := e.memberLease()
+	for failed := 0; ; failed++ {
+		if failed > 0 && !e.sleep(ctx, e.backoff(failed)) {
+			return nil, context.Cause(ctx)
+		}
+		began := e.now()
+		l, err := e.get(ctx, name)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			e.m.stats.renewFailures.Add(1)
+			continue
+		}
+		if err == nil && !l.Vacant() && !e.m.hasEnded(l.Holder) {
+			if err := e.outlive(ctx, name, l, began); err != nil {
+				return nil, err
+			}
+			failed = -1 // it is vacant now
+			continue
+		}
+		life := newLife(e.m.ID)
+		b := &beat{life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
+			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: l.Epoch + 1, Duration: w, Since: time.Now()}}
+		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
+			return b, nil
+		}
+		// Whatever became of the attempt, that incarnation is over; if it shows up, this process may write over it.
+		life.end()
+		e.m.hasNowEnded(life.who)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// outlive waits until the incarnation that a register shows has left, has run out and been revoked, or is proved dead.
+func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment) error {
+	e.emit(Event{Kind: EventMemberWaiting, Metadata: map[string]string{"incarnation": l.Holder.Incarnation}})
+	first := l.Holder
+	var s sight
+	s.see(l, began, e.clock.Now())
+	for failed := 0; ; {
+		wait := min(s.ranOut()-e.clock.Now(), e.cfg.HeartbeatInterval)
+		if e.gone(ctx, s.lease) || s.ranOut() <= s.began.at {
+			if e.revoke(ctx, &s) == nil {
+				return nil
+			}
+			failed++
+		}
+		if failed > 0 {
+			wait = e.backoff(failed)
+		}
+		if !e.sleep(ctx, max(wait, minWait)) {
+			return context.Cause(ctx)
+		}
+		began := e.now()
+		l, err := e.get(ctx, name)
+		switch {
+		case err == nil && l.Holder == first:
+			failed = 0
+			s.see(l, began, e.clock.Now())
+		case err == nil || errors.Is(err, ErrNotFound):
+			return nil
+		default:
+			failed++
+		}
+	}
+}
+
+// leave vacates the member's register, which frees every seat that hangs on it. Its life has ended before, so nothing is believed any
+// more once this has been sent (rule 3).
+func (e *engine) leave(b *beat, reason string) {
+	b.life.end()
+	e.m.hasNowEnded(b.life.who)
+	e.vacate(b.lease, b.life.who, func(l Lease) Lease {
+		l = l.vacated(newNonce(), time.Now(), reason)
+		l.Past, l.Data = nil, nil // a heartbeat carries neither, so that it stays small
+		return l
+	})
+}
+
+// newNonce and newIncarnation never return the same twice, in any process, for all that matters.
+func newNonce() uint64 { return rand.Uint64() }

@@ -1,0 +1,369 @@
+package regent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// cluster is a store and members of it, in a synctest bubble.
+type cluster struct {
+	t     *testing.T
+	store *memstore.Store
+	ctx   context.Context
+	mu    sync.Mutex
+	log   []string // what happened, in order
+}
+
+// bubble runs f with a cluster in virtual time. All that f started has stopped when it ends.
+func bubble(t *testing.T, f func(*cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &cluster{t: t, store: memstore.New(), ctx: ctx}
+		f(c)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func (c *cluster) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = append(c.log, fmt.Sprintf(format, args...))
+}
+
+// noted returns how many notes are equal to what.
+func (c *cluster) noted(what string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, l := range c.log {
+		if l == what {
+			n++
+		}
+	}
+	return n
+}
+
+// node is a member that leads "seat" until it is stopped.
+type node struct {
+	*regent.Member
+	c      *cluster
+	client *memstore.Client
+	stop   context.CancelFunc
+	done   chan struct{}
+	err    error
+
+	mu     sync.Mutex
+	events []regent.Event
+}
+
+// member returns a member that does nothing yet. Its events are kept.
+func (c *cluster) member(id string, change ...func(*regent.Member)) *node {
+	n := &node{c: c, client: c.store.Client(id, memstore.Faults{})}
+	n.Member = &regent.Member{Store: n.client, ID: id, Addr: id + ":1", OnEvent: func(e regent.Event) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.events = append(n.events, e)
+	}}
+	for _, f := range change {
+		f(n.Member)
+	}
+	return n
+}
+
+// config changes the profile that a member has.
+func config(c regent.Config, change ...func(*regent.Config)) func(*regent.Member) {
+	for _, f := range change {
+		f(&c)
+	}
+	return func(m *regent.Member) { m.Config = c }
+}
+
+// lead starts the node's campaign for "seat", with a duty that notes its start and its stop.
+func (n *node) lead() *node {
+	ctx, cancel := context.WithCancel(n.c.ctx)
+	n.stop, n.done = cancel, make(chan struct{})
+	go func() {
+		defer close(n.done)
+		n.err = n.Lead(ctx, "seat", func(ctx context.Context, t regent.Term) error {
+			n.c.note("%s starts %d", n.ID, t.Epoch)
+			<-ctx.Done()
+			n.c.note("%s stops %d: %v", n.ID, t.Epoch, context.Cause(ctx))
+			return nil
+		})
+	}()
+	return n
+}
+
+// quit stops the node gracefully and waits for it.
+func (n *node) quit() {
+	n.stop()
+	<-n.done
+}
+
+func (n *node) leads() bool {
+	_, ok := n.Leads("seat")
+	return ok
+}
+
+// kinds returns the node's events of one kind.
+func (n *node) kinds(kind string) []regent.Event {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.events), func(e regent.Event) bool { return e.Kind != kind })
+}
+
+// leader waits up to limit for one of the nodes to lead, and returns it with the time that took.
+func leader(t *testing.T, limit time.Duration, nodes ...*node) (*node, time.Duration) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) <= limit; time.Sleep(time.Millisecond) {
+		synctest.Wait()
+		var who []*node
+		for _, n := range nodes {
+			if n.leads() {
+				who = append(who, n)
+			}
+		}
+		if len(who) > 1 {
+			t.Fatalf("%s and %s both lead", who[0].ID, who[1].ID)
+		}
+		if len(who) == 1 {
+			return who[0], time.Since(start)
+		}
+	}
+	t.Fatalf("nobody leads after %v", limit)
+	return nil, 0
+}
+
+func TestLead(t *testing.T) {
+	t.Run("C03_a_vacant_seat_is_won_and_its_duty_started", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			if got := c.noted("a starts 1"); got != 1 {
+				t.Errorf("duty started %d times, want once: %q", got, c.log)
+			}
+			l, err := c.store.Get(c.ctx, "seat")
+			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" || l.Via != regent.MemberRegister("a") {
+				t.Errorf("record is %+v, %v", l, err)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("C04_a_taken_seat_is_watched_and_polled", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(time.Minute)
+			if b.leads() || !a.leads() {
+				t.Fatal("the seat changed hands")
+			}
+			reads := b.client.Counts().Gets
+			time.Sleep(time.Minute)
+			// Every 5 s the seat, every 2 s the leader's heartbeat.
+			if got := b.client.Counts().Gets - reads; got < 12 || got > 12+30+2 {
+				t.Errorf("standby read %d times in a minute", got)
+			}
+			a.quit()
+			_, took := leader(t, time.Second, b)
+			if took > 10*time.Millisecond {
+				t.Errorf("takeover by push took %v", took)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("C06_duties_stop_then_the_seat_is_released_then_the_event_is_sent", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			c.store.OnSwap = func(old, new regent.Lease, _ string) {
+				if new.Name == "seat" && new.Vacant() && !old.Vacant() {
+					c.note("released")
+				}
+			}
+			a := c.member("a", func(m *regent.Member) {
+				m.OnEvent = func(e regent.Event) {
+					if e.Kind == regent.EventLostLeadership {
+						c.note("event %s", e.Metadata["reason"])
+					}
+				}
+			}).lead()
+			leader(t, time.Second, a)
+			a.quit()
+			want := []string{"a starts 1", "a stops 1: shutdown", "released", "event shutdown"}
+			if !slices.Equal(c.log, want) {
+				t.Errorf("got %q, want %q", c.log, want)
+			}
+			if !errors.Is(a.err, context.Canceled) {
+				t.Errorf("Lead returned %v", a.err)
+			}
+		})
+	})
+
+	t.Run("C09_a_returning_leader_stays_standby", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a, b := c.member("a").lead(), c.member("b")
+			leader(t, time.Second, a)
+			b.lead()
+			time.Sleep(time.Second)
+			a.quit()
+			leader(t, time.Second, b)
+			a.lead()
+			time.Sleep(time.Minute)
+			if !b.leads() || a.leads() {
+				t.Error("the old leader took the seat back")
+			}
+			a.quit()
+			b.quit()
+		})
+	})
+
+	t.Run("C10_of_many_that_start_at_once_exactly_one_leads", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var nodes []*node
+			for i := range 20 {
+				nodes = append(nodes, c.member(fmt.Sprintf("n%02d", i)).lead())
+			}
+			first, _ := leader(t, time.Second, nodes...)
+			time.Sleep(time.Minute)
+			if now, _ := leader(t, 0, nodes...); now != first {
+				t.Errorf("the leader changed from %s to %s", first.ID, now.ID)
+			}
+			for _, n := range nodes {
+				n.quit()
+			}
+		})
+	})
+
+	t.Run("C21_a_single_node_leads_at_once", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			if _, took := leader(t, time.Second, a); took > 2*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+			time.Sleep(time.Hour)
+			if !a.leads() || c.noted("a starts 1") != 1 {
+				t.Errorf("after an hour: %q", c.log)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_duty_that_returns_ends_the_campaign_with_its_error", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			m := c.member("a")
+			failure := errors.New("out of paper")
+			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return failure }); !errors.Is(err, failure) {
+				t.Errorf("Lead returned %v", err)
+			}
+			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return nil }); err != nil {
+				t.Errorf("Lead returned %v", err)
+			}
+			l, _ := c.store.Get(c.ctx, "seat")
+			if !l.Vacant() || l.Epoch != 2 || len(l.Past) != 2 || l.Past[1].Reason != "returned" {
+				t.Errorf("record is %+v", l)
+			}
+		})
+	})
+
+	t.Run("a_panicking_duty_is_an_error_not_a_crash", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			err := c.member("a").Lead(c.ctx, "seat", func(context.Context, regent.Term) error { panic("no") })
+			if !errors.Is(err, regent.ErrPanicked) {
+				t.Errorf("Lead returned %v", err)
+			}
+		})
+	})
+
+	t.Run("one_member_campaigns_for_a_seat_once", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			if err := a.Lead(c.ctx, "seat", nil); !errors.Is(err, regent.ErrCandidate) {
+				t.Errorf("second Lead returned %v", err)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("names_that_cannot_be_are_refused", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			for _, name := range []string{"", "a\nb", "regent/x", string(make([]byte, 300)), "\xff"} {
+				if err := c.member("a").Lead(c.ctx, name, nil); err == nil {
+					t.Errorf("%q was taken", name)
+				}
+			}
+			for _, id := range []string{"*", "a\x00", string([]byte{0xff})} {
+				if err := c.member(id).Lead(c.ctx, "seat", nil); err == nil {
+					t.Errorf("member %q was taken", id)
+				}
+			}
+			if err := (&regent.Member{}).Lead(c.ctx, "seat", nil); err == nil {
+				t.Error("a member without a store was taken")
+			}
+		})
+	})
+}
+
+func TestManyElections(t *testing.T) {
+	t.Run("ten_thousand_held_seats_cost_one_write_per_heartbeat_and_spread_when_their_holder_dies", func(t *testing.T) {
+		const seats = 10_000
+		bubble(t, func(c *cluster) {
+			duties := make([]regent.Duty, seats)
+			for i := range duties {
+				duties[i].Election = fmt.Sprintf("seat-%05d", i)
+			}
+			var nodes []*node
+			var stops []context.CancelFunc
+			held := func(n *node) (sum int) {
+				for _, d := range duties {
+					if _, ok := n.Leads(d.Election); ok {
+						sum++
+					}
+				}
+				return sum
+			}
+			for i := range 3 {
+				n := c.member(fmt.Sprint("n", i))
+				ctx, cancel := context.WithCancel(c.ctx)
+				n.done = make(chan struct{})
+				go func() { defer close(n.done); _ = n.Run(ctx, duties...) }()
+				nodes, stops = append(nodes, n), append(stops, cancel)
+				time.Sleep(10 * time.Second)
+			}
+			if got := held(nodes[0]); got != seats {
+				t.Fatalf("the first member holds %d seats", got)
+			}
+			before := nodes[0].client.Counts()
+			time.Sleep(15 * time.Second)
+			if got := nodes[0].client.Counts().Writes() - before.Writes(); got > 11 {
+				t.Errorf("%d writes in 10 heartbeats", got)
+			}
+			if got := nodes[0].client.Counts().Gets + nodes[0].client.Counts().Lists - before.Gets - before.Lists; got != 0 {
+				t.Errorf("%d reads by a leader of whom nobody wants anything", got)
+			}
+			// Its host dies: it neither releases nor answers any more.
+			nodes[0].client.SetFaults(memstore.Faults{CutRequests: true, CutAnswers: true})
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if a, b := held(nodes[1]), held(nodes[2]); a+b != seats || a < seats/3 || b < seats/3 {
+				t.Errorf("the others hold %d and %d seats", a, b)
+			}
+			for i := range nodes {
+				stops[i]()
+				<-nodes[i].done
+			}
+		})
+	})
+}

@@ -1,0 +1,330 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Member is one process in the cluster. Set Store, and what else is wanted, before its first use, and do not copy it after.
+//
+// It does nothing until it is used. The first Lead, Run or Watch starts it, after the start-up jitter; when the last of them returns it
+// has left the cluster and nothing of it runs any more.
+type Member struct {
+	Store  Store
+	ID     string // unique among the members, stable over restarts; hostname-pid if empty
+	Addr   string // where others can reach it; passed on, not used
+	Config Config // the cluster profile if zero
+
+	// Health is asked at every heartbeat, and may take as long as one. While it returns an error the member does not campaign, and hands
+	// over what it leads, unless nobody else is there.
+	Health func(context.Context) error
+	// OnEvent sees every event, in order, one at a time. It may be slow: the election never waits for it. One that falls 4,096 events
+	// behind loses some, which Stats counts.
+	OnEvent func(Event)
+	// Clock is for tests.
+	Clock Clock
+
+	door  sync.Mutex // serializes starting and stopping
+	users int
+	stop  context.CancelCauseFunc
+	done  chan struct{}
+
+	clock    Clock
+	base     context.Context // what terms' contexts descend from
+	eventsMu sync.RWMutex
+	events   *events
+	seq      uint64
+	stats    counters
+	terms    sync.Map // election -> *term, the believed ones
+
+	mu      sync.Mutex // guards all below, and the engine's state
+	engine  *engine
+	cands   map[string]*candidate
+	watched map[string]int
+	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
+	fences  map[string]*Fence
+	endings []Identity // incarnations that this process has ended
+}
+
+// Lead campaigns for an election until ctx ends, and runs f for each term that it wins. The context that f gets ends when the term does,
+// and its cause says why; f must then return, and only after it has is the seat released. A lost term is followed by the next campaign.
+//
+// Lead returns the cause of ctx; or, if f returns while its term still holds, what f returned.
+func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
+	c := &candidate{election: election, run: f, result: make(chan error, 1)}
+	if err := m.stand(c); err != nil {
+		return err
+	}
+	defer m.exit()
+	select {
+	case err := <-c.result:
+		return err
+	case <-ctx.Done():
+		m.withdraw(ErrShutdown, c)
+		select {
+		case err := <-c.result: // it came first
+			return err
+		default:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Leads returns the term in which this member leads the election now, by its deadline.
+func (m *Member) Leads(election string) (Term, bool) {
+	v, ok := m.terms.Load(election)
+	if !ok {
+		return Term{}, false
+	}
+	t := v.(*term).public
+	return t, t.Valid()
+}
+
+// Observe tells the member of an epoch that it could not see in the store: a worker has refused an older one, say. Its next claim goes
+// beyond it.
+func (m *Member) Observe(election string, epoch uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learn(election, epoch)
+}
+
+// Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats].
+func (m *Member) Fence(election string) *Fence {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := m.fences[election]
+	if f == nil {
+		cfg := m.Config.orDefault()
+		f = &Fence{Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled, drifts: &m.stats.drifts}
+		if m.fences == nil {
+			m.fences = map[string]*Fence{}
+		}
+		m.fences[election] = f
+		_ = f.Learn(m.memory[election]) // it has no file that could fail
+	}
+	return f
+}
+
+// learn keeps the highest epoch. The mutex is held.
+func (m *Member) learn(election string, epoch uint64) {
+	if epoch <= m.memory[election] {
+		return
+	}
+	if m.memory == nil {
+		m.memory = map[string]uint64{}
+	}
+	m.memory[election] = epoch
+	if f := m.fences[election]; f != nil {
+		_ = f.Learn(epoch)
+	}
+}
+
+// stand enters candidates, all or none.
+func (m *Member) stand(cs ...*candidate) error {
+	for _, c := range cs {
+		if err := validElection(c.election); err != nil {
+			return err
+		}
+	}
+	if err := m.enter(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	for _, c := range cs {
+		if m.cands[c.election] != nil {
+			m.mu.Unlock()
+			m.exit()
+			return fmt.Errorf("election %q: %w", c.election, ErrCandidate)
+		}
+	}
+	if m.cands == nil {
+		m.cands = map[string]*candidate{}
+	}
+	for _, c := range cs {
+		m.cands[c.election] = c
+		m.engine.seat(c.election).cand = c
+	}
+	m.engine.info = nil
+	m.engine.joinIfNeeded()
+	m.mu.Unlock()
+	m.engine.kick()
+	return nil
+}
+
+// withdraw takes candidates back, and returns when their duties have stopped and their seats are released.
+func (m *Member) withdraw(cause error, cs ...*candidate) {
+	m.mu.Lock()
+	e := m.engine
+	var terms []*term
+	for _, c := range cs {
+		if m.cands[c.election] == c {
+			delete(m.cands, c.election)
+		}
+		if s := e.seats[c.election]; s != nil && s.cand == c {
+			s.cand = nil
+			if s.term != nil {
+				terms = append(terms, s.term)
+			}
+			e.dismiss(s)
+		}
+	}
+	e.info = nil
+	m.mu.Unlock()
+	e.end(cause, "", terms...)
+	for _, t := range terms {
+		<-t.finished
+	}
+}
+
+// enter counts a user in. The first one starts the member.
+func (m *Member) enter() error {
+	m.door.Lock()
+	defer m.door.Unlock()
+	if m.users == 0 {
+		if err := m.start(); err != nil {
+			return err
+		}
+	}
+	m.users++
+	return nil
+}
+
+// exit counts a user out. The last one stops the member, and waits for that.
+func (m *Member) exit() {
+	m.door.Lock()
+	defer m.door.Unlock()
+	if m.users--; m.users > 0 {
+		return
+	}
+	m.stop(ErrShutdown)
+	<-m.done
+	m.eventsMu.Lock()
+	ev := m.events
+	m.events = nil
+	m.eventsMu.Unlock()
+	if ev != nil {
+		m.seq = ev.close()
+	}
+}
+
+func (m *Member) start() error {
+	if m.Store == nil {
+		return errors.New("member has no Store: set one before its first use")
+	}
+	cfg := m.Config.orDefault()
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if m.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("member has no ID, and the host no name: %w", err)
+		}
+		m.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if !ValidName(MemberRegister(m.ID)) || m.ID == anyone {
+		return fmt.Errorf("member ID %q: must be 1 to %d bytes of UTF-8 without control characters, and not %q",
+			m.ID, maxName-len(memberPrefix), anyone)
+	}
+	if m.clock == nil {
+		if m.clock = m.Clock; m.clock == nil {
+			m.clock = newSystemClock()
+		}
+	}
+	if m.OnEvent != nil {
+		m.events = newEvents(m.ID, m.seq, m.OnEvent, &m.stats.lost)
+	}
+	var ctx context.Context
+	ctx, m.stop = context.WithCancelCause(context.Background())
+	m.base = context.Background()
+	m.done = make(chan struct{})
+	m.mu.Lock()
+	m.engine = newEngine(ctx, m, cfg)
+	m.mu.Unlock()
+	go m.supervise(ctx, cfg)
+	return nil
+}
+
+// supervise runs one engine after another until ctx ends: a member whose own loop dies starts again, but not before every duty of the
+// dead one has stopped.
+func (m *Member) supervise(ctx context.Context, cfg Config) {
+	defer close(m.done)
+	for {
+		err := m.engine.run()
+		if ctx.Err() != nil {
+			return
+		}
+		m.emit(Event{Kind: EventCandidateRestarted, Metadata: map[string]string{"error": err.Error()}})
+		m.mu.Lock()
+		for _, s := range m.engine.seats {
+			m.engine.notify(s) // so that those who watch it look at the new one
+		}
+		m.engine = newEngine(ctx, m, cfg)
+		for name, c := range m.cands {
+			m.engine.seat(name).cand = c
+		}
+		for name, n := range m.watched {
+			m.engine.seat(name).watchers = n
+		}
+		m.mu.Unlock()
+		m.engine.sleep(ctx, time.Second)
+	}
+}
+
+// seat returns the seat of an election, new if need be. The mutex is held.
+func (e *engine) seat(name string) *seat {
+	s := e.seats[name]
+	if s == nil {
+		s = &seat{name: name}
+		e.seats[name] = s
+		e.renamed = true
+	}
+	return s
+}
+
+// dismiss forgets a seat that nobody is interested in any more. The mutex is held.
+func (e *engine) dismiss(s *seat) {
+	if s.cand == nil && s.watchers == 0 && s.term == nil && len(s.claims) == 0 && !e.mine(s, s.lease.Holder) {
+		delete(e.seats, s.name)
+		e.renamed = true
+	}
+}
+
+func (m *Member) hasEnded(who Identity) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.endings, who)
+}
+
+// hasNowEnded remembers an incarnation that this process has ended, so that its next may join over it. Only the latest can still show up.
+func (m *Member) hasNowEnded(who Identity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !slices.Contains(m.endings, who) {
+		m.endings = append(m.endings[max(0, len(m.endings)-63):], who)
+	}
+}
+
+func (m *Member) emit(e Event) {
+	m.eventsMu.RLock()
+	defer m.eventsMu.RUnlock()
+	if m.events != nil {
+		m.events.send(e)
+	}
+}
+
+func validElection(name string) error {
+	switch {
+	case !ValidName(name):
+		return fmt.Errorf("election %q: the name must be 1 to %d bytes of UTF-8 without control characters", name, maxName)
+	case strings.HasPrefix(name, reserved):
+		return fmt.Errorf("election %q: names that begin with %q are reserved", name, reserved)
+	}
+	return nil
+}

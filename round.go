@@ -1,0 +1,274 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// many is from how many elections on it is cheaper to list them than to get each.
+const many = 16
+
+// follow looks at all elections of the member, round after round. Between rounds it sleeps until the next time that something could
+// have changed, and a hint only shortens that (rule 12).
+func (e *engine) follow() {
+	hints := e.subscribe()
+	defer func() { hints.stop() }()
+	var seats, beats bool
+	for e.ctx.Err() == nil {
+		hints.renew() // before it reads, so that no change falls in between
+		next := e.round(seats, beats)
+		seats, beats = false, false
+		t := e.clock.NewTimer(max(next-e.clock.Now(), minWait))
+		select {
+		case <-t.C:
+		case <-e.kicked:
+		case <-hints.seats:
+			seats = true
+		case <-hints.members:
+			beats = true
+		case <-e.ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// round reads what is due, judges every seat, and acts. It returns when to look again.
+func (e *engine) round(seats, beats bool) time.Duration {
+	if errors.Join(e.readSeats(seats), e.readBeats(beats)) != nil {
+		e.calm()
+	}
+	next := never
+	for range 2 { // a revoked heartbeat frees seats at once
+		open, dead, again := e.judgeAll()
+		next = min(next, again)
+		if e.clock.Now() < e.calmUntil {
+			break
+		}
+		chosen, again := e.choose(open)
+		next = min(next, again)
+		e.claim(e.ctx, chosen)
+		if !e.revokeAll(dead) {
+			break
+		}
+	}
+	next = min(next, e.attend())
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(min(next, e.pollAt, e.nextBeat()), e.calmUntil)
+}
+
+// calm holds everything back for a while after the store has failed, hints or not.
+func (e *engine) calm() { e.calmUntil = e.clock.Now() + min(e.cfg.ElectionInterval, time.Second) }
+
+// readSeats reads the elections that this member does not hold when their time has come, or a hint says so, and in any case those whose
+// record is known to be old. What it holds it need not read: whoever asks something of a leader pokes its heartbeat.
+func (e *engine) readSeats(hinted bool) error {
+	e.mu.Lock()
+	now := e.clock.Now()
+	due := hinted || now >= e.pollAt
+	var names []string
+	for name, s := range e.seats {
+		if s.stale || !s.seen || due && s.term == nil || e.dirty {
+			names = append(names, name)
+		}
+	}
+	if due {
+		e.pollAt = now + min(e.cfg.ElectionInterval<<min(e.quiet, 10), e.cfg.ElectionIntervalMax)
+		e.quiet++
+	}
+	e.dirty = false
+	slices.Sort(names)
+	for _, name := range names {
+		e.seats[name].stale = true // until the answer is there
+	}
+	e.mu.Unlock()
+	return e.read(names)
+}
+
+// read fetches registers, one by one or as a list, and takes in what they show. A name that a list does not show was never written.
+func (e *engine) read(names []string) error {
+	if len(names) <= many {
+		for _, name := range names {
+			began := e.now()
+			l, err := e.get(e.ctx, name)
+			if err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			e.took(name, l, err, began)
+		}
+		return nil
+	}
+	began := e.now()
+	found, err := e.list(commonPrefix(names))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if l, ok := found[name]; ok {
+			e.took(name, l, nil, began)
+		} else {
+			e.took(name, l, ErrNotFound, began)
+		}
+	}
+	return nil
+}
+
+func (e *engine) took(name string, l Lease, err error, began moment) {
+	e.mu.Lock()
+	s := e.seats[name]
+	e.mu.Unlock()
+	if s != nil {
+		e.received(s, l, err, began)
+	} else {
+		e.felt(name, l, err, began)
+	}
+}
+
+func (e *engine) list(prefix string) (map[string]Lease, error) {
+	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
+	defer cancel()
+	found := map[string]Lease{}
+	for l, err := range e.store.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		found[l.Name] = l
+	}
+	return found, nil
+}
+
+func commonPrefix(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	first, last := slices.Min(names), slices.Max(names)
+	n := 0
+	for n < len(first) && n < len(last) && first[n] == last[n] {
+		n++
+	}
+	return strings.ToValidUTF8(first[:n], "")
+}
+
+// readBeats reads the heartbeats that others' seats hang on: those never read since the seat's record was received, those that are due,
+// and all of them on a hint.
+func (e *engine) readBeats(hinted bool) error {
+	e.mu.Lock()
+	now := e.clock.Now()
+	var names []string
+	for _, s := range e.seats {
+		if e.followed(s) {
+			name := heartbeatOf(s.lease)
+			h := e.sightOf(name)
+			if (hinted || !h.seen || h.began.order < s.received.order && s.lease.Via != "" || now >= e.dueAt(h)) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	e.mu.Unlock()
+	slices.Sort(names)
+	if err := e.read(names); err != nil {
+		return err
+	}
+	for _, name := range names {
+		e.mu.Lock()
+		h := e.sightOf(name)
+		l := h.lease
+		e.mu.Unlock()
+		gone := e.gone(e.ctx, l)
+		e.mu.Lock()
+		h.gone = gone && h.lease.Rev == l.Rev
+		e.mu.Unlock()
+	}
+	return nil
+}
+
+// followed reports whether somebody else seems to hold the seat, so that its heartbeat matters.
+func (e *engine) followed(s *seat) bool {
+	return s.term == nil && !s.lease.Vacant() && !e.mine(s, s.lease.Holder)
+}
+
+// dueAt is when a heartbeat should be read again: when it would have run out, and that of a member often enough to know well how old it is.
+func (e *engine) dueAt(h *sight) time.Duration {
+	end := h.ranOut() + e.cfg.TakeoverDelay
+	switch {
+	case h.lease.Vacant() || h.began.at >= end:
+		return never
+	case strings.HasPrefix(h.lease.Name, memberPrefix):
+		return min(h.began.at+h.lease.Duration/3, end)
+	}
+	return end
+}
+
+// nextBeat is when the first heartbeat is due. The engine's mutex is held.
+func (e *engine) nextBeat() time.Duration {
+	next := never
+	for _, s := range e.seats {
+		if h := e.sights[heartbeatOf(s.lease)]; h != nil && e.followed(s) {
+			next = min(next, e.dueAt(h))
+		}
+	}
+	return next
+}
+
+// judgeAll sorts the seats that nobody here holds.
+func (e *engine) judgeAll() (open []*seat, dead []string, again time.Duration) {
+	again = never
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	for _, s := range e.seats {
+		if s.term != nil || s.stale {
+			continue
+		}
+		v, at := e.judge(s, now)
+		if v == expired && s.lease.Via == "" {
+			v = free
+		}
+		switch v {
+		case taken:
+			s.open = false
+			again = min(again, at)
+		case expired:
+			if !slices.Contains(dead, s.lease.Via) {
+				dead = append(dead, s.lease.Via)
+			}
+		case free:
+			if !s.open {
+				s.open, s.openSince = true, now
+			}
+			open = append(open, s)
+		}
+	}
+	return open, dead, again
+}
+
+// revokeAll revokes heartbeats that have run out. A member that may not lead leaves that to those who may.
+func (e *engine) revokeAll(names []string) bool {
+	if !e.mayLead() {
+		return false
+	}
+	done := false
+	for _, name := range names {
+		e.mu.Lock()
+		h := e.sightOf(name)
+		e.mu.Unlock()
+		switch err := e.revoke(e.ctx, h); {
+		case err == nil:
+			done = true
+		case errors.Is(err, ErrConflict):
+			e.kick()
+		default:
+			e.calm()
+		}
+	}
+	return done
+}
+
+func (e *engine) mayLead() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cfg.Eligible && e.sick == nil && (e.cfg.OwnLease || e.self != nil && e.self.life.live(e.clock.Now()))
+}

@@ -1,0 +1,272 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// candidate is somebody's wish to lead an election, for as long as Lead or Run lasts.
+type candidate struct {
+	election string
+	run      func(context.Context, Term) error // nil to hold the seat and nothing else
+	result   chan error                        // receives once if run returned of its own accord
+}
+
+// seat is an election as this member sees it. The engine's mutex guards it.
+type seat struct {
+	name string
+	cand *candidate // nil if it is only watched
+
+	lease     Lease         // the record as last received
+	seen      bool          // it has been received at all
+	received  moment        // when this revision of it was first received
+	answered  uint64        // the order of the moment when it was last received
+	stale     bool          // it has changed since, for all we know
+	open      bool          // it was judged free
+	openSince time.Duration // when that began
+	barred    time.Duration // not to be claimed before (rule 5)
+	holdBack  time.Duration // not to be claimed before, out of courtesy
+	claims    []claim       // sent, and maybe applied
+	term      *term         // the one that holds it, until its duties have stopped and it was released
+
+	watchers int
+	changed  chan struct{} // closed and replaced when what watchers see has changed
+}
+
+// term is one unbroken holding of a seat.
+type term struct {
+	e        *engine
+	s        *seat
+	run      func(context.Context, Term) error
+	public   Term
+	life     *life
+	beat     *beat // the seat's own, or nil
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	over     atomic.Bool // it was ended, whatever the deadline says
+	cause    error
+	next     string        // the successor to name
+	finished chan struct{} // closed once duties have stopped, the seat was released and the event sent
+	stopKeep func()        // ends the seat's own heartbeat and waits for it
+}
+
+// begin starts the term that a claim has won. The engine's mutex is held.
+func (e *engine) begin(s *seat, c claim) {
+	l := s.lease
+	t := &term{e: e, s: s, run: s.cand.run, life: c.life, finished: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancelCause(e.m.base)
+	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, t: t}
+	s.term, s.open = t, false
+	c.life.terms.Add(1)
+	e.duties.Add(1)
+	if e.cfg.OwnLease {
+		w := e.cfg.LeaseDuration
+		t.beat = &beat{life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: l,
+			tries: []try{{c.nonce, c.sent}}, edited: func(l Lease) { s.lease = l; e.obey(s) }}
+		e.keepSeat(t)
+	}
+	e.m.terms.Store(s.name, t)
+	e.m.stats.transitions.Add(1)
+	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch})
+	e.notify(s)
+	if t.run != nil {
+		go e.serve(t)
+	}
+}
+
+// keepSeat starts the heartbeat of a seat with a lease of its own.
+func (e *engine) keepSeat(t *term) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	done := make(chan struct{})
+	t.stopKeep = func() { cancel(); <-done }
+	e.spawn(func() { e.guard(t.beat) })
+	e.spawn(func() {
+		err := e.keep(ctx, t.beat)
+		close(done) // before drop, which waits for it
+		if ctx.Err() == nil {
+			e.drop(t.life, err)
+		}
+	})
+}
+
+// serve runs a term's duty to its end.
+func (e *engine) serve(t *term) {
+	err := protect(func() error { return t.run(t.ctx, t.public) })
+	returned := false
+	e.mu.Lock()
+	if !t.over.Load() { // of its own accord
+		returned = true
+		e.endLocked(t, errors.Join(ErrReturned, err), "")
+	}
+	c := t.s.cand
+	if returned && c != nil {
+		t.s.cand = nil
+		delete(e.m.cands, t.s.name)
+	}
+	e.mu.Unlock()
+	e.finish([]*term{t})
+	if returned && c != nil {
+		c.result <- err
+	}
+}
+
+// end ends terms: from now on they are not believed, and their duties are told to stop. Those that hold a seat with no duty are released
+// by this call, together.
+func (e *engine) end(cause error, next string, terms ...*term) {
+	var idle []*term
+	e.mu.Lock()
+	for _, t := range terms {
+		if e.endLocked(t, cause, next) && t.run == nil {
+			idle = append(idle, t)
+		}
+	}
+	e.mu.Unlock()
+	e.finish(idle)
+}
+
+func (e *engine) endLocked(t *term, cause error, next string) bool {
+	if t.over.Swap(true) {
+		return false
+	}
+	t.cause, t.next = cause, next
+	e.m.terms.CompareAndDelete(t.s.name, t)
+	t.cancel(cause)
+	if t.run != nil {
+		e.watchStop(t)
+	}
+	return true
+}
+
+// watchStop raises the alarm if a duty does not stop in time. Its seat is not released then: it cannot be (rule 7).
+func (e *engine) watchStop(t *term) {
+	timer := e.clock.NewTimer(e.cfg.StopTimeout)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-t.finished:
+		case <-timer.C:
+			e.emit(Event{Kind: EventDutyStuck, Election: t.public.Election, Epoch: t.public.Epoch,
+				Metadata: map[string]string{"reason": reasonOf(t.cause)}})
+		}
+	}()
+}
+
+// finish follows the end of terms once their duties have stopped: the seats are released, then the events are sent (rule 7). A term whose
+// life has ended needs no release: its seat is free to everybody by that.
+func (e *engine) finish(terms []*term) {
+	var held []*term
+	for _, t := range terms {
+		if t.stopKeep != nil {
+			t.stopKeep()
+			t.life.end()
+			held = append(held, t)
+		} else if t.life.deadline.Load() != ended {
+			held = append(held, t)
+		}
+	}
+	e.release(held)
+	e.mu.Lock()
+	for _, t := range terms {
+		reason := reasonOf(t.cause)
+		if reason == reasonHandoff || reason == reasonSteppedDown || reason == reasonUnhealthy {
+			t.s.holdBack = e.clock.Now() + e.reservation()
+		}
+		if t.s.term == t {
+			t.s.term, t.s.stale = nil, true
+		}
+		e.emit(Event{Kind: EventLostLeadership, Election: t.public.Election, Epoch: t.public.Epoch, Metadata: map[string]string{"reason": reason}})
+		t.life.terms.Done()
+		e.duties.Done()
+		close(t.finished)
+		e.notify(t.s)
+		e.dismiss(t.s)
+	}
+	e.quiet = 0
+	e.mu.Unlock()
+	e.kick()
+}
+
+// release gives seats back: together where the store can, and again one by one where that did not plainly succeed.
+func (e *engine) release(terms []*term) {
+	var held []*term
+	var leases []Lease
+	e.mu.Lock()
+	for _, t := range terms {
+		if l := t.record(); l.Holder == t.life.who && l.Epoch == t.public.Epoch {
+			held, leases = append(held, t), append(leases, l)
+		}
+	}
+	e.mu.Unlock()
+	done := make([]bool, len(held))
+	if len(held) > 1 {
+		sent, now := e.now(), time.Now()
+		vacant := make([]Lease, len(held))
+		for i, t := range held {
+			vacant[i] = leases[i].vacated(newNonce(), now, reasonOf(t.cause))
+			vacant[i].Next = t.next
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
+		defer cancel()
+		for i, out := range e.swapAll(ctx, vacant) {
+			if done[i] = out.Err == nil; done[i] {
+				e.received(held[i].s, out.Lease, nil, sent)
+			}
+		}
+	}
+	for i, t := range held {
+		if !done[i] {
+			e.giveBack(t.s, leases[i], t.next, reasonOf(t.cause))
+		}
+	}
+}
+
+// drop ends a life and all that hangs on it.
+func (e *engine) drop(l *life, cause error) {
+	if !l.end() {
+		return
+	}
+	var terms []*term
+	e.mu.Lock()
+	for _, s := range e.seats {
+		if s.term != nil && s.term.life == l {
+			terms = append(terms, s.term)
+		}
+	}
+	e.mu.Unlock()
+	e.end(cause, "", terms...)
+}
+
+// noteLeader tells watchers and the event stream what has become of a seat. The engine's mutex is held.
+func (e *engine) noteLeader(s *seat, previous Lease) {
+	l := s.lease
+	if l.Notable(previous) || l.Addr != previous.Addr {
+		e.notify(s)
+		e.quiet = 0
+	}
+	if !l.Vacant() && l.Holder.ID != e.m.ID && (l.Holder != previous.Holder || l.Epoch != previous.Epoch) {
+		before := previous.Holder.ID
+		if before == "" && len(l.Past) > 0 {
+			before = l.Past[len(l.Past)-1].Holder
+		}
+		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
+			"previous_leader": before, "new_leader": l.Holder.ID}})
+	}
+}
+
+// notify wakes the watchers of a seat. The engine's mutex is held.
+func (e *engine) notify(s *seat) {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// forget drops a claim that was not applied and never will be.
+func (e *engine) forget(s *seat, nonce uint64) {
+	e.mu.Lock()
+	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.nonce == nonce })
+	e.mu.Unlock()
+}

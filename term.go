@@ -1,0 +1,140 @@
+package regent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Term is one unbroken holding of a seat by one member. Its Epoch is the fencing token.
+type Term struct {
+	Election string
+	Epoch    uint64
+	Since    time.Time // by the holder's wall clock
+
+	t *term
+}
+
+// Valid reports whether the term is still to be believed. It looks at the deadline on a clock that counts while the machine is suspended,
+// not at a flag, so ask it right before anything that only the leader may do.
+func (t Term) Valid() bool {
+	return t.t != nil && !t.t.over.Load() && t.t.life.live(t.t.e.clock.Now())
+}
+
+// Remaining is how long the term is still to be believed unless it is renewed; 0 if it is not.
+func (t Term) Remaining() time.Duration {
+	if !t.Valid() {
+		return 0
+	}
+	return max(0, time.Duration(t.t.life.deadline.Load())-t.t.e.clock.Now())
+}
+
+// Saved returns the checkpoint: what this term or an earlier one saved last, or nil. It must not be changed.
+func (t Term) Saved() []byte {
+	if t.t == nil {
+		return nil
+	}
+	t.t.e.mu.Lock()
+	defer t.t.e.mu.Unlock()
+	return t.t.record().Data
+}
+
+// Save keeps a checkpoint of at most [MaxData] bytes in the election's own record, so that only the holder of the seat can write it, and
+// the next term reads it. An error means that it was not saved, unless ctx ended: then it may have been.
+func (t Term) Save(ctx context.Context, data []byte) error {
+	if len(data) > MaxData {
+		return fmt.Errorf("save checkpoint of %s: %d bytes, at most %d are kept", t.Election, len(data), MaxData)
+	}
+	data = bytes.Clone(data)
+	for {
+		if !t.Valid() {
+			return fmt.Errorf("save checkpoint of %s: %w", t.Election, ErrNotLeader)
+		}
+		err := t.t.save(ctx, data)
+		if err == nil || !errors.Is(err, errEdited) {
+			return err
+		}
+	}
+}
+
+// save writes data on the record as it is known. errEdited says that it has moved on, and is known anew.
+func (t *term) save(ctx context.Context, data []byte) error {
+	e := t.e
+	e.mu.Lock()
+	next := t.record()
+	e.mu.Unlock()
+	next.Data = data // the nonce stays: this is no heartbeat, and gives no time
+	got, err := e.swap(ctx, next)
+	if err != nil {
+		var rerr error
+		if got, rerr = e.get(ctx, next.Name); rerr != nil {
+			return fmt.Errorf("save checkpoint of %s: %w; and read: %w", next.Name, err, rerr)
+		}
+		if got.Holder != t.life.who || got.Epoch != t.public.Epoch {
+			return fmt.Errorf("save checkpoint of %s: %w", next.Name, ErrNotLeader)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case t.s.term != t: // it has ended meanwhile
+	case t.beat == nil:
+		t.s.lease = got
+	case err != nil:
+		_, _ = t.beat.shows(got) // if it is no attempt of ours any more, the heartbeat finds that out by itself
+	case t.beat.lease.Rev == next.Rev:
+		t.beat.lease = got
+	}
+	if err == nil || bytes.Equal(got.Data, data) {
+		return nil
+	}
+	return errEdited
+}
+
+// record is the seat's record as this term last knew it. The engine's mutex is held.
+func (t *term) record() Lease {
+	if t.beat != nil {
+		return t.beat.lease
+	}
+	return t.s.lease
+}
+
+// Why a term ended: [context.Cause] of its context is one of these, or wraps one.
+var (
+	ErrShutdown    = errors.New("shutdown")
+	ErrReturned    = errors.New("returned")
+	ErrLost        = errors.New("lost lease")
+	ErrPartitioned = errors.New("partition")
+	ErrHandedOff   = errors.New("handoff")
+	ErrSteppedDown = errors.New("stepped down")
+	ErrPaused      = errors.New("paused")
+	ErrUnhealthy   = errors.New("unhealthy")
+	ErrPanicked    = errors.New("panic")
+)
+
+var (
+	// ErrNotLeader says that this member does not lead the election, or no longer.
+	ErrNotLeader = errors.New("not the leader")
+	// ErrCandidate says that this member campaigns for the election already.
+	ErrCandidate = errors.New("already a candidate")
+)
+
+// Reasons as they stand in events and in a record's past.
+const (
+	reasonHandoff     = "handoff"
+	reasonSteppedDown = "stepped down"
+	reasonUnhealthy   = "unhealthy"
+	reasonExpired     = "expired"   // the successor found the heartbeat run out, or its process dead
+	reasonAbandoned   = "abandoned" // a claim was applied after it had been given up
+)
+
+func reasonOf(cause error) string {
+	for _, err := range []error{ErrShutdown, ErrReturned, ErrLost, ErrPartitioned, ErrHandedOff, ErrSteppedDown, ErrPaused, ErrUnhealthy, ErrPanicked} {
+		if errors.Is(cause, err) {
+			return err.Error()
+		}
+	}
+	return "unknown"
+}

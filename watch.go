@@ -1,0 +1,87 @@
+package regent
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// View is an election as its record shows it.
+type View struct {
+	Election string
+	Leader   string // the holder's ID; empty if the seat is vacant
+	Addr     string
+	Epoch    uint64 // of the current term, or of the last one
+	Since    time.Time
+	Next     string // held: asked to hand over to; vacant: reserved for
+	Paused   bool
+	Past     []Past // the last 32 terms, oldest first
+}
+
+// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no candidacy: a member that
+// only watches writes nothing to the store. The error is the configuration's, or of a name that cannot be; then it is the only thing yielded.
+func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, error] {
+	return func(yield func(View, error) bool) {
+		if err := validElection(election); err != nil {
+			yield(View{}, err)
+			return
+		}
+		if err := m.enter(); err != nil {
+			yield(View{}, err)
+			return
+		}
+		defer m.exit()
+		m.look(election, 1)
+		defer m.look(election, -1)
+		var last View
+		for first := true; ; {
+			v, seen, changed := m.view(election)
+			if seen && (first || !v.same(last)) {
+				if !yield(v, nil) {
+					return
+				}
+				first, last = false, v
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// look counts the watchers of an election.
+func (m *Member) look(election string, n int) {
+	m.mu.Lock()
+	if m.watched == nil {
+		m.watched = map[string]int{}
+	}
+	if m.watched[election] += n; m.watched[election] == 0 {
+		delete(m.watched, election)
+	}
+	s := m.engine.seat(election)
+	s.watchers += n
+	m.engine.dismiss(s)
+	m.mu.Unlock()
+	m.engine.kick()
+}
+
+// view returns what is known of an election, and a channel that is closed when that changes.
+func (m *Member) view(election string) (v View, seen bool, changed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.engine.seat(election)
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return viewOf(s.lease, election), s.seen, s.changed
+}
+
+func viewOf(l Lease, election string) View {
+	return View{Election: election, Leader: l.Holder.ID, Addr: l.Addr, Epoch: l.Epoch, Since: l.Since, Next: l.Next, Paused: l.Paused, Past: l.Past}
+}
+
+func (v View) same(w View) bool {
+	return v.Leader == w.Leader && v.Addr == w.Addr && v.Epoch == w.Epoch && v.Next == w.Next && v.Paused == w.Paused
+}
