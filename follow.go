@@ -101,7 +101,7 @@ func (e *engine) revoke(ctx context.Context, s *sight) error {
 	defer e.mu.Unlock()
 	s.gone = false
 	if err != nil {
-		s.seen = false // to be read anew
+		s.began = moment{} // to be read anew
 		return err
 	}
 	s.see(got, sent, e.clock.Now())
