@@ -43,17 +43,18 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 
 // notBefore is the time from which this member may claim a free seat. It is a courtesy to others; what is safe was decided before.
 func (e *engine) notBefore(s *seat, self MemberInfo, live []MemberInfo, crowded bool) time.Duration {
-	at := s.holdBack
-	headStart := s.openSince + e.reservation()
+	at, open := s.holdBack, s.openSince
+	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
+		// At a cold start the best candidate may still be waiting out its jitter.
+		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
+		at = max(at, open)
+	}
+	headStart := open + e.reservation()
 	switch next := s.lease.Next; {
 	case next == e.m.ID:
 		return at
 	case next != "" && next != anyone:
 		at = max(at, headStart)
-	}
-	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
-		// At a cold start the best candidate may still be waiting out its jitter.
-		at = max(at, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
 	}
 	var ids []string
 	for _, other := range live {
@@ -92,28 +93,28 @@ func (e *engine) liveMembers() ([]MemberInfo, error) {
 	return live, nil
 }
 
-// attend sees to the seats that this member holds and should not, and to those that it should hold and does not. It returns when to do so
-// again.
+// attend sees to the seats that this member holds and should not, being sick, and to those that it does not hold and should, being better.
+// It returns when to do so again.
 func (e *engine) attend() time.Duration {
+	now := e.clock.Now()
 	e.mu.Lock()
-	sick, self := e.sick, MemberInfo{}
-	if e.cfg.Preempt {
-		self = e.aboutSelf()
-	}
-	var held, better []*seat
+	preempt := e.cfg.Preempt && e.sick == nil && e.cfg.Eligible && e.self != nil && now >= e.rankedAt+e.cfg.ElectionInterval
+	var held, others []*seat
 	for _, s := range e.seats {
 		switch {
-		case s.term != nil && !s.term.over.Load() && sick != nil:
+		case s.term != nil && !s.term.over.Load() && e.sick != nil:
 			held = append(held, s)
-		case s.cand != nil && e.followed(s) && e.outranks(s, self):
-			better = append(better, s)
+		case preempt && s.cand != nil && e.followed(s) && s.lease.Next == "" && !s.lease.Paused:
+			others = append(others, s)
 		}
 	}
+	self := e.aboutSelf()
 	e.mu.Unlock()
-	if len(held) == 0 && len(better) == 0 {
+	if len(held) == 0 && len(others) == 0 {
 		return never
 	}
-	again := e.clock.Now() + e.cfg.HeartbeatInterval
+	e.rankedAt = now
+	again := now + e.cfg.HeartbeatInterval
 	live, err := e.liveMembers()
 	if err != nil {
 		return again
@@ -129,10 +130,8 @@ func (e *engine) attend() time.Duration {
 			}
 		}
 	}
-	for _, s := range better {
-		if !slices.ContainsFunc(live, func(i MemberInfo) bool {
-			return i.ID != e.m.ID && i.runsFor(s.name) && e.cfg.Rank.compare(i, self) < 0
-		}) {
+	for _, s := range others {
+		if e.best(s, self, live) {
 			ctx, cancel := context.WithTimeout(e.ctx, e.patience)
 			_, _ = e.m.ask(ctx, s.name, func(l *Lease) error { l.Next = e.m.ID; return nil }) // asked again at the next look
 			cancel()
@@ -141,11 +140,18 @@ func (e *engine) attend() time.Duration {
 	return again
 }
 
-// outranks reports whether this member should ask a seat's holder to hand over to it. The engine's mutex is held.
-func (e *engine) outranks(s *seat, self MemberInfo) bool {
-	h := e.sights[MemberRegister(s.lease.Holder.ID)]
-	return e.cfg.Preempt && e.cfg.Eligible && e.sick == nil && e.self != nil && s.lease.Next == "" && !s.lease.Paused &&
-		h != nil && h.lease.Holder.ID == s.lease.Holder.ID && e.cfg.Rank.compare(self, memberInfo(h.lease)) < 0
+// best reports whether this member outranks a seat's holder, and nobody else who would take the seat outranks this member.
+func (e *engine) best(s *seat, self MemberInfo, live []MemberInfo) bool {
+	outranks := false
+	for _, i := range live {
+		switch c := e.cfg.Rank.compare(self, i); {
+		case i.ID == s.lease.Holder.ID:
+			outranks = c < 0
+		case i.ID != e.m.ID && i.runsFor(s.name) && c > 0:
+			return false
+		}
+	}
+	return outranks
 }
 
 // successor is the best healthy candidate for an election but this member.

@@ -52,6 +52,7 @@ type engine struct {
 	running bool   // the jitter has passed
 
 	calmUntil time.Duration // follow's own: after the store has failed
+	rankedAt  time.Duration // follow's own: when it last looked whether it outranks a leader
 	living    sync.Once
 }
 
@@ -60,6 +61,9 @@ func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 		seats: map[string]*seat{}, sights: map[string]*sight{}, patience: trust(cfg.LeaseDuration, cfg.StopTimeout) / 4}
 	e.batcher, _ = m.Store.(Batcher)
 	e.witness, _ = m.Store.(Witness)
+	if m.Health != nil {
+		e.sick = errUnchecked
+	}
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	return e
 }
@@ -67,8 +71,8 @@ func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 // run returns when everything that it started has stopped: after ctx has ended, or with the panic that killed one of its loops. Terms that
 // still hold a seat then end first, so that no duty of a dead loop runs beside its successor's.
 func (e *engine) run() error {
+	e.started = e.clock.Now()
 	if e.jitter() {
-		e.started = e.clock.Now()
 		e.spawn(e.follow)
 		e.mu.Lock()
 		e.running = true
@@ -187,13 +191,16 @@ func (e *engine) checkHealth() {
 
 func (e *engine) setHealth(err error) {
 	e.mu.Lock()
-	changed := (err == nil) != (e.sick == nil)
+	first := errors.Is(e.sick, errUnchecked)
+	changed := first || (err == nil) != (e.sick == nil)
 	e.sick = err
 	if changed {
 		e.info = nil
 	}
 	e.mu.Unlock()
-	if changed {
+	if first && err == nil {
+		e.kick()
+	} else if changed {
 		meta := map[string]string{"healthy": fmt.Sprint(err == nil)}
 		if err != nil {
 			meta["error"] = err.Error()
@@ -202,6 +209,9 @@ func (e *engine) setHealth(err error) {
 		e.kick()
 	}
 }
+
+// errUnchecked keeps a member from leading until its health was asked for once.
+var errUnchecked = errors.New("health was not checked yet")
 
 // says encodes what the member says of itself, anew only if it has changed. The engine's mutex is held.
 func (e *engine) says() []byte {

@@ -89,22 +89,23 @@ func heartbeatOf(l Lease) string {
 	return l.Name
 }
 
-// revoke ends an incarnation whose heartbeat has run out, by making its register vacant on the very revision that was watched
-// (rule 4). If it has moved, its holder lives, or somebody else was first. An unknown outcome is no revocation: the next read tells.
-func (e *engine) revoke(ctx context.Context, s *sight) error {
-	dead := s.lease
+// revoke ends an incarnation whose heartbeat has run out, by making its register vacant on the very revision that was watched (rule 4):
+// dead is that record, not whatever has been read since. If it has moved, its holder lives, or somebody else was first. An unknown
+// outcome is no revocation: the next read tells.
+func (e *engine) revoke(ctx context.Context, dead Lease) error {
 	next := dead.vacated(newNonce(), time.Now(), reasonExpired)
 	next.Past, next.Data = nil, nil
 	sent := e.now()
 	got, err := e.swap(ctx, next)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.gone = false
+	h := e.sightOf(dead.Name)
+	h.gone = false
 	if err != nil {
-		s.began = moment{} // to be read anew
+		h.began = moment{} // to be read anew
 		return err
 	}
-	s.see(got, sent, e.clock.Now())
+	h.see(got, sent, e.clock.Now())
 	return nil
 }
 
@@ -157,9 +158,10 @@ func (e *engine) claim(ctx context.Context, seats []*seat) {
 			e.received(s, out.Lease, nil, now)
 		case errors.Is(out.Err, ErrConflict):
 			e.forget(s, bids[i].Nonce)
+			e.calm(conflictWait)
 			e.reread(s)
 		default: // unknown: the register tells, now or later
-			e.calm()
+			e.calm(e.failureWait())
 			e.reread(s)
 		}
 	}
@@ -245,6 +247,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	if s.seen && began.order < s.answered {
 		s.stale = true // it may be older than what is known
 		e.mu.Unlock()
+		e.kick()
 		return
 	}
 	now := e.moment()

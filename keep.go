@@ -128,7 +128,7 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 		return lost
 	case newest:
 		return nil
-	case !errors.Is(err, ErrConflict):
+	case !errors.Is(err, ErrConflict) || got.Rev == next.Rev:
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	if b.edited != nil {
@@ -245,7 +245,7 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 	for failed := 0; ; {
 		wait := min(s.ranOut()-e.clock.Now(), e.cfg.HeartbeatInterval)
 		if e.gone(ctx, s.lease) || s.ranOut() <= s.began.at {
-			if e.revoke(ctx, &s) == nil {
+			if e.revoke(ctx, s.lease) == nil {
 				return nil
 			}
 			failed++

@@ -38,19 +38,26 @@ func (e *engine) follow() {
 // round reads what is due, judges every seat, and acts. It returns when to look again.
 func (e *engine) round(seats, beats bool) time.Duration {
 	if errors.Join(e.readSeats(seats), e.readBeats(beats)) != nil {
-		e.calm()
+		e.calm(e.failureWait())
 	}
 	next := never
 	for range 2 { // a revoked heartbeat frees seats at once
 		open, dead, again := e.judgeAll()
 		next = min(next, again)
 		if e.clock.Now() < e.calmUntil {
+			if len(open)+len(dead) > 0 {
+				next = min(next, e.calmUntil)
+			}
 			break
 		}
 		chosen, again := e.choose(open)
 		next = min(next, again)
 		e.claim(e.ctx, chosen)
+		if len(dead) == 0 || !e.mayLead() { // who may not lead leaves revoking to those who may
+			break
+		}
 		if !e.revokeAll(dead) {
+			next = min(next, max(e.calmUntil, e.clock.Now()))
 			break
 		}
 	}
@@ -60,8 +67,14 @@ func (e *engine) round(seats, beats bool) time.Duration {
 	return max(min(next, e.pollAt, e.nextBeat()), e.calmUntil)
 }
 
-// calm holds everything back for a while after the store has failed, hints or not.
-func (e *engine) calm() { e.calmUntil = e.clock.Now() + min(e.cfg.ElectionInterval, time.Second) }
+// calm holds claims and revocations back for a while, hints or not.
+func (e *engine) calm(d time.Duration) { e.calmUntil = max(e.calmUntil, e.clock.Now()+d) }
+
+// conflictWait comes after somebody else was first: they have changed what is known, so it is short.
+const conflictWait = 20 * time.Millisecond
+
+// failureWait comes after the store has failed.
+func (e *engine) failureWait() time.Duration { return min(e.cfg.ElectionInterval, time.Second) }
 
 // readSeats reads the elections that this member does not hold when their time has come, or a hint says so, and in any case those whose
 // record is known to be old. What it holds it need not read: whoever asks something of a leader pokes its heartbeat.
@@ -213,8 +226,8 @@ func (e *engine) nextBeat() time.Duration {
 	return next
 }
 
-// judgeAll sorts the seats that nobody here holds.
-func (e *engine) judgeAll() (open []*seat, dead []string, again time.Duration) {
+// judgeAll sorts the seats that nobody here holds: those that are free, and the heartbeats that must be revoked first to free others.
+func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 	again = never
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -232,8 +245,9 @@ func (e *engine) judgeAll() (open []*seat, dead []string, again time.Duration) {
 			s.open = false
 			again = min(again, at)
 		case expired:
-			if !slices.Contains(dead, s.lease.Via) {
-				dead = append(dead, s.lease.Via)
+			l := e.sights[s.lease.Via].lease
+			if !slices.ContainsFunc(dead, func(d Lease) bool { return d.Name == l.Name }) {
+				dead = append(dead, l)
 			}
 		case free:
 			if !s.open {
@@ -245,23 +259,17 @@ func (e *engine) judgeAll() (open []*seat, dead []string, again time.Duration) {
 	return open, dead, again
 }
 
-// revokeAll revokes heartbeats that have run out. A member that may not lead leaves that to those who may.
-func (e *engine) revokeAll(names []string) bool {
-	if !e.mayLead() {
-		return false
-	}
+// revokeAll revokes heartbeats that have run out, and reports whether it could any.
+func (e *engine) revokeAll(dead []Lease) bool {
 	done := false
-	for _, name := range names {
-		e.mu.Lock()
-		h := e.sightOf(name)
-		e.mu.Unlock()
-		switch err := e.revoke(e.ctx, h); {
+	for _, l := range dead {
+		switch err := e.revoke(e.ctx, l); {
 		case err == nil:
 			done = true
 		case errors.Is(err, ErrConflict):
-			e.kick()
+			e.calm(conflictWait)
 		default:
-			e.calm()
+			e.calm(e.failureWait())
 		}
 	}
 	return done

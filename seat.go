@@ -172,7 +172,8 @@ func (e *engine) finish(terms []*term) {
 	for _, t := range terms {
 		reason := reasonOf(t.cause)
 		if reason == reasonHandoff || reason == reasonSteppedDown || reason == reasonUnhealthy {
-			t.s.holdBack = e.clock.Now() + e.reservation()
+			// Others may have to poll to find out, and then stand back for a better one.
+			t.s.holdBack = e.clock.Now() + e.cfg.ElectionInterval + e.reservation()
 		}
 		if t.s.term == t {
 			t.s.term, t.s.stale = nil, true

@@ -16,23 +16,26 @@ import (
 //   - Every call is safe for concurrent use, returns soon after its context ends, and never panics on any valid name.
 //   - Each register is linearizable: a Get that begins after a Swap was answered shows that Swap or a later one.
 //   - A revision is never used twice for one name, neither after a restart nor for an equal record.
-//   - A record is only ever replaced. A store that expires records by itself reports an expired one as vacant (no Holder,
-//     Epoch and Past kept, a revision of its own) and refuses a Swap that would renew it.
+//   - A record is only ever replaced. A store that expires records by itself expires only those that keep themselves alive
+//     (Via is empty). It reports an expired one as vacant (no Holder; Epoch, Data, Past and Paused kept; a revision of its own) and
+//     refuses a Swap that would renew it.
+//   - Times keep microseconds at least, all else is kept exactly.
 //
 // What a driver may rely on: the slices and strings in a Lease are never changed in place, by either side, so that a record
-// may be kept without a copy; names satisfy [ValidName]; a Swap that keeps the Nonce of the record that it replaces is an
-// edit by somebody else, and must not extend the life of the record.
+// may be kept without a copy; names satisfy [ValidName]; Data is no longer than [MaxData]; a Swap that keeps the Nonce of the
+// record that it replaces is an edit by somebody else, and must not extend the life of the record.
 type Store interface {
 	// Get returns the record, or ErrNotFound if it was never written.
 	Get(ctx context.Context, name string) (Lease, error)
 
 	// Swap writes l if the register's revision is still l.Rev, where an empty Rev stands for a register that was never
-	// written, and returns l with its new revision. It has three outcomes: nil, the swap was applied; ErrConflict, it was
-	// not and never will be; any other error, unknown: it may have been applied, or may still be.
+	// written, and returns l with its new revision. It has three outcomes: nil, the swap was applied; ErrConflict, the register has
+	// moved, so that it was not and never will be; any other error, unknown: it may have been applied, or may still be.
 	Swap(ctx context.Context, l Lease) (Lease, error)
 
-	// List yields every register whose name begins with prefix, each at most once, in any order. A register that does not
-	// change during the call is not missed. An error ends the sequence.
+	// List yields every register whose name begins with prefix, each at most once, in any order. It shows every swap that was
+	// answered before it began; a register that changes meanwhile is shown as it was before or after. The store may be called
+	// while the sequence is read. An error ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Lease, error]
 
 	// Close frees what the store holds. Calls after it fail with ErrClosed; it may be called again.

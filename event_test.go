@@ -1,0 +1,207 @@
+package regent_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+func TestEvents(t *testing.T) {
+	t.Run("C14_C15_C16_E04_became_lost_and_changed_carry_node_epoch_and_time", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(time.Second)
+			a.quit()
+			leader(t, time.Second, b)
+			time.Sleep(time.Second)
+
+			became := a.kinds(regent.EventBecameLeader)
+			if len(became) != 1 || became[0].Node != "a" || became[0].Epoch != 1 || became[0].Election != "seat" || became[0].Measurements["time"] == 0 {
+				t.Errorf("became: %+v", became)
+			}
+			lost := a.kinds(regent.EventLostLeadership)
+			if len(lost) != 1 || lost[0].Node != "a" || lost[0].Epoch != 1 || lost[0].Metadata["reason"] != "shutdown" || lost[0].Measurements["time"] == 0 {
+				t.Errorf("lost: %+v", lost)
+			}
+			changed := b.kinds(regent.EventLeaderChanged)
+			if len(changed) != 1 || changed[0].Epoch != 1 || changed[0].Metadata["new_leader"] != "a" || changed[0].Metadata["previous_leader"] != "" {
+				t.Errorf("changed: %+v", changed)
+			}
+			a.lead()
+			time.Sleep(time.Second)
+			if got := a.kinds(regent.EventLeaderChanged); len(got) != 1 || got[0].Epoch != 2 ||
+				got[0].Metadata["new_leader"] != "b" || got[0].Metadata["previous_leader"] != "a" {
+				t.Errorf("a saw %+v", got)
+			}
+			b.quit()
+			a.quit()
+		})
+	})
+
+	t.Run("C15_every_way_to_lose_a_seat_has_its_reason", func(t *testing.T) {
+		for _, tt := range []struct {
+			reason string
+			lose   func(*cluster, *node)
+		}{
+			{"shutdown", func(_ *cluster, a *node) { a.stop() }},
+			{"handoff", func(c *cluster, a *node) { check(t, a.HandOff(c.ctx, "seat", "b")) }},
+			{"stepped down", func(c *cluster, a *node) { check(t, a.StepDown(c.ctx, "seat")) }},
+			{"paused", func(c *cluster, a *node) {
+				check(t, a.Pause(c.ctx, "seat"))
+				time.Sleep(2 * time.Second)
+				check(t, a.StepDown(c.ctx, "seat"))
+			}},
+			{"partition", func(_ *cluster, a *node) { a.client.SetFaults(cut) }},
+			{"lost lease", func(c *cluster, _ *node) { c.store.Flush() }},
+		} {
+			t.Run(strings.ReplaceAll(tt.reason, " ", "_"), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					a := c.member("a").lead()
+					leader(t, time.Second, a)
+					b := c.member("b").lead()
+					time.Sleep(3 * time.Second)
+					tt.lose(c, a)
+					time.Sleep(20 * time.Second)
+					if lost := a.kinds(regent.EventLostLeadership); len(lost) != 1 || lost[0].Metadata["reason"] != tt.reason || lost[0].Epoch != 1 {
+						t.Errorf("got %+v", lost)
+					}
+					a.quit()
+					b.quit()
+				})
+			})
+		}
+	})
+
+	t.Run("a_slow_observer_loses_events_and_the_loss_is_counted", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			block := make(chan struct{})
+			duties := make([]regent.Duty, 5000)
+			for i := range duties {
+				duties[i].Election = "s" + string(rune('0'+i%10)) + time.Duration(i).String()
+			}
+			a := c.member("a", func(m *regent.Member) { m.OnEvent = func(regent.Event) { <-block } })
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
+			time.Sleep(10 * time.Second)
+			if _, ok := a.Leads(duties[4999].Election); !ok {
+				t.Error("the election waited for its observer")
+			}
+			if lost := a.Stats().LostEvents; lost < 900 {
+				t.Errorf("%d events counted as lost", lost)
+			}
+			close(block)
+			cancel()
+			<-done
+		})
+	})
+
+	t.Run("log_lines_have_constant_messages", func(t *testing.T) {
+		var b bytes.Buffer
+		log := regent.LogEvents(slog.New(slog.NewTextHandler(&b, nil)))
+		log(regent.Event{Kind: regent.EventBecameLeader, Node: "a", Election: "seat", Epoch: 7})
+		log(regent.Event{Kind: regent.EventLostLeadership, Node: "a", Election: "seat", Epoch: 7, Metadata: map[string]string{"reason": "shutdown"}})
+		log(regent.Event{Kind: regent.EventStoreRegressed, Node: "a", Election: "seat", Epoch: 7})
+		for _, want := range []string{`msg="became leader"`, `msg="lost leadership"`, "reason=shutdown", "node=a election=seat epoch=7", "level=ERROR"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%q is not in\n%s", want, b.String())
+			}
+		}
+	})
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStats(t *testing.T) {
+	beat := func(t *testing.T, n int, latency time.Duration, more ...func(*regent.Config)) (stats regent.Stats, events []regent.Event) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", config(regent.Cluster(), more...))
+			a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: latency, Max: latency}})
+			a.lead()
+			for a.Stats().Heartbeats < uint64(n) {
+				time.Sleep(time.Millisecond)
+			}
+			synctest.Wait()
+			stats, events = a.Stats(), a.kinds(regent.EventContention)
+			a.client.SetFaults(memstore.Faults{})
+			a.quit()
+		})
+		return stats, events
+	}
+
+	t.Run("E08_percentiles_and_counters_are_there", func(t *testing.T) {
+		s, _ := beat(t, 20, 30*time.Millisecond)
+		if s.HeartbeatLatencyP99 != 30*time.Millisecond || s.HeartbeatLatencyP50 != 30*time.Millisecond || s.Note != "" || s.EpochDriftEvents != 0 {
+			t.Errorf("got %+v", s)
+		}
+	})
+	t.Run("E09_fewer_than_ten_heartbeats_are_no_data", func(t *testing.T) {
+		s, _ := beat(t, 9, 30*time.Millisecond)
+		if s.HeartbeatLatencyP99 != 0 || !strings.Contains(s.Note, "insufficient data") {
+			t.Errorf("got %+v", s)
+		}
+	})
+	t.Run("E10_only_the_newest_hundred_count", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			slow := memstore.Delay{Min: 900 * time.Millisecond, Max: 900 * time.Millisecond}
+			a.client.SetFaults(memstore.Faults{Answer: slow})
+			a.lead()
+			for a.Stats().Heartbeats < 50 {
+				time.Sleep(time.Millisecond)
+			}
+			if s := a.Stats(); s.HeartbeatLatencyP99 != slow.Min {
+				t.Errorf("got %+v", s)
+			}
+			fast := memstore.Delay{Min: 5 * time.Millisecond, Max: 5 * time.Millisecond}
+			a.client.SetFaults(memstore.Faults{Answer: fast})
+			for a.Stats().Heartbeats < 151 {
+				time.Sleep(time.Millisecond)
+			}
+			if s := a.Stats(); s.HeartbeatLatencyP99 != fast.Min {
+				t.Errorf("got %+v", s)
+			}
+			a.quit()
+		})
+	})
+
+	// A cycle may take longer than twice the interval only if the lease leaves room for it.
+	slowly := func(c *regent.Config) {
+		c.LeaseDuration, c.HeartbeatInterval, c.RenewInterval = 40*time.Second, time.Second, time.Second
+	}
+	t.Run("E05_a_heartbeat_that_takes_more_than_twice_its_interval_is_contention", func(t *testing.T) {
+		s, events := beat(t, 1, 3*time.Second, slowly)
+		if len(events) != 1 || events[0].Measurements["duration"] != 3 || events[0].Measurements["expected"] != 1 || events[0].Measurements["ratio"] != 3 {
+			t.Errorf("got %+v", events)
+		}
+		if s.ContentionEvents != 1 {
+			t.Errorf("counted %d", s.ContentionEvents)
+		}
+	})
+	t.Run("E06_within_30s_it_is_counted_but_not_said_again", func(t *testing.T) {
+		s, events := beat(t, 12, 3*time.Second, slowly)
+		if s.ContentionEvents != 12 || len(events) != 2 {
+			t.Errorf("counted %d, said %d times in 36 s", s.ContentionEvents, len(events))
+		}
+	})
+	t.Run("E07_detection_can_be_turned_off", func(t *testing.T) {
+		s, events := beat(t, 12, 3*time.Second, slowly, func(c *regent.Config) { c.ContentionDetectionEnabled = false })
+		if s.ContentionEvents != 0 || len(events) != 0 {
+			t.Errorf("counted %d, said %d times", s.ContentionEvents, len(events))
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/regentd/regent"
+)
+
+var (
+	// ErrLost says that no answer came: the outcome is unknown.
+	ErrLost = errors.New("no answer from the store")
+	// ErrOutage says that the store is out of order.
+	ErrOutage = errors.New("store is out of order")
+)
+
+// Client is one process's connection to a Store. It is a store like any other, with faults of its own on top of the Store's.
+type Client struct {
+	dial
+	tally
+	name   string
+	store  *Store
+	closed atomic.Bool   // set under store.mu
+	done   chan struct{} // closed with the client
+
+	mu   sync.Mutex
+	seen map[seenKey]uint64 // requests that met faults, by kind and register
+}
+
+type seenKey struct {
+	kind Kind
+	name string
+}
+
+var (
+	_ regent.Store   = (*Client)(nil)
+	_ regent.Waker   = (*Client)(nil)
+	_ regent.Batcher = (*Client)(nil)
+)
+
+// Client returns another connection to the store. Names need not differ, but clients of one name and seed draw alike.
+func (s *Store) Client(name string, f Faults) *Client {
+	c := &Client{name: name, store: s, done: make(chan struct{})}
+	c.SetFaults(f)
+	return c
+}
+
+// Name returns the client's name.
+func (c *Client) Name() string { return c.name }
+
+// SetFaults replaces the client's faults, for requests and answers that set out from now on.
+func (c *Client) SetFaults(f Faults) { c.Adjust(func(g *Faults) { *g = f }) }
+
+// Adjust changes the client's faults, as one step: c.Adjust(func(f *Faults) { f.CutAnswers = true }).
+func (c *Client) Adjust(change func(*Faults)) {
+	if c.adjust(change).SpuriousHint > 0 {
+		c.store.spurious.Store(true)
+	}
+}
+
+// SetFaults replaces the faults that every client has on top of its own.
+func (s *Store) SetFaults(f Faults) { s.Adjust(func(g *Faults) { *g = f }) }
+
+// Adjust changes the faults that every client has on top of its own, as one step.
+func (s *Store) Adjust(change func(*Faults)) {
+	if s.adjust(change).SpuriousHint > 0 {
+		s.spurious.Store(true)
+	}
+}
+
+// Get returns the record, or regent.ErrNotFound.
+func (c *Client) Get(ctx context.Context, name string) (regent.Lease, error) {
+	err := c.send(ctx, Get, name)
+	var l regent.Lease
+	switch {
+	case err != nil:
+	case c.perfect():
+		l, err = c.store.get(name)
+	default:
+		var o regent.Outcome
+		o, err = carry(ctx, c, Get, name, func(Faults, dice) (o regent.Outcome) {
+			o.Lease, o.Err = c.store.get(name)
+			return o
+		})
+		if err == nil {
+			l, err = o.Lease, o.Err
+		}
+	}
+	if err != nil {
+		return regent.Lease{}, fmt.Errorf("get %q: %w", name, err)
+	}
+	return l, nil
+}
+
+// Swap writes l if the register's revision is still l.Rev.
+func (c *Client) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	name := l.Name
+	err := c.send(ctx, Swap, name)
+	switch {
+	case err != nil:
+	case c.perfect():
+		l, err = c.store.swap(l, c.name)
+	default:
+		l, err = c.swapFaulty(ctx, l)
+	}
+	if err != nil {
+		return regent.Lease{}, fmt.Errorf("swap %q: %w", name, err)
+	}
+	return l, nil
+}
+
+// swapFaulty is apart from Swap so that the closure puts its l, and not Swap's, on the heap.
+func (c *Client) swapFaulty(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	o, err := carry(ctx, c, Swap, l.Name, func(f Faults, d dice) (o regent.Outcome) {
+		if d.clash < f.Conflict {
+			o.Err = regent.ErrConflict
+		} else {
+			o.Lease, o.Err = c.store.swap(l, c.name)
+		}
+		return o
+	})
+	if err != nil {
+		return regent.Lease{}, err
+	}
+	return o.Lease, o.Err
+}
+
+// SwapAll swaps many registers in one request. The request travels as one, and each swap in it may still be lost, late or
+// refused on its own, as by a store that spreads a batch over several machines.
+func (c *Client) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+	outs, err := c.swapAll(ctx, ls)
+	if err != nil {
+		outs = make([]regent.Outcome, len(ls))
+	}
+	for i := range outs {
+		if outs[i].Err == nil {
+			outs[i].Err = err
+		}
+		if outs[i].Err != nil {
+			outs[i] = regent.Outcome{Err: fmt.Errorf("swap %q: %w", ls[i].Name, outs[i].Err)}
+		}
+	}
+	return outs
+}
+
+func (c *Client) swapAll(ctx context.Context, ls []regent.Lease) ([]regent.Outcome, error) {
+	if len(ls) == 0 {
+		return nil, nil
+	}
+	if err := c.send(ctx, SwapAll, ""); err != nil {
+		return nil, err
+	}
+	if c.perfect() {
+		outs := make([]regent.Outcome, len(ls))
+		for i, l := range ls {
+			outs[i].Lease, outs[i].Err = c.store.swap(l, c.name)
+		}
+		return outs, nil
+	}
+	ls = append([]regent.Lease(nil), ls...) // the request may arrive when the caller has its slice back
+	return carry(ctx, c, SwapAll, "", func(f Faults, _ dice) []regent.Outcome {
+		outs := make([]regent.Outcome, len(ls))
+		for i, l := range ls {
+			outs[i] = c.swapOne(l, f)
+		}
+		return outs
+	})
+}
+
+// List yields the registers whose names begin with prefix, as they were at one moment, by name.
+func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	return func(yield func(regent.Lease, error) bool) {
+		ls, err := c.list(ctx, prefix)
+		for _, l := range ls {
+			if err = ctx.Err(); err != nil {
+				break
+			}
+			if !yield(l, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, err))
+		}
+	}
+}
+
+func (c *Client) list(ctx context.Context, prefix string) ([]regent.Lease, error) {
+	if err := c.send(ctx, List, prefix); err != nil {
+		return nil, err
+	}
+	if c.perfect() {
+		return c.store.list(prefix)
+	}
+	type answer struct {
+		ls  []regent.Lease
+		err error
+	}
+	a, err := carry(ctx, c, List, prefix, func(Faults, dice) (a answer) {
+		a.ls, a.err = c.store.list(prefix)
+		return a
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.ls, a.err
+}
+
+// Close closes this client alone: its calls fail with regent.ErrClosed, those that wait included, and its hints end. What it
+// has sent may still arrive.
+func (c *Client) Close() error {
+	c.store.mu.Lock()
+	defer c.store.mu.Unlock()
+	if c.closed.Swap(true) {
+		return nil
+	}
+	close(c.done)
+	c.store.forget(func(w *watcher) bool { return w.client == c })
+	return nil
+}

@@ -1,0 +1,224 @@
+// Package memstore is a store in memory, with faults that can be injected, for tests, simulations and demonstrations.
+//
+// It assumes one process: nothing outlives it, and nothing is shared with another. Within it, a [Store] plays the backing
+// store and every [Client] plays one process's connection to it, with faults of its own: delays, lost requests and answers,
+// swaps applied after their caller has given up, partitions, outages, rollbacks, and lost, late, doubled or spurious hints.
+// A client without faults never waits, so that it costs a lock and a revision.
+//
+// A store may be used in a [testing/synctest] bubble if it was made in that bubble. It keeps no goroutine: waits are timers
+// and channels of the caller, and what outlives a call (a late swap, a late hint) is a timer.
+//
+//	s := memstore.New()
+//	a := s.Client("a", memstore.Faults{})
+//	b := s.Client("b", memstore.Faults{Seed: 7, LoseAnswer: 0.1, Answer: memstore.Delay{Max: time.Second}})
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/regentd/regent"
+)
+
+// Store is a set of registers in memory. It is a [regent.Store] itself, by way of a client without a name.
+//
+// The hooks are set before the store is used, and must not call it.
+type Store struct {
+	// OnSwap is called for every swap that is applied, in the order in which they are, under the store's lock. Old is zero
+	// but for its Name if the register was never written.
+	OnSwap func(old, new regent.Lease, client string)
+	// OnRollback is called for every rollback and flush, under the store's lock, with OnSwap's order.
+	OnRollback func()
+	// OnRequest is called when a client sends a request, whatever becomes of it, and not under any lock.
+	OnRequest func(Request)
+
+	dial // faults of every client
+	tally
+	mu       sync.Mutex
+	regs     map[string]*regent.Lease
+	rev      uint64 // the last revision given; it only grows, so that none is used twice
+	watchers []*watcher
+	spurious atomic.Bool   // some client's faults have ever asked for spurious hints
+	closed   atomic.Bool   // set under mu
+	done     chan struct{} // closed with the store
+	self     *Client
+}
+
+var (
+	_ regent.Store   = (*Store)(nil)
+	_ regent.Waker   = (*Store)(nil)
+	_ regent.Batcher = (*Store)(nil)
+)
+
+// New returns an empty store.
+func New() *Store {
+	s := &Store{regs: map[string]*regent.Lease{}, done: make(chan struct{})}
+	s.self = s.Client("", Faults{})
+	return s
+}
+
+// Get returns the record, or regent.ErrNotFound.
+func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
+	return s.self.Get(ctx, name)
+}
+
+// Swap writes l if the register's revision is still l.Rev.
+func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	return s.self.Swap(ctx, l)
+}
+
+// List yields the registers whose names begin with prefix, by name.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	return s.self.List(ctx, prefix)
+}
+
+// SwapAll swaps many registers in one request.
+func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+	return s.self.SwapAll(ctx, ls)
+}
+
+// Wake returns a channel of hints for the registers below prefix.
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
+	return s.self.Wake(ctx, prefix)
+}
+
+// Close closes the store and with it every client. Late swaps that have not arrived are dropped.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Swap(true) {
+		return nil
+	}
+	close(s.done)
+	for _, w := range s.watchers {
+		w.stop()
+	}
+	s.watchers = nil
+	return nil
+}
+
+// Snapshot is what the registers held at one time.
+type Snapshot struct{ regs map[string]regent.Lease }
+
+// Snapshot returns what the registers hold now.
+func (s *Store) Snapshot() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := Snapshot{make(map[string]regent.Lease, len(s.regs))}
+	for name, l := range s.regs {
+		snap.regs[name] = *l
+	}
+	return snap
+}
+
+// Rollback puts the registers back as they were, as a restored backup does, and sends no hint. Registers that came later are
+// gone. Those that come back have fresh revisions: a store that gave an old revision to a register again would break its
+// contract, and a swap prepared before the rollback must not fit by chance. The zero Snapshot empties the store.
+func (s *Store) Rollback(snap Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.regs)
+	for _, l := range snap.sorted() {
+		l.Rev = s.nextRev()
+		s.regs[l.Name] = &l
+	}
+	if s.OnRollback != nil {
+		s.OnRollback()
+	}
+}
+
+// Flush empties the store. Revisions go on.
+func (s *Store) Flush() { s.Rollback(Snapshot{}) }
+
+// sorted gives the records an order, so that a replayed rollback gives them the same revisions.
+func (snap Snapshot) sorted() []regent.Lease {
+	ls := make([]regent.Lease, 0, len(snap.regs))
+	for _, l := range snap.regs {
+		ls = append(ls, l)
+	}
+	sortByName(ls)
+	return ls
+}
+
+func sortByName(ls []regent.Lease) {
+	slices.SortFunc(ls, func(a, b regent.Lease) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (s *Store) nextRev() string {
+	s.rev++
+	return strconv.FormatUint(s.rev, 10)
+}
+
+func (s *Store) get(name string) (regent.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return regent.Lease{}, regent.ErrClosed
+	}
+	l := s.regs[name]
+	if l == nil {
+		return regent.Lease{}, regent.ErrNotFound
+	}
+	return *l, nil
+}
+
+// swap applies l for client, or says why not. The name is looked at only when it is new: a register has a valid one.
+func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return regent.Lease{}, regent.ErrClosed
+	}
+	reg := s.regs[l.Name]
+	var old regent.Lease
+	switch {
+	case reg != nil:
+		old = *reg
+	case regent.ValidName(l.Name):
+		old.Name = l.Name
+	default:
+		return regent.Lease{}, errName
+	}
+	if old.Rev != l.Rev {
+		return regent.Lease{}, regent.ErrConflict
+	}
+	l.Rev = s.nextRev()
+	if reg == nil {
+		reg = new(regent.Lease)
+		s.regs[l.Name] = reg
+	}
+	*reg = l
+	if s.OnSwap != nil {
+		s.OnSwap(old, l, client)
+	}
+	if notable := l.Notable(old); notable || s.spurious.Load() {
+		s.hint(l.Name, notable)
+	}
+	return l, nil
+}
+
+// list copies what is below prefix, by name, so that a simulation replays.
+func (s *Store) list(prefix string) ([]regent.Lease, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed.Load() {
+		return nil, regent.ErrClosed
+	}
+	var ls []regent.Lease
+	for name, l := range s.regs {
+		if strings.HasPrefix(name, prefix) {
+			ls = append(ls, *l)
+		}
+	}
+	sortByName(ls)
+	return ls, nil
+}
+
+var errName = errors.New("register name is not 1 to 250 bytes of UTF-8 without control characters")

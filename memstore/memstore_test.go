@@ -1,0 +1,16 @@
+package memstore_test
+
+import (
+	"testing"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+	"github.com/regentd/regent/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Open {
+		s := memstore.New()
+		return func() (regent.Store, error) { return s.Client(t.Name(), memstore.Faults{}), nil }
+	})
+}

@@ -1,0 +1,143 @@
+package memstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// send notes a request, or says why it cannot be sent. A request whose context has ended is not sent.
+func (c *Client) send(ctx context.Context, k Kind, name string) error {
+	if c.closed.Load() || c.store.closed.Load() {
+		return regent.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.count(k)
+	c.store.count(k)
+	if on := c.store.OnRequest; on != nil {
+		on(Request{Client: c.name, Kind: k, Name: name, At: time.Now()})
+	}
+	return nil
+}
+
+// perfect reports whether nothing can go wrong, now, between the client and the store.
+func (c *Client) perfect() bool { return c.current.Load() == nil && c.store.current.Load() == nil }
+
+// faults returns all that can go wrong, now.
+func (c *Client) faults() Faults { return c.Faults().plus(c.store.Faults()) }
+
+// dice throws for the client's next request of this kind to this register.
+func (c *Client) dice(f Faults, k Kind, name string) dice {
+	key := seenKey{k, name}
+	c.mu.Lock()
+	if c.seen == nil {
+		c.seen = map[seenKey]uint64{}
+	}
+	n := c.seen[key]
+	c.seen[key] = n + 1
+	c.mu.Unlock()
+	return throw(f.Seed, fingerprint(0, c.name), fingerprint(k, name), n)
+}
+
+// carry takes a request over a faulty network. Do is what the store does when the request arrives, at most once, and perhaps
+// after carry has returned: what was sent is not called back when its sender gives up. Each way meets the faults that are
+// set when it begins.
+func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(Faults, dice) T) (T, error) {
+	var none T
+	f := c.faults()
+	d := c.dice(f, k, name)
+	if f.CutRequests || d.loseRequest < f.LoseRequest {
+		return none, c.silence(ctx, f, d)
+	}
+	arrive := func() (T, error) {
+		if c.faults().Outage {
+			return none, ErrOutage
+		}
+		return do(f, d), nil
+	}
+	way := f.Request.at(d.request)
+	if k.writes() && d.apply < f.ApplyLate {
+		time.AfterFunc(way+f.Late.at(d.late), func() { arrive() })
+		return none, c.silence(ctx, f, d)
+	}
+	sent := time.Now()
+	if err := c.wait(ctx, way); err != nil {
+		if k.writes() {
+			time.AfterFunc(way-time.Since(sent), func() { arrive() })
+		}
+		return none, err
+	}
+	answer, err := arrive()
+	if err != nil {
+		return none, err
+	}
+	f = c.faults()
+	if f.CutAnswers || d.loseAnswer < f.LoseAnswer {
+		return none, c.silence(ctx, f, d)
+	}
+	if err := c.wait(ctx, f.Answer.at(d.answer)); err != nil {
+		return none, err
+	}
+	return answer, nil
+}
+
+// swapOne carries out one swap of a batch that has arrived.
+func (c *Client) swapOne(l regent.Lease, f Faults) (o regent.Outcome) {
+	d := c.dice(f, inBatch, l.Name)
+	switch {
+	case d.loseRequest < f.LoseRequest:
+		o.Err = ErrLost
+	case d.apply < f.ApplyLate:
+		time.AfterFunc(f.Late.at(d.late), func() {
+			if !c.faults().Outage {
+				c.store.swap(l, c.name)
+			}
+		})
+		o.Err = ErrLost
+	case d.clash < f.Conflict:
+		o.Err = regent.ErrConflict
+	default:
+		o.Lease, o.Err = c.store.swap(l, c.name)
+		if d.loseAnswer < f.LoseAnswer {
+			o = regent.Outcome{Err: ErrLost}
+		}
+	}
+	return o
+}
+
+// wait lets d pass, unless the call or the client ends before.
+func (c *Client) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	return c.await(ctx, t.C)
+}
+
+// silence is what the caller of a request without an answer gets.
+func (c *Client) silence(ctx context.Context, f Faults, d dice) error {
+	if f.Timeout.zero() {
+		return c.await(ctx, nil)
+	}
+	if err := c.wait(ctx, f.Timeout.at(d.timeout)); err != nil {
+		return err
+	}
+	return ErrLost
+}
+
+func (c *Client) await(ctx context.Context, event <-chan time.Time) error {
+	select {
+	case <-event:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.done:
+		return regent.ErrClosed
+	case <-c.store.done:
+		return regent.ErrClosed
+	}
+}

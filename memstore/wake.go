@@ -1,0 +1,95 @@
+package memstore
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// watcher is one channel of hints.
+type watcher struct {
+	client *Client
+	prefix string
+	hints  chan struct{} // of one: hints merge
+	ended  func() bool   // reports whether nobody listens any more
+	stop   func() bool   // undoes context.AfterFunc
+}
+
+// Wake returns a channel of hints for the registers below prefix. A hint is in the channel before its swap is answered,
+// unless the client's faults delay or lose it.
+func (c *Client) Wake(ctx context.Context, prefix string) <-chan struct{} {
+	w := &watcher{client: c, prefix: prefix, hints: make(chan struct{}, 1)}
+	w.ended = func() bool { return ctx.Err() != nil || c.closed.Load() || c.store.closed.Load() }
+	s := c.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.ended() {
+		return w.hints
+	}
+	// Not a goroutine: one that waits would keep a bubble, and a test for leaks, from ending.
+	w.stop = context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.forget(func(other *watcher) bool { return other == w })
+	})
+	s.watchers = append(s.watchers, w)
+	return w.hints
+}
+
+// forget drops watchers. The lock is held.
+func (s *Store) forget(these func(*watcher) bool) {
+	s.watchers = slices.DeleteFunc(s.watchers, func(w *watcher) bool {
+		if !these(w) {
+			return false
+		}
+		w.stop()
+		return true
+	})
+}
+
+// hint tells those who watch a register that it has changed hands, and some others for nothing. The lock is held.
+func (s *Store) hint(name string, notable bool) {
+	for _, w := range s.watchers {
+		due := notable && strings.HasPrefix(name, w.prefix)
+		switch {
+		case !w.client.perfect():
+			w.sendFaulty(name, due)
+		case due:
+			w.send()
+		}
+	}
+}
+
+func (w *watcher) send() {
+	if w.ended() {
+		return
+	}
+	select {
+	case w.hints <- struct{}{}:
+	default:
+	}
+}
+
+func (w *watcher) sendFaulty(name string, due bool) {
+	f := w.client.faults()
+	d := w.client.dice(f, hint, w.prefix+"\x00"+name)
+	switch {
+	case f.CutAnswers:
+	case due && d.loseRequest < f.LoseHint:
+	case due || d.clash < f.SpuriousHint:
+		w.sendAfter(f.HintDelay.at(d.request))
+		if due && d.apply < f.DoubleHint {
+			// Later by a moment at least, or it would only merge with the first.
+			w.sendAfter(f.HintDelay.at(d.request) + f.HintDelay.at(d.answer) + 1)
+		}
+	}
+}
+
+func (w *watcher) sendAfter(d time.Duration) {
+	if d <= 0 {
+		w.send()
+		return
+	}
+	time.AfterFunc(d, w.send)
+}

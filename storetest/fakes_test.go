@@ -1,0 +1,224 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// whole is a store with every optional interface but Witness.
+type whole interface {
+	regent.Store
+	regent.Waker
+	regent.Batcher
+}
+
+// twisted is a client of a sound store, some of whose calls were replaced.
+type twisted struct {
+	whole
+	get     func(ctx context.Context, name string) (regent.Lease, error)
+	swap    func(ctx context.Context, l regent.Lease) (regent.Lease, error)
+	list    func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error]
+	swapAll func(ctx context.Context, ls []regent.Lease) []regent.Outcome
+	wake    func(ctx context.Context, prefix string) <-chan struct{}
+	close   func() error
+	gone    bool
+}
+
+func (t *twisted) Get(ctx context.Context, name string) (regent.Lease, error) {
+	return t.get(ctx, name)
+}
+func (t *twisted) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	return t.swap(ctx, l)
+}
+func (t *twisted) SwapAll(ctx context.Context, l []regent.Lease) []regent.Outcome {
+	return t.swapAll(ctx, l)
+}
+func (t *twisted) Wake(ctx context.Context, prefix string) <-chan struct{} {
+	return t.wake(ctx, prefix)
+}
+func (t *twisted) Close() error                            { return t.close() }
+func (t *twisted) Gone(context.Context, regent.Lease) bool { return t.gone }
+func (t *twisted) List(ctx context.Context, p string) iter.Seq2[regent.Lease, error] {
+	return t.list(ctx, p)
+}
+
+// twist returns the way to open clients of a sound store that were all twisted alike.
+func twist(how func(t *twisted)) Open {
+	s := memstore.New()
+	return func() (regent.Store, error) {
+		c := s.Client("", memstore.Faults{})
+		t := &twisted{
+			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, wake: c.Wake, close: c.Close,
+		}
+		how(t)
+		return t, nil
+	}
+}
+
+// plain is a small store with neither push nor batch, whose revisions are of any kind.
+type plain struct {
+	mu   sync.Mutex
+	regs map[string]regent.Lease
+}
+
+type plainClient struct {
+	*plain
+	rev    func(l regent.Lease) string
+	closed atomic.Bool
+}
+
+// openPlain opens clients of a plain store. Revs is called for every client.
+func openPlain(revs func() func(regent.Lease) string) Open {
+	p := &plain{regs: map[string]regent.Lease{}}
+	return func() (regent.Store, error) { return &plainClient{plain: p, rev: revs()}, nil }
+}
+
+// counter returns revisions that are numbers.
+func counter() func(regent.Lease) string {
+	var n int
+	return func(regent.Lease) string { n++; return fmt.Sprint(n) }
+}
+
+func (c *plainClient) ended(ctx context.Context) error {
+	if c.closed.Load() {
+		return regent.ErrClosed
+	}
+	return ctx.Err()
+}
+
+func (c *plainClient) Get(ctx context.Context, name string) (regent.Lease, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.ended(ctx); err != nil {
+		return regent.Lease{}, err
+	}
+	l, ok := c.regs[name]
+	if !ok {
+		return regent.Lease{}, regent.ErrNotFound
+	}
+	return l, nil
+}
+
+func (c *plainClient) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.ended(ctx); err != nil {
+		return regent.Lease{}, err
+	}
+	if c.regs[l.Name].Rev != l.Rev {
+		return regent.Lease{}, regent.ErrConflict
+	}
+	l.Rev = c.rev(l)
+	c.regs[l.Name] = l
+	return l, nil
+}
+
+func (c *plainClient) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	return func(yield func(regent.Lease, error) bool) {
+		c.mu.Lock()
+		err := c.ended(ctx)
+		var ls []regent.Lease
+		for name, l := range c.regs {
+			if err == nil && strings.HasPrefix(name, prefix) {
+				ls = append(ls, l)
+			}
+		}
+		c.mu.Unlock()
+		for _, l := range ls {
+			if !yield(l, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(regent.Lease{}, err)
+		}
+	}
+}
+
+func (c *plainClient) Close() error {
+	c.closed.Store(true)
+	return nil
+}
+
+// expiry makes a store that expires records by itself. The fields are its faults.
+type expiry struct {
+	edits  bool // edits keep a record alive
+	via    bool // records with Via expire too
+	epoch  bool // the epoch is lost
+	delete bool // the record is lost
+
+	mu      sync.Mutex
+	written map[string]write
+}
+
+type write struct {
+	nonce uint64
+	at    time.Time
+}
+
+// lapse makes a register vacant if its time has come.
+func (e *expiry) lapse(c whole, name string) (gone bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l, err := c.Get(context.Background(), name)
+	if err != nil || l.Vacant() || l.Via != "" && !e.via || time.Since(e.written[name].at) < l.Duration {
+		return false
+	}
+	if e.delete {
+		return true
+	}
+	vacant := regent.Lease{Name: name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce, Past: l.Past}
+	if e.epoch {
+		vacant.Epoch = 0
+	}
+	c.Swap(context.Background(), vacant)
+	return false
+}
+
+func (e *expiry) open() Open {
+	e.written = map[string]write{}
+	return twist(func(t *twisted) {
+		t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+			if e.lapse(t.whole, name) {
+				return regent.Lease{}, regent.ErrNotFound
+			}
+			return t.whole.Get(ctx, name)
+		}
+		t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+			if e.lapse(t.whole, l.Name) {
+				return regent.Lease{}, regent.ErrConflict
+			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			got, err := t.whole.Swap(ctx, l)
+			if err == nil && (e.edits || l.Nonce != e.written[l.Name].nonce || l.Rev == "") {
+				e.written[l.Name] = write{l.Nonce, time.Now()}
+			}
+			return got, err
+		}
+		t.swapAll = func(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+			outs := make([]regent.Outcome, len(ls))
+			for i, l := range ls {
+				outs[i].Lease, outs[i].Err = t.swap(ctx, l)
+			}
+			return outs
+		}
+		t.list = func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+			for l := range t.whole.List(context.Background(), prefix) {
+				e.lapse(t.whole, l.Name)
+			}
+			return t.whole.List(ctx, prefix)
+		}
+	})
+}
+
+var errBroken = errors.New("broken")

@@ -1,0 +1,124 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// racers is how many swaps of one revision are sent at once.
+const racers = 64
+
+var raceChecks = []check{
+	{"one_of_64_racing_swaps_wins", func(r *rig) {
+		all := r.clients(4)
+		l := r.swap(all[0], seat("seat", 1))
+		for range 20 {
+			l = r.race(all, l)
+		}
+	}},
+	{"one_of_64_racing_creations_wins", func(r *rig) {
+		all := r.clients(4)
+		for i := range 20 {
+			r.race(all, seat(fmt.Sprintf("seat/%d", i), 0))
+		}
+	}},
+	{"a_concurrent_history_is_linearizable", func(r *rig) {
+		const workers, steps = 8, 60
+		all := r.clients(3)
+		var mu sync.Mutex
+		var history []op
+		begin := time.Now()
+		r.together(workers, func(i int) {
+			w := worker{store: all[i%3], begin: begin, rand: rand.New(rand.NewPCG(1, uint64(i)))}
+			for step := range steps {
+				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
+				if ok {
+					mu.Lock()
+					history = append(history, o)
+					mu.Unlock()
+				}
+			}
+		})
+		if err := linearizable(history); err != nil {
+			r.Errorf("%d operations: %v", len(history), err)
+		}
+	}},
+}
+
+// race sends swaps of one revision at once, wants one winner, and returns its record.
+func (r *rig) race(all []regent.Store, l regent.Lease) regent.Lease {
+	r.Helper()
+	errs, got := make([]error, racers), make([]regent.Lease, racers)
+	base := l.Nonce
+	r.together(racers, func(i int) {
+		mine := l
+		mine.Nonce = base + uint64(i) + 1
+		mine.Holder.ID = fmt.Sprintf("racer %d", i)
+		got[i], errs[i] = all[i%len(all)].Swap(r.ctx, mine)
+	})
+	after := r.get(all[0], l.Name)
+	winner := int(after.Nonce - base - 1)
+	if winner < 0 || winner >= racers {
+		r.Fatalf("after %d racing swaps %q shows nonce %d, which is none of theirs", racers, l.Name, after.Nonce)
+	}
+	var won, unknown []int
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			won = append(won, i)
+		case !errors.Is(err, regent.ErrConflict):
+			unknown = append(unknown, i)
+		case i == winner:
+			r.Errorf("racer %d was told ErrConflict, and its swap was applied", i)
+		}
+	}
+	switch {
+	case len(won) > 1:
+		r.Fatalf("racers %v have all won %q at revision %q", won, l.Name, l.Rev)
+	case len(won) == 1 && (won[0] != winner || got[winner].Rev != after.Rev):
+		r.Errorf("racer %v won %q, and the register shows racer %d", won, l.Name, winner)
+	case len(unknown) > racers/2:
+		r.Errorf("%d of %d racing swaps have no known outcome, such as: %v", len(unknown), racers, errs[unknown[0]])
+	}
+	return after
+}
+
+// worker makes one process's part of a history.
+type worker struct {
+	store regent.Store
+	begin time.Time
+	rand  *rand.Rand
+	rev   string // the last revision that it knows of
+	spent bool   // that revision is no longer the register's
+}
+
+// step reads, or swaps the revision that it knows. A swap may be given very little time, so that some have no known outcome.
+func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
+	start := time.Since(w.begin)
+	if w.spent || w.rand.IntN(4) == 0 {
+		l, err := w.store.Get(ctx, "seat")
+		o = op{start: start, end: time.Since(w.begin), rev: l.Rev, nonce: l.Nonce}
+		w.rev, w.spent = l.Rev, false
+		return o, err == nil || errors.Is(err, regent.ErrNotFound)
+	}
+	if w.rand.IntN(8) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(2000))*time.Microsecond)
+		defer cancel()
+	}
+	l := seat("seat", nonce)
+	l.Rev = w.rev
+	l, err := w.store.Swap(ctx, l)
+	o = op{
+		start: start, end: time.Since(w.begin), swap: true, from: w.rev, rev: l.Rev, nonce: nonce,
+		refused: errors.Is(err, regent.ErrConflict), unknown: err != nil && !errors.Is(err, regent.ErrConflict),
+	}
+	w.rev, w.spent = l.Rev, err != nil
+	return o, true
+}

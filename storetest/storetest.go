@@ -1,0 +1,226 @@
+// Package storetest is the conformance suite of stores: what [regent.Store] asks of a driver, as tests. A driver's test file
+// is one call of [Run], and what only that store can show:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Open {
+//			path := filepath.Join(t.TempDir(), "regent.db")
+//			return func() (regent.Store, error) { return sqlite.Open(t.Context(), path) }
+//		})
+//	}
+//
+// The suite assumes a backing store that works, with nobody else in it: an answer that takes half a minute, a hint that is
+// lost, or registers left by an earlier test count as failures, although a protocol over the store must live with them. It
+// cannot show what takes a crash, a partition or a second machine; package memstore plays those for the protocol.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// Open opens another client of one backing store, as another process would. The suite closes it.
+type Open func() (regent.Store, error)
+
+// Run runs the suite. Fresh is called for every test in it: it prepares an empty backing store that lasts as long as its t,
+// and returns the way to open clients of it. Clients are closed and opened again to play a restart, so the registers must
+// outlive the clients. Optional interfaces (Waker, Batcher, Witness) are tested if the clients have them. It counts goroutines,
+// so no other test should run at the same time.
+func Run(t *testing.T, fresh func(t *testing.T) Open) {
+	t.Helper()
+	for _, c := range checks() {
+		t.Run(c.name, func(t *testing.T) { c.run(newRig(t, fresh(t), 30*time.Second)) })
+	}
+}
+
+// check is one fact about a store. It takes a rig instead of a *testing.T so that the tests of this package can watch it fail.
+type check struct {
+	name string
+	run  func(r *rig)
+}
+
+func checks() []check {
+	var all []check
+	for _, group := range [][]check{
+		registerChecks, recordChecks, revisionChecks, expiryChecks, raceChecks,
+		contextChecks, closeChecks, listChecks, wakeChecks, batchChecks, leakChecks,
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// rig is what a check works with.
+type rig struct {
+	testing.TB
+	ctx      context.Context
+	cancel   context.CancelFunc
+	open     Open
+	patience time.Duration // how long anything may take before it counts as never
+}
+
+func newRig(t testing.TB, open Open, patience time.Duration) *rig {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*patience)
+	t.Cleanup(cancel)
+	return &rig{TB: t, ctx: ctx, cancel: cancel, open: open, patience: patience}
+}
+
+// client opens a client that is closed with the test.
+func (r *rig) client() regent.Store {
+	r.Helper()
+	s, err := r.open()
+	if err != nil {
+		r.Fatalf("open a client: %v", err)
+	}
+	r.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			r.Errorf("close a client: %v", err)
+		}
+	})
+	return s
+}
+
+func (r *rig) clients(n int) []regent.Store {
+	r.Helper()
+	all := make([]regent.Store, n)
+	for i := range all {
+		all[i] = r.client()
+	}
+	return all
+}
+
+func (r *rig) get(s regent.Store, name string) regent.Lease {
+	r.Helper()
+	l, err := s.Get(r.ctx, name)
+	if err != nil {
+		r.Fatalf("Get(%q): %v", name, err)
+	}
+	return l
+}
+
+func (r *rig) swap(s regent.Store, l regent.Lease) regent.Lease {
+	r.Helper()
+	got, err := s.Swap(r.ctx, l)
+	if err != nil {
+		r.Fatalf("Swap(%q at revision %q): %v", l.Name, l.Rev, err)
+	}
+	return got
+}
+
+// refused swaps l and wants a conflict that leaves the register as it was.
+func (r *rig) refused(s regent.Store, l regent.Lease) {
+	r.Helper()
+	before, missing := s.Get(r.ctx, l.Name)
+	if _, err := s.Swap(r.ctx, l); !errors.Is(err, regent.ErrConflict) {
+		r.Errorf("Swap(%q at revision %q) = %v, want ErrConflict", l.Name, l.Rev, err)
+	}
+	after, err := s.Get(r.ctx, l.Name)
+	if missing != nil {
+		if !errors.Is(err, regent.ErrNotFound) {
+			r.Errorf("after a refused swap Get(%q) = %+v, %v, want ErrNotFound", l.Name, after, err)
+		}
+		return
+	}
+	if diff := differ(before, after); diff != "" || before.Rev != after.Rev {
+		r.Errorf("a refused swap changed register %q (revision %q to %q) %s", l.Name, before.Rev, after.Rev, diff)
+	}
+}
+
+// list returns what is below prefix by name, and fails if a name comes twice.
+func (r *rig) list(s regent.Store, prefix string) map[string]regent.Lease {
+	r.Helper()
+	all := map[string]regent.Lease{}
+	for l, err := range s.List(r.ctx, prefix) {
+		if err != nil {
+			r.Fatalf("List(%q): %v", prefix, err)
+		}
+		if _, twice := all[l.Name]; twice {
+			r.Errorf("List(%q) yields register %q twice", prefix, l.Name)
+		}
+		all[l.Name] = l
+	}
+	return all
+}
+
+// soon runs f, and fails if it does not return. A Fatalf in f ends the test as well.
+func (r *rig) soon(what string, f func()) {
+	r.Helper()
+	done, returned := make(chan struct{}), false
+	go func() {
+		defer close(done)
+		f()
+		returned = true
+	}()
+	select {
+	case <-done:
+		if !returned {
+			r.FailNow()
+		}
+	case <-time.After(r.patience):
+		r.Errorf("%s: not done after %v", what, r.patience)
+		r.cancel() // what f still has to say must be said before the test is over
+		select {
+		case <-done:
+		case <-time.After(r.patience):
+		}
+		r.FailNow()
+	}
+}
+
+// together runs f(0) to f(n-1) at once, and waits for all.
+func (r *rig) together(n int, f func(i int)) {
+	r.Helper()
+	r.soon(fmt.Sprintf("%d calls at once", n), func() {
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for i := range n {
+			all.Go(func() {
+				<-start
+				f(i)
+			})
+		}
+		close(start)
+		all.Wait()
+	})
+}
+
+// fill creates registers, many at a time.
+func (r *rig) fill(s regent.Store, names []string) {
+	r.Helper()
+	const width = 16
+	r.together(width, func(i int) {
+		for ; i < len(names); i += width {
+			if _, err := s.Swap(r.ctx, seat(names[i], 1)); err != nil {
+				r.Errorf("create %q: %v", names[i], err)
+				return
+			}
+		}
+	})
+}
+
+// seat returns a plain record, held, which does not run out while a test lasts.
+func seat(name string, nonce uint64) regent.Lease {
+	return regent.Lease{
+		Name: name, Holder: regent.Identity{ID: "a", Incarnation: "a1"}, Addr: "127.0.0.1:7000",
+		Epoch: 1, Nonce: nonce, Duration: time.Hour,
+	}
+}
+
+// renewed returns l as its holder writes it at the next heartbeat.
+func renewed(l regent.Lease) regent.Lease {
+	l.Nonce++
+	return l
+}
+
+// handed returns l in other hands.
+func handed(l regent.Lease, id string) regent.Lease {
+	l.Holder = regent.Identity{ID: id, Incarnation: id + "1"}
+	l.Epoch++
+	l.Nonce++
+	return l
+}

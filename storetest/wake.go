@@ -1,0 +1,168 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+var wakeChecks = []check{
+	{"a_change_of_hands_wakes", func(r *rig) {
+		a, b := r.client(), r.client()
+		l := r.swap(a, seat("seat", 1))
+		hints := r.watch(a, r.ctx, "")
+		r.settle(hints, func() { l = r.swap(a, handed(l, "a")) })
+		for _, from := range []struct {
+			who string
+			s   regent.Store
+		}{{"the same client", a}, {"another client", b}} {
+			changes := []struct {
+				what   string
+				change func(regent.Lease) regent.Lease
+			}{
+				{"a claim", func(l regent.Lease) regent.Lease { return handed(l, "b") }},
+				{"a handoff request", func(l regent.Lease) regent.Lease { l.Next = "c"; return l }},
+				{"a pause", func(l regent.Lease) regent.Lease { l.Paused = true; return l }},
+				{"a resume", func(l regent.Lease) regent.Lease { l.Paused = false; return l }},
+				{"a new term of the same holder", func(l regent.Lease) regent.Lease { l.Epoch++; l.Nonce++; return l }},
+				{"a release", func(l regent.Lease) regent.Lease {
+					return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration}
+				}},
+			}
+			for _, c := range changes {
+				r.hinted(hints, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
+			}
+			r.hinted(hints, "a creation by "+from.who, func() { r.swap(from.s, seat("new for "+from.who, 1)) })
+		}
+	}},
+	{"renewals_wake_nobody", func(r *rig) {
+		a, b := r.client(), r.client()
+		l := r.swap(a, seat("seat", 1))
+		hints := r.watch(b, r.ctx, "")
+		r.settle(hints, func() { l = r.swap(a, handed(l, "a")) })
+		const renewals = 20
+		woken := 0
+		for i := range renewals {
+			l.Data = fmt.Append(nil, "checkpoint ", i)
+			l = r.swap(a, renewed(l))
+			if r.received(hints, 20*time.Millisecond) {
+				woken++
+			}
+		}
+		if woken >= renewals/2 {
+			r.Errorf("%d renewals woke %d times", renewals, woken)
+		}
+		r.hinted(hints, "a claim after renewals", func() { l = r.swap(a, handed(l, "b")) })
+	}},
+	{"a_hint_reaches_every_prefix_that_covers_it", func(r *rig) {
+		a, b := r.client(), r.client()
+		const name = `team_50%/Seat [a]*\é`
+		l := r.swap(a, seat(name, 1))
+		for _, prefix := range []string{"", "t", "team_50%/", `team_50%/Seat [a]*\`, name} {
+			if !strings.HasPrefix(name, prefix) {
+				r.Fatalf("the suite's prefix %q is none of %q", prefix, name)
+			}
+			hints := r.watch(b, r.ctx, prefix)
+			r.settle(hints, func() { l = r.swap(a, handed(l, "b")) })
+			r.hinted(hints, fmt.Sprintf("a claim of %q below %q", name, prefix), func() { l = r.swap(a, handed(l, "c")) })
+		}
+	}},
+	{"a_wake_ends_with_its_context_alone", func(r *rig) {
+		s := r.client()
+		l := r.swap(s, seat("seat", 1))
+		stays := r.watch(s, r.ctx, "")
+		r.settle(stays, func() { l = r.swap(s, handed(l, "a")) })
+		ended := make([]<-chan struct{}, 10)
+		for i := range ended {
+			ctx, cancel := context.WithCancel(r.ctx)
+			ended[i] = r.watch(s, ctx, "")
+			cancel()
+		}
+		before, cancel := context.WithCancel(r.ctx)
+		cancel()
+		ended = append(ended, r.watch(s, before, ""))
+		for _, hints := range ended {
+			r.calm(hints)
+		}
+		r.hinted(stays, "a claim after other watchers ended", func() { l = r.swap(s, handed(l, "b")) })
+	}},
+	{"hints_that_nobody_takes_hold_up_nobody", func(r *rig) {
+		s := r.client()
+		l := r.swap(s, seat("seat", 1))
+		idle, hints := r.watch(s, r.ctx, ""), r.watch(s, r.ctx, "")
+		r.settle(hints, func() { l = r.swap(s, handed(l, "a")) })
+		r.soon("claims with an idle watcher", func() {
+			for range 200 {
+				l = r.swap(s, handed(l, "b"))
+			}
+		})
+		r.hinted(hints, "a claim with an idle watcher", func() { l = r.swap(s, handed(l, "c")) })
+		if cap(idle) > 1 {
+			r.Errorf("a channel of hints holds %d, want 1: hints are merged", cap(idle))
+		}
+	}},
+}
+
+// watch asks for hints, or skips the test.
+func (r *rig) watch(s regent.Store, ctx context.Context, prefix string) <-chan struct{} {
+	r.Helper()
+	w, ok := s.(regent.Waker)
+	if !ok {
+		r.Skip("the store is no Waker")
+	}
+	hints := w.Wake(ctx, prefix)
+	if hints == nil {
+		r.Fatalf("Wake returned no channel")
+	}
+	return hints
+}
+
+// received waits for a hint. A closed channel is a failure: it would wake its reader for ever.
+func (r *rig) received(hints <-chan struct{}, within time.Duration) bool {
+	r.Helper()
+	select {
+	case _, open := <-hints:
+		if !open {
+			r.Fatalf("the channel of hints was closed")
+		}
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+// calm lets hints pass until none comes any more.
+func (r *rig) calm(hints <-chan struct{}) {
+	r.Helper()
+	for n := 0; r.received(hints, 30*time.Millisecond); n++ {
+		if n > 100 {
+			r.Fatalf("hints come without end")
+		}
+	}
+}
+
+// settle makes changes until one is noticed, since a subscription may take effect some time after Wake has returned.
+func (r *rig) settle(hints <-chan struct{}, change func()) {
+	r.Helper()
+	for end := time.Now().Add(r.patience); time.Now().Before(end); {
+		change()
+		if r.received(hints, min(200*time.Millisecond, r.patience/4)) {
+			r.calm(hints)
+			return
+		}
+	}
+	r.Fatalf("no change of hands was hinted at in %v", r.patience)
+}
+
+// hinted wants a hint after a change.
+func (r *rig) hinted(hints <-chan struct{}, what string, change func()) {
+	r.Helper()
+	r.calm(hints)
+	change()
+	if !r.received(hints, r.patience) {
+		r.Errorf("no hint after %s", what)
+	}
+}
