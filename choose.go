@@ -43,7 +43,7 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 
 // notBefore is the time from which this member may claim a free seat. It is a courtesy to others; what is safe was decided before.
 func (e *engine) notBefore(s *seat, self MemberInfo, live []MemberInfo, crowded bool) time.Duration {
-	at, open := s.holdBack, s.openSince
+	at, open := max(s.holdBack, s.barred), s.openSince
 	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
 		// At a cold start the best candidate may still be waiting out its jitter.
 		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
