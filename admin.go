@@ -107,6 +107,7 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		case err != nil:
 			return Lease{}, err
 		}
+		m.Observe(election, l.Epoch)
 		next := l
 		if err := edit(&next); err != nil {
 			return l, err

@@ -83,15 +83,7 @@ func (e *engine) run() error {
 		}
 	}
 	<-e.ctx.Done()
-	e.mu.Lock()
-	var terms []*term
-	for _, s := range e.seats {
-		if s.term != nil {
-			terms = append(terms, s.term)
-		}
-	}
-	e.mu.Unlock()
-	e.end(context.Cause(e.ctx), "", terms...)
+	e.end(context.Cause(e.ctx), "", e.held(nil)...)
 	e.duties.Wait()
 	e.wg.Wait()
 	if e.self != nil { // its loop died before it could leave

@@ -245,6 +245,7 @@ func (e *engine) vacate(l Lease, who Identity, vacant func(Lease) Lease) (Lease,
 func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	e.mu.Lock()
 	if s.seen && began.order < s.answered {
+		e.m.learn(s.name, l.Epoch)
 		s.stale = true // it may be older than what is known
 		e.mu.Unlock()
 		e.kick()

@@ -32,6 +32,19 @@ func (e *engine) follow() {
 		case <-e.ctx.Done():
 		}
 		t.Stop()
+		// What has piled up during the last round is dealt with in one.
+		seats = took(hints.seats) || seats
+		beats = took(hints.members) || beats
+		took(e.kicked)
+	}
+}
+
+func took(hint <-chan struct{}) bool {
+	select {
+	case <-hint:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -110,7 +123,7 @@ func (e *engine) read(names []string) error {
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return err
 			}
-			e.took(name, l, err, began)
+			e.takeIn(name, l, err, began)
 		}
 		return nil
 	}
@@ -121,15 +134,15 @@ func (e *engine) read(names []string) error {
 	}
 	for _, name := range names {
 		if l, ok := found[name]; ok {
-			e.took(name, l, nil, began)
+			e.takeIn(name, l, nil, began)
 		} else {
-			e.took(name, l, ErrNotFound, began)
+			e.takeIn(name, l, ErrNotFound, began)
 		}
 	}
 	return nil
 }
 
-func (e *engine) took(name string, l Lease, err error, began moment) {
+func (e *engine) takeIn(name string, l Lease, err error, began moment) {
 	e.mu.Lock()
 	s := e.seats[name]
 	e.mu.Unlock()
@@ -256,6 +269,7 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 			open = append(open, s)
 		}
 	}
+	slices.SortFunc(dead, func(a, b Lease) int { return strings.Compare(a.Name, b.Name) })
 	return open, dead, again
 }
 

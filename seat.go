@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -229,15 +230,21 @@ func (e *engine) drop(l *life, cause error) {
 	if !l.end() {
 		return
 	}
-	var terms []*term
+	e.end(cause, "", e.held(l)...)
+}
+
+// held returns the terms that hang on a life, or all of them.
+func (e *engine) held(l *life) []*term {
 	e.mu.Lock()
+	defer e.mu.Unlock()
+	var terms []*term
 	for _, s := range e.seats {
-		if s.term != nil && s.term.life == l {
+		if s.term != nil && (l == nil || s.term.life == l) {
 			terms = append(terms, s.term)
 		}
 	}
-	e.mu.Unlock()
-	e.end(cause, "", terms...)
+	slices.SortFunc(terms, func(a, b *term) int { return strings.Compare(a.s.name, b.s.name) })
+	return terms
 }
 
 // noteLeader tells watchers and the event stream what has become of a seat. The engine's mutex is held.

@@ -1,0 +1,41 @@
+# Two commands do everything: 'make demo' and 'make test'. 'make help' lists the rest.
+
+SHELL   := /bin/bash
+MODULES := . store/sqlite cmd/regent
+BIN     := $(CURDIR)/.bin
+SEEDS   ?= 20000
+BENCHTIME ?= 1s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+export GOFLAGS := -mod=readonly
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint soak bench need
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build ## three processes on the embedded store, the leader killed: who takes over, and how fast
+	@$(BIN)/regent demo
+
+build: ## the regent command, in .bin
+	@mkdir -p $(BIN)
+	@cd cmd/regent && go build -o $(BIN)/regent .
+
+test: need ## every module's tests, with the race detector; installs what they need
+	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 15m ./...) || exit 1; done
+
+lint: need ## gofmt, go vet, staticcheck, tidy modules
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'ed: $$unformatted"; exit 1; }
+	@[ -x $(BIN)/staticcheck ] || GOBIN=$(BIN) scripts/retry go install $(STATICCHECK)
+	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && $(BIN)/staticcheck ./... && go mod tidy -diff) || exit 1; done
+
+soak: ## the simulation over SEEDS seeds, and the model with larger bounds
+	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
+	REGENT_DEEP=1 go test -count=1 -timeout 0 -v ./model
+
+bench: ## every benchmark; BENCHTIME sets how long each runs
+	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...) || exit 1; done
+
+need: # what the tests need on a fresh Debian machine with Go: a C compiler, for the race detector
+	@command -v gcc >/dev/null || scripts/install gcc libc6-dev
