@@ -4,7 +4,7 @@
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Open {
 //			path := filepath.Join(t.TempDir(), "regent.db")
-//			return func() (regent.Store, error) { return sqlite.Open(t.Context(), path) }
+//			return func() (regent.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) }
 //		})
 //	}
 //

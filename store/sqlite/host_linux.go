@@ -1,0 +1,239 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// remote names a file system whose files other machines may have open, or that keeps no memory shared between processes, by
+// the number that statfs gives it; empty for any other.
+func remote(magic uint32) string {
+	switch magic {
+	case unix.NFS_SUPER_MAGIC:
+		return "NFS"
+	case unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC:
+		return "SMB/CIFS"
+	case unix.V9FS_MAGIC:
+		return "9p"
+	case unix.FUSE_SUPER_MAGIC:
+		return "FUSE (sshfs, virtiofs, s3fs, ...)"
+	case unix.CEPH_SUPER_MAGIC:
+		return "Ceph"
+	case unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC:
+		return "AFS"
+	case unix.CODA_SUPER_MAGIC:
+		return "Coda"
+	case unix.NCP_SUPER_MAGIC:
+		return "NCP"
+	case unix.OCFS2_SUPER_MAGIC:
+		return "OCFS2"
+	case 0x01161970:
+		return "GFS2"
+	case 0x0bd00bd0:
+		return "Lustre"
+	case 0x47504653:
+		return "GPFS"
+	case 0x20030528:
+		return "OrangeFS"
+	case 0x19830326:
+		return "BeeGFS"
+	case 0xaad7aaea:
+		return "PanFS"
+	case 0xbeefdead:
+		return "StorNext"
+	case 0x61636673:
+		return "ACFS"
+	case 0x786f4256:
+		return "VirtualBox shared folder"
+	case 0xbacbacbc:
+		return "VMware shared folder"
+	case 0x7c7c6673:
+		return "Parallels shared folder"
+	}
+	return ""
+}
+
+// checkFileSystem refuses what WAL does not work on. The file need not be there yet; its directory is.
+func checkFileSystem(path string) error {
+	dir := filepath.Dir(path)
+	for _, p := range []string{path, dir} {
+		var st unix.Statfs_t
+		if err := unix.Statfs(p, &st); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("look at the file system of %s: %w", p, err)
+		}
+		if name := remote(uint32(st.Type)); name != "" {
+			return fmt.Errorf("%s is on %s, and SQLite's WAL needs memory that all its processes share: "+
+				"put it on a local disk of one host, or take a store with a server (redis, postgres, etcd, nats, s3)", p, name)
+		}
+	}
+	var file, parent unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &file) == nil && unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &parent) == nil &&
+		file.Mask&parent.Mask&unix.STATX_MNT_ID != 0 && file.Mnt_id != parent.Mnt_id {
+		return fmt.Errorf("%s is a mount of its own, so that its -wal and -shm would not be shared with it: mount its directory %s instead", path, dir)
+	}
+	return nil
+}
+
+// isFile reports whether path still leads to file. It is os.SameFile without its allocations: every write asks.
+func isFile(path string, file fs.FileInfo) (bool, error) {
+	var now unix.Stat_t
+	if err := unix.Stat(path, &now); err != nil {
+		return false, err
+	}
+	was, ok := file.Sys().(*syscall.Stat_t)
+	return ok && now.Ino == was.Ino && uint64(now.Dev) == uint64(was.Dev), nil
+}
+
+// process names one process for as long as anybody remembers it. A pid alone is used again; a pid of another namespace is
+// another's; and a start time reads differently in another time namespace.
+type process struct {
+	pid           int
+	start         uint64 // in clock ticks since boot
+	pidns, timens uint64
+	boot, machine string // machine is a hash of /etc/machine-id, or "-"
+}
+
+const processFormat = "pid=%d start=%d pidns=%d timens=%d boot=%s machine=%s"
+
+func (p process) String() string {
+	return fmt.Sprintf(processFormat, p.pid, p.start, p.pidns, p.timens, p.boot, p.machine)
+}
+
+func parseProcess(s string) (p process, ok bool) {
+	if s == "" {
+		return process{}, false
+	}
+	n, err := fmt.Sscanf(s, processFormat, &p.pid, &p.start, &p.pidns, &p.timens, &p.boot, &p.machine)
+	return p, err == nil && n == 6 && p.pid > 0
+}
+
+// state is what the kernel says of a pid.
+type state int
+
+const (
+	unknown state = iota // it would not say
+	running
+	exited // every thread has ended, and only its parent's wait is missing
+	absent
+)
+
+// initPIDNamespace is the inode of the pid namespace that the kernel starts with: whoever is in it is in no container.
+const initPIDNamespace = 0xEFFFFFFC
+
+// visible reports whether p's pid means the same process to both.
+func (p process) visible(self process) bool {
+	return p.boot != "" && p.boot == self.boot && p.pidns == self.pidns && p.timens == self.timens
+}
+
+// dead reports whether p is proved dead.
+func (p process) dead(self process) bool { return p.provedDead(self, look) }
+
+// provedDead decides it. look tells the state of a pid and when its process started, 0 if it would not say.
+func (p process) provedDead(self process, look func(pid int) (state, uint64)) bool {
+	if p.boot != self.boot {
+		// The host has been restarted, if it is the same host. In a container the machine-id comes with the image, and the disk
+		// may have moved here from a machine where that process still runs.
+		return p.machine != "-" && p.machine == self.machine && p.pidns == initPIDNamespace && self.pidns == initPIDNamespace
+	}
+	if !p.visible(self) {
+		return false
+	}
+	switch st, start := look(p.pid); st {
+	case absent, exited: // whoever has the pid now: the one who wrote is gone
+		return true
+	case running:
+		return start != 0 && start != p.start
+	default:
+		return false
+	}
+}
+
+// self returns this process, or an error where /proc does not tell, or tells of another pid namespace.
+func self() (process, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return process{}, err
+	}
+	p := process{pid: os.Getpid(), start: startTime(os.Getpid()), machine: "-"}
+	_, rest, _ := strings.Cut(string(status), "\nNSpid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	if strings.TrimSpace(line) != strconv.Itoa(p.pid) || p.start == 0 {
+		return process{}, fmt.Errorf("/proc is not of this process's pid namespace (NSpid %q, pid %d)", strings.TrimSpace(line), p.pid)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return process{}, err
+	}
+	p.boot = strings.TrimSpace(string(boot))
+	if p.pidns, err = namespace("pid"); err != nil {
+		return process{}, err
+	}
+	if p.timens, err = namespace("time"); err != nil && !errors.Is(err, fs.ErrNotExist) { // kernels before 5.6 have none
+		return process{}, err
+	}
+	if p.boot == "" || strings.ContainsAny(p.boot, " \t") {
+		return process{}, fmt.Errorf("boot id %q makes no sense", p.boot)
+	}
+	if id, err := os.ReadFile("/etc/machine-id"); err == nil && len(strings.TrimSpace(string(id))) == 32 {
+		p.machine = fmt.Sprintf("%x", sha256.Sum256(append([]byte("regent "), id...)))[:16] // the id itself is not to be shown around
+	}
+	return p, nil
+}
+
+// namespace returns the inode of one of this process's namespaces.
+func namespace(kind string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/"+kind, &st); err != nil {
+		return 0, fmt.Errorf("look up %s namespace: %w", kind, err)
+	}
+	return st.Ino, nil
+}
+
+// startTime returns field 22 of /proc/PID/stat, or 0. The name in field 2 may hold anything, brackets included.
+func startTime(pid int) uint64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	s := string(b)
+	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
+	if len(fields) < 20 {
+		return 0
+	}
+	start, _ := strconv.ParseUint(fields[19], 10, 64)
+	return start
+}
+
+// look asks the kernel about a pid. A pidfd becomes readable when the last thread has ended; /proc alone would call a process dead
+// whose first thread has ended before the others, and one that hidepid hides.
+func look(pid int) (state, uint64) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH {
+		return absent, 0
+	}
+	if err != nil { // an old kernel, or a seccomp filter
+		if unix.Kill(pid, 0) == unix.ESRCH {
+			return absent, 0
+		}
+		return running, startTime(pid)
+	}
+	defer unix.Close(fd)
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(poll, 0); err != nil || n > 0 && poll[0].Revents&unix.POLLIN == 0 {
+		return unknown, 0
+	} else if n > 0 {
+		return exited, 0
+	}
+	return running, startTime(pid)
+}

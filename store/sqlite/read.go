@@ -1,0 +1,378 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"sync"
+
+	"github.com/regentd/regent"
+)
+
+const (
+	readConns = 4
+	// listPage is how many records List reads at once. Between pages it holds neither a connection nor a snapshot, so that
+	// the caller may take its time and call the store.
+	listPage = 256
+)
+
+// Get implements [regent.Store].
+func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
+	var rev int64
+	var writer string
+	var record []byte
+	err := s.read(ctx, func() error { return s.get.QueryRowContext(ctx, name).Scan(&rev, &writer, &record) })
+	if errors.Is(err, sql.ErrNoRows) {
+		err = regent.ErrNotFound
+	}
+	if err != nil {
+		return regent.Lease{}, fmt.Errorf("get %q: %w", name, err)
+	}
+	return s.parse(name, rev, writer, record)
+}
+
+// List implements [regent.Store]. It yields in the order of the names' bytes.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	return func(yield func(regent.Lease, error) bool) {
+		from, page := prefix, make([]regent.Lease, 0, listPage)
+		for {
+			err := s.read(ctx, func() (err error) {
+				page, err = s.listFrom(ctx, page[:0], from, prefix)
+				return err
+			})
+			if err != nil {
+				yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, err))
+				return
+			}
+			for _, l := range page {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if len(page) < listPage {
+				return
+			}
+			from = page[len(page)-1].Name + "\x00"
+		}
+	}
+}
+
+// listFrom reads a page. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.
+func (s *Store) listFrom(ctx context.Context, page []regent.Lease, from, prefix string) ([]regent.Lease, error) {
+	rows, err := s.list.QueryContext(ctx, from, prefix+"\xff", listPage)
+	if err != nil {
+		return page, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, writer string
+		var rev int64
+		var record sql.RawBytes
+		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
+			return page, err
+		}
+		l, err := s.parse(name, rev, writer, record)
+		if err != nil {
+			return page, err
+		}
+		page = append(page, l)
+	}
+	return page, rows.Err()
+}
+
+func (s *Store) parse(name string, rev int64, writer string, record []byte) (regent.Lease, error) {
+	l, err := regent.ParseLease(name, strconv.FormatInt(rev, 10), record)
+	if err != nil {
+		return regent.Lease{}, fmt.Errorf("%s: %w", s.path, err)
+	}
+	s.remember(newKnown(rev, writer, l))
+	return l, nil
+}
+
+// read runs f on the readers, again while the database is busy (recovery after a crash, the last process closing it).
+func (s *Store) read(ctx context.Context, f func() error) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	err := retry(ctx, f)
+	if err != nil && s.usable() != nil {
+		return s.usable() // "sql: database is closed" would hide it
+	}
+	return s.located(err)
+}
+
+// Gone implements [regent.Witness]. It is false for a vacant record, and for one that is no longer there to be looked up.
+func (s *Store) Gone(ctx context.Context, l regent.Lease) bool {
+	if l.Vacant() || s.self == (process{}) {
+		return false
+	}
+	rev, err := strconv.ParseInt(l.Rev, 10, 64)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	k, closed := s.known[l.Name], s.closed
+	s.mu.Unlock()
+	if closed {
+		return false
+	}
+	if k.rev != rev {
+		now, err := s.Get(ctx, l.Name)
+		if err != nil || now.Rev != l.Rev {
+			return false
+		}
+		s.mu.Lock()
+		k = s.known[l.Name]
+		s.mu.Unlock()
+	}
+	p, ok := parseProcess(k.writer)
+	return ok && k.rev == rev && p.dead(s.self)
+}
+
+// wakeSuffix names the file that a process opens for writing and closes after a change of hands. It stays empty: what has changed
+// is in the database, in the column moved. So nothing in it can be stale, torn or too long, whoever dies when.
+const wakeSuffix = "-wake"
+
+// push is who wants to be woken. One goroutine (listen) serves them all, while there are any.
+type push struct {
+	mu      sync.Mutex
+	stopped bool
+	subs    map[string]map[*subscription]bool // by prefix
+	lengths map[int]int                       // how many subscriptions have a prefix of that length
+	watcher *watcher                          // nil where the host has none: then only this Store's own changes are told
+}
+
+type subscription struct {
+	c     chan struct{}
+	since int64 // moved, when it began
+}
+
+// Wake implements [regent.Waker]. It also receives when a process dies that holds a register below prefix.
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
+	sub := &subscription{c: make(chan struct{}, 1)}
+	if ctx.Err() != nil {
+		return sub.c
+	}
+	p := &s.push
+	// The lock is held over the query: what fires before it is not news to this subscription, what fires after it is.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return sub.c
+	}
+	first := p.watcher == nil
+	if first {
+		p.watcher, _ = newWatcher(s.path+wakeSuffix, s.self)
+	}
+	if err := s.read(ctx, func() error {
+		return s.readers.QueryRowContext(ctx, `SELECT coalesce(max(moved), 0) FROM regent_lease`).Scan(&sub.since)
+	}); err != nil {
+		sub.hint() // nobody knows what it has missed
+	}
+	if first && p.watcher != nil {
+		s.work.Add(1)
+		go s.listen(p.watcher, sub.since)
+	}
+	p.add(prefix, sub)
+	context.AfterFunc(ctx, func() { p.remove(prefix, sub) })
+	if s.watchHolders(ctx, p.watcher, prefix) {
+		sub.hint()
+	}
+	return sub.c
+}
+
+func (p *push) add(prefix string, sub *subscription) {
+	if p.subs == nil {
+		p.subs, p.lengths = map[string]map[*subscription]bool{}, map[int]int{}
+	}
+	if p.subs[prefix] == nil {
+		p.subs[prefix] = map[*subscription]bool{}
+	}
+	p.subs[prefix][sub] = true
+	p.lengths[len(prefix)]++
+}
+
+func (p *push) remove(prefix string, sub *subscription) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.subs[prefix][sub] {
+		return
+	}
+	if delete(p.subs[prefix], sub); len(p.subs[prefix]) == 0 {
+		delete(p.subs, prefix)
+	}
+	if p.lengths[len(prefix)]--; p.lengths[len(prefix)] == 0 {
+		delete(p.lengths, len(prefix))
+	}
+	if len(p.subs) == 0 {
+		p.end()
+	}
+}
+
+func (p *push) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	clear(p.subs)
+	clear(p.lengths)
+	p.end()
+}
+
+// end lets listen return.
+func (p *push) end() {
+	if p.watcher != nil {
+		p.watcher.close()
+		p.watcher = nil
+	}
+}
+
+// fire hints every subscription above name that began before its change, and reports whether there is any above it at all.
+func (p *push) fire(name string, moved int64) (any bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := range p.lengths { // few, however many subscriptions
+		if n > len(name) {
+			continue
+		}
+		for sub := range p.subs[name[:n]] {
+			if any = true; moved > sub.since {
+				sub.hint()
+			}
+		}
+	}
+	return any
+}
+
+func (s *subscription) hint() {
+	select {
+	case s.c <- struct{}{}:
+	default:
+	}
+}
+
+// always is later than every change.
+const always = math.MaxInt64
+
+// announce remembers what was written, and tells whom it may concern, before the writer is told: it may exit at once.
+func (s *Store) announce(applied []written) {
+	told := false
+	for _, w := range applied {
+		s.remember(w.known)
+		told = told || w.moved
+	}
+	if !told {
+		return
+	}
+	touch(s.path + wakeSuffix)
+	s.push.mu.Lock()
+	alone := s.push.watcher == nil && len(s.push.subs) > 0
+	s.push.mu.Unlock()
+	if !alone {
+		return
+	}
+	for _, w := range applied {
+		if w.moved {
+			s.push.fire(w.lease.Name, always)
+		}
+	}
+}
+
+// listen turns what the kernel tells into hints. It sleeps while nothing changes hands and nobody dies.
+func (s *Store) listen(w *watcher, seen int64) {
+	defer s.work.Done()
+	for {
+		touched, died, err := w.wait()
+		if err != nil {
+			return
+		}
+		if touched {
+			seen = s.tell(w, seen)
+		}
+		for _, writer := range died {
+			s.tellDeath(writer)
+		}
+	}
+}
+
+// tell hints everybody below whom something has moved since seen, and watches the new holders.
+func (s *Store) tell(w *watcher, seen int64) int64 {
+	err := s.names(background, func(name, writer string, moved int64) {
+		seen = moved
+		if !s.push.fire(name, moved) {
+			return
+		}
+		if w.watch(writer) {
+			s.push.fire(name, always)
+		}
+	}, `SELECT name, writer, moved FROM regent_lease WHERE moved > ? ORDER BY moved`, seen)
+	if err != nil {
+		s.push.fireAll()
+	}
+	return seen
+}
+
+// tellDeath hints everybody who waits for something that the dead process holds.
+func (s *Store) tellDeath(writer string) {
+	err := s.names(background, func(name, _ string, _ int64) { s.push.fire(name, always) },
+		`SELECT name, '', 0 FROM regent_lease WHERE writer = ?`, writer)
+	if err != nil {
+		s.push.fireAll()
+	}
+}
+
+// fireAll hints everybody, when it cannot be found out whom.
+func (p *push) fireAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, subs := range p.subs {
+		for sub := range subs {
+			sub.hint()
+		}
+	}
+}
+
+// watchHolders watches every process that holds something below prefix, and reports whether one of them is dead already.
+func (s *Store) watchHolders(ctx context.Context, w *watcher, prefix string) (dead bool) {
+	if w == nil || s.self == (process{}) {
+		return false
+	}
+	_ = s.names(ctx, func(writer, _ string, _ int64) {
+		dead = w.watch(writer) || dead
+	}, `SELECT DISTINCT writer, '', 0 FROM regent_lease WHERE name >= ? AND name < ? AND writer <> ''`, prefix, prefix+"\xff")
+	return dead
+}
+
+func (s *Store) names(ctx context.Context, each func(string, string, int64), query string, args ...any) error {
+	type row struct {
+		a, b string
+		n    int64
+	}
+	var found []row
+	err := s.read(ctx, func() error {
+		found = found[:0]
+		rows, err := s.readers.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var r row
+			if err := rows.Scan(&r.a, &r.b, &r.n); err != nil {
+				return err
+			}
+			found = append(found, r)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range found {
+		each(r.a, r.b, r.n)
+	}
+	return nil
+}

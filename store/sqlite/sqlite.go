@@ -1,0 +1,355 @@
+// Package sqlite keeps Regent's registers in one SQLite file, for any number of processes on one host.
+//
+// What it assumes:
+//   - One host and a local file system. WAL needs memory that all processes share, so a network file system is refused, as
+//     far as Linux can tell; elsewhere nobody looks.
+//   - A disk that has written what fsync says it has written. Every commit waits for it (synchronous=FULL).
+//   - Nobody opens and closes the database file in this process except through SQLite: POSIX would drop SQLite's locks.
+//   - The file's user_version is Regent's. Tables of your own may be in the same file, but not a migration tool that counts there.
+//
+// What it does not guarantee:
+//   - A process that is stopped (SIGSTOP, a frozen container) in the middle of a commit keeps the write lock: nobody can write
+//     until it goes on or dies. Its lease runs out, but nobody can take it.
+//   - A read waits for the disk, and no context interrupts that. A write does not: its caller goes, and the outcome is unknown.
+//   - Push and witness are Linux only. Elsewhere Wake tells of changes made through the same Store; everything else is polled.
+//
+// The shortest program:
+//
+//	store, err := sqlite.Open(ctx, "regent.db", sqlite.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	defer store.Close()
+//
+// What is in it, told by the sqlite3 shell:
+//
+//	SELECT name, record->>'holder', record->>'epoch', writer FROM regent_lease;
+//
+// Beside the file are SQLite's own (-wal, -shm) and an empty one (-wake), which a process opens and closes to tell the others.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/regentd/regent"
+	modernc "modernc.org/sqlite"
+)
+
+// Options is how a Store is opened. The zero value is what most want.
+type Options struct {
+	// NoWitness keeps this process's pid out of the records that it writes, so that nobody takes its death for the end of what
+	// it leads. Set it where duties are processes of their own, which may outlive this one.
+	NoWitness bool
+}
+
+// Store is a SQLite file. It implements [regent.Store], [regent.Waker], [regent.Batcher] and [regent.Witness].
+type Store struct {
+	path   string      // absolute, without links
+	file   fs.FileInfo // the file as it was opened
+	writer string      // this process, as its records name it; empty for nobody
+	self   process     // this process; zero where the host cannot tell
+
+	readers *sql.DB
+	get     *sql.Stmt
+	list    *sql.Stmt
+
+	mu       sync.Mutex
+	closed   bool
+	draining bool
+	queue    []*request
+	spare    []*request // the queue before, to be used again
+	known    map[string]known
+	requests sync.Pool   // of *request for one swap
+	blocked  atomic.Bool // drain waits for another process
+
+	w    *writeConn // belongs to drain, after it to Close
+	push push
+	work sync.WaitGroup // drain and listen
+}
+
+var (
+	_ regent.Store   = (*Store)(nil)
+	_ regent.Waker   = (*Store)(nil)
+	_ regent.Batcher = (*Store)(nil)
+	_ regent.Witness = (*Store)(nil)
+)
+
+// schemaVersion is in user_version.
+const schemaVersion = 1
+
+// schema: rev grows by one with every write of its row, and rows are never deleted, so that no revision is used twice. moved
+// grows over the whole table with every change of hands: it tells a woken process what has changed. It has an index because
+// a renewal does not touch it. writer is the process that wrote the current nonce, if the record is held.
+const schema = `
+CREATE TABLE regent_lease (
+	name   TEXT    NOT NULL PRIMARY KEY,
+	rev    INTEGER NOT NULL,
+	moved  INTEGER NOT NULL,
+	writer TEXT    NOT NULL,
+	record TEXT    NOT NULL
+);
+CREATE INDEX regent_lease_moved ON regent_lease (moved);
+CREATE TRIGGER regent_lease_stays BEFORE DELETE ON regent_lease BEGIN
+	SELECT raise(ABORT, 'regent: a register is never deleted, or its epoch would begin again');
+END;
+CREATE TRIGGER regent_lease_grows BEFORE UPDATE ON regent_lease WHEN new.rev <= old.rev BEGIN
+	SELECT raise(ABORT, 'regent: a change must be seen: set rev = rev + 1 as well');
+END;
+PRAGMA user_version = 1;`
+
+// Open opens the database at path, or creates it. The directory must be there.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	real, err := resolve(path)
+	if err != nil {
+		return nil, fmt.Errorf("open store %q: %w", path, err)
+	}
+	if err := checkFileSystem(real); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", path, err)
+	}
+	s := &Store{path: real, known: map[string]known{}}
+	if s.self, err = self(); err == nil && !opts.NoWitness {
+		s.writer = s.self.String()
+	}
+	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
+		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
+	}
+	if err := s.connect(ctx); err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
+	}
+	return s, nil
+}
+
+// resolve returns the path that SQLite derives its side files from.
+func resolve(path string) (string, error) {
+	if path == "" || path == ":memory:" || strings.HasPrefix(path, "file:") {
+		return "", errors.New("the path must be the plain name of a file (for a store in memory take memstore)")
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("its directory must exist: %w", err)
+	}
+	real := filepath.Join(dir, filepath.Base(path))
+	switch info, err := os.Lstat(real); {
+	case errors.Is(err, fs.ErrNotExist):
+		return real, nil
+	case err != nil:
+		return "", err
+	case info.Mode()&fs.ModeSymlink != 0:
+		if real, err = filepath.EvalSymlinks(real); err != nil {
+			return "", fmt.Errorf("it is a link that leads nowhere: %w", err)
+		}
+	}
+	switch info, err := os.Stat(real); {
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		return "", errors.New("it is a directory: name a file in it, for example " + filepath.Join(real, "regent.db"))
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("it is no regular file (%s)", info.Mode().Type())
+	}
+	return real, nil
+}
+
+// dsn names the file for modernc. Waiting is ours (retry), because SQLite's own busy handler knows no context.
+func dsn(path, query string) string {
+	escaped := (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+	if !strings.HasPrefix(escaped, "/") { // C:/ on Windows
+		escaped = "/" + escaped
+	}
+	return "file:" + escaped + "?_busy_timeout=0&_error_rc=1&" + query
+}
+
+// prepareFile looks before it writes: another program's database is left as it is.
+func prepareFile(ctx context.Context, path string) error {
+	connector, err := modernc.NewConnector(dsn(path, "mode=rwc&_synchronous=FULL&_txlock=immediate"))
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if err := checkSchema(ctx, db); err != nil {
+		return err
+	}
+	var mode string
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("%s: journal_mode stays %q, it must be WAL", path, mode)
+	}
+	tx, err := db.BeginTx(ctx, nil) // IMMEDIATE: fails here if the file cannot be written
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	var there bool
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'regent_lease'`).Scan(&there); err != nil || there {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, schema); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func checkSchema(ctx context.Context, db *sql.DB) error {
+	var version int
+	var encoding string
+	var there bool
+	err := db.QueryRowContext(ctx, `SELECT user_version, encoding, (SELECT count(*) FROM sqlite_schema WHERE name = 'regent_lease')
+		FROM pragma_user_version, pragma_encoding`).Scan(&version, &encoding, &there)
+	switch {
+	case err != nil:
+		return err
+	case encoding != "UTF-8":
+		return fmt.Errorf("the database is in %s, which sorts names another way: give Regent a file of its own", encoding)
+	case !there && version != 0:
+		return fmt.Errorf("the database belongs to another program (user_version %d, no regent_lease): give Regent a file of its own", version)
+	case there && version > schemaVersion:
+		return fmt.Errorf("user_version is %d and this build knows %d: a newer Regent has been here, upgrade this one", version, schemaVersion)
+	case there && version != schemaVersion:
+		return fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion)
+	}
+	return nil
+}
+
+func (s *Store) connect(ctx context.Context) error {
+	connector, err := modernc.NewConnector(dsn(s.path, "mode=rw&_query_only=1"))
+	if err != nil {
+		return err
+	}
+	s.readers = sql.OpenDB(connector)
+	s.readers.SetMaxOpenConns(readConns)
+	s.readers.SetMaxIdleConns(readConns)
+	err = retry(ctx, func() error {
+		if s.get, err = s.readers.PrepareContext(ctx, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`); err != nil {
+			return err
+		}
+		s.list, err = s.readers.PrepareContext(ctx,
+			`SELECT name, rev, writer, record FROM regent_lease WHERE name >= ? AND name < ? ORDER BY name LIMIT ?`)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := retry(ctx, func() error { s.w, err = openWriter(s.path); return err }); err != nil {
+		return err
+	}
+	if s.file, err = os.Stat(s.path); err != nil {
+		return err
+	}
+	return createWakeFile(s.path+wakeSuffix, s.file)
+}
+
+// usable finds out that the file was removed or replaced. SQLite would go on in the old one, alone, while others use the new.
+func (s *Store) usable() error {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return regent.ErrClosed
+	}
+	if same, err := isFile(s.path, s.file); !same {
+		return fmt.Errorf("%s was removed or replaced while open: restart this process: %w", s.path, errors.Join(err, fs.ErrNotExist))
+	}
+	return nil
+}
+
+// located adds the path to an error of SQLite.
+func (s *Store) located(err error) error {
+	if code(err) == 0 {
+		return err
+	}
+	return fmt.Errorf("%s: %w", s.path, err)
+}
+
+// Close implements [regent.Store]. It waits for a commit under way.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.push.stop()
+	s.work.Wait()
+	var errs []error
+	for _, stmt := range []*sql.Stmt{s.get, s.list} {
+		if stmt != nil {
+			errs = append(errs, stmt.Close())
+		}
+	}
+	if s.readers != nil {
+		errs = append(errs, s.readers.Close())
+	}
+	errs = append(errs, s.w.close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close store %s: %w", s.path, err)
+	}
+	return nil
+}
+
+const (
+	codeBusy, codeReadOnly, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 14, 15, 26
+
+	minPause, maxPause = 100 * time.Microsecond, 4 * time.Millisecond
+)
+
+// code returns SQLite's primary result code, or 0.
+func code(err error) int {
+	if e, ok := errors.AsType[*modernc.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// busy says that nothing was done because of somebody's lock. In WAL mode that comes before the first change, never at a commit.
+func busy(err error) bool { c := code(err); return c == codeBusy || c == codeProtocol }
+
+// pause returns how long to wait before attempt n, shorter than SQLite's own millisecond: a lock is held for one fsync.
+func pause(n int) time.Duration {
+	d := min(minPause<<min(n, 10), maxPause)
+	return d/2 + rand.N(d/2)
+}
+
+func retry(ctx context.Context, f func() error) error {
+	for n := 0; ; n++ {
+		err := f()
+		if !busy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w while another process held the lock: %w", ctx.Err(), err)
+		case <-time.After(pause(n)):
+		}
+	}
+}
+
+func explain(path string, err error) error {
+	switch code(err) {
+	case codeNotADB:
+		return fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err)
+	case codeReadOnly, codeCantOpen:
+		return fmt.Errorf("this user must be able to write %s and its directory: %w", path, err)
+	}
+	return err
+}

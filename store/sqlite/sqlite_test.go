@@ -1,0 +1,471 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/storetest"
+)
+
+func open(t testing.TB, path string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func fresh(t testing.TB) *Store { return open(t, filepath.Join(t.TempDir(), "regent.db")) }
+
+func held(name, holder string, nonce uint64) regent.Lease {
+	return regent.Lease{
+		Name: name, Holder: regent.Identity{ID: holder, Incarnation: holder + "-1"}, Epoch: 1, Nonce: nonce,
+		Duration: 6 * time.Second,
+	}
+}
+
+func swap(t testing.TB, s *Store, l regent.Lease) regent.Lease {
+	t.Helper()
+	got, err := s.Swap(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// raw opens the file as an operator would.
+func raw(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(path, "mode=rwc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func run(t testing.TB, db *sql.DB, query string) {
+	t.Helper()
+	if _, err := db.Exec(query); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t testing.TB, s *Store, prefix string) (got []string) {
+	t.Helper()
+	for l, err := range s.List(t.Context(), prefix) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, l.Name)
+	}
+	return got
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Open {
+		path := filepath.Join(t.TempDir(), "regent.db")
+		return func() (regent.Store, error) { return Open(t.Context(), path, Options{}) }
+	})
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	database := func(name, query string) string {
+		db := raw(t, filepath.Join(dir, name))
+		run(t, db, query)
+		db.Close()
+		return filepath.Join(dir, name)
+	}
+	text := filepath.Join(dir, "notes.txt")
+	long := filepath.Join(dir, "long.txt")
+	for path, body := range map[string]string{text: "my notes", long: strings.Repeat("no database\n", 4096)} {
+		if err := os.WriteFile(path, []byte(body), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nowhere := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "gone", "x.db"), nowhere); err != nil {
+		t.Fatal(err)
+	}
+	newer := filepath.Join(dir, "newer.db")
+	open(t, newer).Close()
+	database("newer.db", "PRAGMA user_version = 2")
+	for _, c := range []struct{ fact, path, says string }{
+		{"a_directory", dir, "directory"},
+		{"a_missing_directory", filepath.Join(dir, "no", "regent.db"), "directory must exist"},
+		{"a_short_text_file", text, "no SQLite database"},
+		{"a_long_text_file", long, "no SQLite database"},
+		{"a_link_that_leads_nowhere", nowhere, "nowhere"},
+		{"memory", ":memory:", "memstore"},
+		{"nothing", "", "plain name"},
+		{"a_newer_schema", newer, "newer Regent"},
+		{"another_programs_database", database("other.db", "CREATE TABLE t (x); PRAGMA user_version = 7"), "belongs to another program"},
+		{"utf16", database("utf16.db", "PRAGMA encoding = 'UTF-16'; CREATE TABLE t (x)"), "UTF-16"},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			before, _ := os.ReadFile(c.path)
+			s, err := Open(t.Context(), c.path, Options{})
+			if err == nil {
+				s.Close()
+				t.Fatal("was opened")
+			}
+			t.Log(err)
+			if !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), fmt.Sprintf("%q", c.path)) {
+				t.Errorf("the error does not name the path and %q", c.says)
+			}
+			if after, _ := os.ReadFile(c.path); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func TestOpenTakes(t *testing.T) {
+	t.Run("odd_characters_in_a_path", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a b?c#d%41&mode=memory ü.db")
+		s := open(t, path)
+		swap(t, s, held("x", "a", 1))
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+		if got := names(t, open(t, path), ""); !slices.Equal(got, []string{"x"}) {
+			t.Errorf("a second store sees %q", got)
+		}
+	})
+	t.Run("a_link_to_the_same_file", func(t *testing.T) {
+		dir := t.TempDir()
+		s := open(t, filepath.Join(dir, "regent.db"))
+		link := filepath.Join(t.TempDir(), "link.db")
+		if err := os.Symlink(s.path, link); err != nil {
+			t.Fatal(err)
+		}
+		if l := open(t, link); l.path != s.path {
+			t.Errorf("%s leads to %s", link, l.path)
+		}
+	})
+	t.Run("a_database_with_tables_of_its_user", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "app.db")
+		db := raw(t, path)
+		run(t, db, "CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (1)")
+		swap(t, open(t, path), held("x", "a", 1))
+		var n int
+		if err := db.QueryRow("SELECT count(*) FROM orders").Scan(&n); err != nil || n != 1 {
+			t.Errorf("orders: %d, %v", n, err)
+		}
+	})
+	t.Run("many_openers_at_once", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "regent.db")
+		errs := make(chan error)
+		for range 8 {
+			go func() {
+				s, err := Open(t.Context(), path, Options{})
+				if err == nil {
+					err = s.Close()
+				}
+				errs <- err
+			}()
+		}
+		for range 8 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestNamesAreExact(t *testing.T) {
+	s := fresh(t)
+	all := []string{"a", "A", "a%", "a_", "ab", "a/b", "é", "è", "日本", "日", "'; DROP TABLE regent_lease; --", "a\U0010FFFF"}
+	for i, name := range all {
+		swap(t, s, held(name, "h", uint64(i+1)))
+	}
+	for _, prefix := range append([]string{"", "a%", "\xc3", "日", "\U0010FFFF", "x", "\xff"}, all...) {
+		var want []string
+		for _, name := range all {
+			if strings.HasPrefix(name, prefix) {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(want)
+		if got := names(t, s, prefix); !slices.Equal(got, want) {
+			t.Errorf("prefix %q: %q, not %q", prefix, got, want)
+		}
+	}
+}
+
+func TestListLeavesTheStoreFree(t *testing.T) {
+	s := fresh(t)
+	var ls []regent.Lease
+	for i := range 3*listPage + 1 {
+		ls = append(ls, held(fmt.Sprintf("e/%05d", i), "a", 1))
+	}
+	for _, o := range s.SwapAll(t.Context(), ls) {
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+	}
+	n := 0
+	for l, err := range s.List(t.Context(), "e/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Nonce++
+		swap(t, s, l)
+		n++
+	}
+	if n != len(ls) {
+		t.Errorf("%d of %d", n, len(ls))
+	}
+}
+
+func TestSwapOutcomes(t *testing.T) {
+	s := fresh(t)
+	l := swap(t, s, held("x", "a", 1))
+	for fact, rev := range map[string]string{"created_twice": "", "older": "1", "no_number": "v1", "another_spelling": "0" + l.Rev} {
+		t.Run(fact, func(t *testing.T) {
+			c := l
+			c.Rev = rev
+			if _, err := s.Swap(t.Context(), c); !errors.Is(err, regent.ErrConflict) {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("a_batch_has_an_outcome_for_each", func(t *testing.T) {
+		stale := l
+		stale.Rev = "1"
+		out := s.SwapAll(t.Context(), []regent.Lease{l, l, stale, held("y", "b", 1), held("y", "c", 1)})
+		for i, applied := range []bool{true, false, false, true, false} {
+			if applied != (out[i].Err == nil) || !applied && !errors.Is(out[i].Err, regent.ErrConflict) {
+				t.Errorf("%d: %v", i, out[i].Err)
+			}
+		}
+		got, err := s.Get(t.Context(), "y")
+		if err != nil || got.Holder.ID != "b" || got.Rev != out[3].Lease.Rev {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestTenThousandInOneCall(t *testing.T) {
+	s := fresh(t)
+	ls := make([]regent.Lease, 10_000)
+	for i := range ls {
+		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
+	}
+	for _, what := range []string{"created", "renewed", "released"} {
+		began := time.Now()
+		out := s.SwapAll(t.Context(), ls)
+		t.Logf("%s in %v", what, time.Since(began))
+		for i, o := range out {
+			if o.Err != nil {
+				t.Fatal(o.Err)
+			}
+			ls[i] = o.Lease
+			ls[i].Nonce++
+			if what == "renewed" {
+				ls[i].Holder = regent.Identity{}
+			}
+		}
+	}
+}
+
+func TestAWriterElsewhere(t *testing.T) {
+	s := fresh(t)
+	l := swap(t, s, held("x", "a", 1))
+	db := raw(t, s.path)
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("does_not_keep_readers_waiting", func(t *testing.T) {
+		if got, err := s.Get(t.Context(), "x"); err != nil || got.Rev != l.Rev {
+			t.Error(got, err)
+		}
+	})
+	t.Run("does_not_hold_up_a_context", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := s.Swap(ctx, l)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, regent.ErrConflict) {
+			t.Error(err)
+		}
+		if !strings.Contains(err.Error(), "held the write lock of "+s.path) {
+			t.Error("the error does not say why")
+		}
+		t.Logf("answered %v after the deadline: %v", time.Since(began)-20*time.Millisecond, err)
+		if out := s.SwapAll(ctx, []regent.Lease{l, l}); len(out) != 2 || !errors.Is(out[1].Err, context.DeadlineExceeded) {
+			t.Error(out)
+		}
+	})
+	t.Run("is_waited_for", func(t *testing.T) {
+		done := make(chan error)
+		// Another register: the swap that nobody waited for may yet be applied.
+		go func() { _, err := s.Swap(t.Context(), held("y", "a", 1)); done <- err }()
+		if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTheDatabaseGuardsItself(t *testing.T) {
+	s := fresh(t)
+	l := swap(t, s, held("x", "a", 1))
+	db := raw(t, s.path)
+	for fact, query := range map[string]string{
+		"a_register_is_never_deleted":        "DELETE FROM regent_lease",
+		"an_edit_without_a_revision_refused": "UPDATE regent_lease SET record = '{}'",
+	} {
+		t.Run(fact, func(t *testing.T) {
+			if _, err := db.Exec(query); err == nil || !strings.Contains(err.Error(), "regent:") {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("a_record_that_cannot_be_read_spares_the_others", func(t *testing.T) {
+		run(t, db, "UPDATE regent_lease SET rev = rev + 1, record = 'oops'")
+		if _, err := s.Get(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), s.path) {
+			t.Error(err)
+		}
+		out := s.SwapAll(t.Context(), []regent.Lease{l, held("y", "b", 1)})
+		if !errors.Is(out[0].Err, regent.ErrConflict) || out[1].Err != nil {
+			t.Error(out)
+		}
+	})
+}
+
+func TestAReplacedFileIsNoticed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be removed")
+	}
+	s := fresh(t)
+	l := swap(t, s, held("x", "a", 1))
+	if err := os.Remove(s.path); err != nil {
+		t.Fatal(err)
+	}
+	_, got := s.Get(t.Context(), "x")
+	_, swapped := s.Swap(t.Context(), l)
+	for _, err := range []error{got, swapped} {
+		if err == nil || !strings.Contains(err.Error(), "removed or replaced") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "regent.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := swap(t, s, held("x", "a", 1))
+	for range 20 {
+		s.Wake(t.Context(), "x")
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, got := s.Get(t.Context(), "x")
+	_, swapped := s.Swap(t.Context(), l)
+	for _, err := range []error{got, swapped} {
+		if !errors.Is(err, regent.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	for _, err := range s.List(t.Context(), "") {
+		if !errors.Is(err, regent.ErrClosed) {
+			t.Error(err)
+		}
+	}
+	if out := s.SwapAll(t.Context(), []regent.Lease{l}); !errors.Is(out[0].Err, regent.ErrClosed) {
+		t.Error(out)
+	}
+	if c := s.Wake(t.Context(), "x"); c == nil || s.Gone(t.Context(), l) {
+		t.Error("a closed store wakes or witnesses")
+	}
+	noGoroutines(t)
+}
+
+// noGoroutines waits until nothing of this package, or of a database, runs besides the test.
+func noGoroutines(t *testing.T) {
+	t.Helper()
+	buf := make([]byte, 1<<20)
+	for range 1000 {
+		left := 0
+		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if (strings.Contains(g, "store/sqlite.(") || strings.Contains(g, "database/sql")) && !strings.Contains(g, "testing.tRunner") {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("goroutines left:\n%s", buf[:runtime.Stack(buf, true)])
+}
+
+func TestFence(t *testing.T) {
+	db := raw(t, filepath.Join(t.TempDir(), "app.db"))
+	run(t, db, "CREATE TABLE orders (id INTEGER)")
+	within := func(election string, epoch uint64) error {
+		tx, err := db.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if err := Fence(t.Context(), tx, regent.Term{Election: election, Epoch: epoch}); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("INSERT INTO orders VALUES (?)", epoch); err != nil {
+			t.Fatal(err)
+		}
+		return tx.Commit()
+	}
+	for i, c := range []struct {
+		election string
+		epoch    uint64
+		newest   uint64 // that refuses it
+	}{{"a", 5, 0}, {"a", 5, 0}, {"a", 4, 5}, {"b", 1, 0}, {"a", 9, 0}, {"a", 5, 9}, {"A", 2, 0}, {"a", math.MaxInt64, 0}, {"a", 10, math.MaxInt64}} {
+		err := within(c.election, c.epoch)
+		stale, ok := errors.AsType[*regent.StaleError](err)
+		if ok != (c.newest != 0) || err != nil && !ok || ok && (*stale != regent.StaleError{Epoch: c.epoch, Newest: c.newest}) {
+			t.Errorf("%d: epoch %d: %v", i, c.epoch, err)
+		}
+	}
+	for _, epoch := range []uint64{0, math.MaxUint64} {
+		if err := within("a", epoch); err == nil {
+			t.Errorf("epoch %d was let in", epoch)
+		}
+	}
+	var n int
+	if err := db.QueryRow("SELECT count(*) FROM orders").Scan(&n); err != nil || n != 6 {
+		t.Errorf("%d orders, %v", n, err)
+	}
+}

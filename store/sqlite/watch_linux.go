@@ -1,0 +1,200 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// createWakeFile makes the file with the owner and the rights of the database, as SQLite does with its own side files.
+func createWakeFile(path string, db fs.FileInfo) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st, ok := db.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		_ = f.Chown(int(st.Uid), int(st.Gid))
+	}
+	return f.Chmod(db.Mode().Perm())
+}
+
+// touch wakes every process that watches path. It writes nothing: the close is the message.
+func touch(path string) {
+	if fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0); err == nil {
+		unix.Close(fd)
+	}
+}
+
+// maxWatched bounds how many processes a Store watches. The death of any further one is found out by polling.
+const maxWatched = 256
+
+// watcher waits for touches of one file and for the death of processes. Its epoll instance is itself polled by the Go runtime, so
+// that waiting takes a goroutine and no thread.
+type watcher struct {
+	path string
+	self process
+	ep   *os.File
+	raw  syscall.RawConn
+
+	mu      sync.Mutex // over what follows, and over the descriptors being open
+	closed  bool
+	epfd    int
+	inotify int
+	file    int              // inotify's number for path
+	pidfds  map[int32]string // the writer behind a pidfd
+	pids    map[string]bool
+}
+
+func newWatcher(path string, self process) (w *watcher, err error) {
+	w = &watcher{path: path, self: self, inotify: -1, pidfds: map[int32]string{}, pids: map[string]bool{}}
+	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return nil, err
+	}
+	if err = unix.SetNonblock(w.epfd, true); err != nil { // else os.NewFile would not poll it
+		unix.Close(w.epfd)
+		return nil, err
+	}
+	w.ep = os.NewFile(uintptr(w.epfd), "epoll")
+	defer func() {
+		if err != nil {
+			w.close()
+			w = nil
+		}
+	}()
+	if w.raw, err = w.ep.SyscallConn(); err != nil {
+		return w, err
+	}
+	if w.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
+		return w, err
+	}
+	if err = w.watchFile(); err != nil {
+		return w, err
+	}
+	return w, w.poll(w.inotify)
+}
+
+const watchMask = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+
+func (w *watcher) watchFile() (err error) {
+	if db, err := os.Stat(strings.TrimSuffix(w.path, wakeSuffix)); err == nil {
+		_ = createWakeFile(w.path, db)
+	}
+	w.file, err = unix.InotifyAddWatch(w.inotify, w.path, watchMask)
+	return err
+}
+
+func (w *watcher) poll(fd int) error {
+	return unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
+}
+
+// watch lets wait tell when that writer dies, if this host can. It reports whether the writer is dead already.
+func (w *watcher) watch(writer string) (dead bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if writer == "" || w.closed || w.pids[writer] || len(w.pids) >= maxWatched {
+		return false
+	}
+	p, ok := parseProcess(writer)
+	if !ok || p == w.self {
+		return false
+	}
+	if !p.visible(w.self) {
+		return p.dead(w.self)
+	}
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return err == unix.ESRCH
+	}
+	// The pid was p's if it is now: from here on the descriptor stays with the process, whatever becomes of the number.
+	if start := startTime(p.pid); start != 0 && start != p.start {
+		unix.Close(fd)
+		return true
+	}
+	if err := w.poll(fd); err != nil {
+		unix.Close(fd)
+		return false
+	}
+	w.pidfds[int32(fd)], w.pids[writer] = writer, true
+	return false
+}
+
+// wait returns when the file was touched or a watched process has died, and fails once the watcher is closed.
+func (w *watcher) wait() (touched bool, died []string, err error) {
+	var events [16]unix.EpollEvent
+	var n int
+	var waitErr error
+	err = w.raw.Read(func(fd uintptr) bool {
+		for {
+			if n, waitErr = unix.EpollWait(int(fd), events[:], 0); waitErr != unix.EINTR {
+				return n != 0 || waitErr != nil
+			}
+		}
+	})
+	if err = errors.Join(err, waitErr); err != nil {
+		return false, nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false, nil, fs.ErrClosed
+	}
+	for _, e := range events[:n] {
+		if int(e.Fd) == w.inotify {
+			w.drainInotify()
+			touched = true
+		} else if writer, ok := w.pidfds[e.Fd]; ok {
+			died = append(died, writer)
+			delete(w.pidfds, e.Fd)
+			delete(w.pids, writer)
+			unix.Close(int(e.Fd))
+		}
+	}
+	return touched, died, nil
+}
+
+// drainInotify reads all that is there, and watches the new file if somebody has removed the old one.
+func (w *watcher) drainInotify() {
+	var buf [4096]byte
+	for {
+		n, err := unix.Read(w.inotify, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n < unix.SizeofInotifyEvent {
+			return
+		}
+		for off := 0; off+unix.SizeofInotifyEvent <= n; {
+			field := func(i int) uint32 { return binary.NativeEndian.Uint32(buf[off+4*i:]) } // wd, mask, cookie, len
+			if field(1)&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0 && int(field(0)) == w.file {
+				_ = w.watchFile()
+			}
+			off += unix.SizeofInotifyEvent + int(field(3))
+		}
+	}
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.closed = true
+	for fd := range w.pidfds {
+		unix.Close(int(fd))
+	}
+	if w.inotify >= 0 {
+		unix.Close(w.inotify)
+	}
+	w.ep.Close() // wait returns
+}
