@@ -1,2 +1,26 @@
-// Package regent elects a leader over a store that its user already runs.
+// Package regent puts exactly one process in charge, over a store that its user already runs, and keeps the others from acting on what a
+// former one said.
+//
+// # What is assumed
+//
+//   - The store's registers are linearizable and durable: an answered swap is never forgotten, and no revision comes back.
+//   - Clocks of two machines run at the same rate to within 0.1 % each. What they show does not matter, and no clock of another machine
+//     is ever compared.
+//   - A duty stops within the stop timeout after its context has ended. One that does not is reported, and the process should exit.
+//
+// Then at most one member believes at any time that it leads an election: the one before it has stopped believing, and had the stop
+// timeout to end its work.
+//
+// # What is not guaranteed
+//
+// A process can be stopped between asking [Term.Valid] and acting on the answer, for any time. Work that must not be done twice carries
+// the term's Epoch to where it lands, and is checked there by a [Fence]. That holds even where the assumptions above do not.
+// docs/GUARANTEES.md has all of it, and the argument.
+//
+// # The shortest program
+//
+//	m := &regent.Member{Store: store}
+//	err := m.Lead(ctx, "reports", func(ctx context.Context, t regent.Term) error {
+//		… // runs on one process only, until ctx ends
+//	})
 package regent

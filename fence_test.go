@@ -181,16 +181,3 @@ func TestFence(t *testing.T) {
 		wg.Wait()
 	})
 }
-
-func BenchmarkFenceAdmit(b *testing.B) {
-	var f regent.Fence
-	if err := f.Admit(7); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if f.Admit(7) != nil {
-			b.Fatal("refused")
-		}
-	}
-}

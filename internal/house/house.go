@@ -1,0 +1,2 @@
+// Package house holds the rules of the house, as tests: what may require what, what must be documented, and which behaviour is proved where.
+package house

@@ -1,0 +1,179 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/regentd/regent"
+)
+
+// files returns the files of the repository whose names end so, by their path from its root.
+func files(t *testing.T, suffix string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "node_modules" || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(path, suffix) {
+			found = append(found, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no file %s: %v", suffix, err)
+	}
+	return found
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func parse(t *testing.T, path string, mode parser.Mode) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestRootRequiresNothing(t *testing.T) {
+	for line := range strings.Lines(read(t, "go.mod")) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"require", "replace", "tool"}, word) {
+			t.Errorf("go.mod: %s", line)
+		}
+	}
+}
+
+func TestImports(t *testing.T) {
+	for _, path := range files(t, ".go") {
+		for _, spec := range parse(t, path, parser.ImportsOnly).Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			ours := imported == module || strings.HasPrefix(imported, module+"/")
+			test := strings.HasSuffix(path, "_test.go")
+			driver := strings.HasPrefix(path, "store/")
+			switch {
+			case driver && ours && imported != module && (!test || imported != module+"/storetest" && imported != module+"/"+filepath.ToSlash(filepath.Dir(path))):
+				t.Errorf("%s imports %s: a driver imports the root, and in tests storetest", path, imported)
+			case !driver && !strings.HasPrefix(path, "cmd/") && !ours && strings.Contains(strings.Split(imported, "/")[0], "."):
+				t.Errorf("%s imports %s: the root module requires nothing", path, imported)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	documented := map[string]bool{}
+	for _, path := range files(t, ".go") {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		dir := filepath.Dir(path)
+		f := parse(t, path, parser.PackageClauseOnly|parser.ParseComments)
+		documented[dir] = documented[dir] || f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no doc comment", dir)
+		}
+	}
+}
+
+func TestModulesAreOneWorkspace(t *testing.T) {
+	work, makefile := read(t, "go.work"), read(t, "Makefile")
+	for _, path := range files(t, "go.mod") {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		use := "./" + dir
+		if dir == "." {
+			use = "."
+		}
+		if !strings.Contains(work, "\t"+use+"\n") {
+			t.Errorf("go.work does not use %s", use)
+		}
+		if line, _, _ := strings.Cut(makefile[strings.Index(makefile, "MODULES"):], "\n"); !slices.Contains(strings.Fields(line), dir) {
+			t.Errorf("the Makefile's MODULES lacks %s", dir)
+		}
+	}
+}
+
+// TestDependenciesAreDecisions looks for each direct requirement in docs/DECISIONS.md.
+func TestDependenciesAreDecisions(t *testing.T) {
+	decisions := read(t, "docs/DECISIONS.md")
+	for _, path := range files(t, "go.mod") {
+		for line := range strings.Lines(read(t, path)) {
+			fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+			if len(fields) != 2 || !strings.HasPrefix(fields[1], "v") || strings.HasPrefix(fields[0], module) {
+				continue // a direct requirement is a path and a version, with no comment
+			}
+			if !strings.Contains(decisions, fields[0]) {
+				t.Errorf("%s requires %s, which docs/DECISIONS.md does not name", path, fields[0])
+			}
+		}
+	}
+}
+
+// TestDocumentsRun checks that what documents show is run somewhere: each Go program stands in a test, and each make target exists.
+func TestDocumentsRun(t *testing.T) {
+	var tests strings.Builder
+	for _, path := range files(t, "_test.go") {
+		tests.WriteString(flat(read(t, path)))
+	}
+	makefile := read(t, "Makefile")
+	commands := read(t, "cmd/regent/main_test.go")
+	for _, path := range files(t, ".md") {
+		for _, block := range blocks(read(t, path), "go") {
+			for line := range strings.Lines(block) {
+				if l := flat(line); l != "" && !strings.Contains(tests.String(), l) {
+					t.Errorf("%s shows %q, which no test runs", path, strings.TrimSpace(line))
+				}
+			}
+		}
+		for _, block := range blocks(read(t, path), "sh") {
+			for line := range strings.Lines(block) {
+				words := strings.Fields(strings.Split(line, "#")[0])
+				switch {
+				case len(words) < 2:
+				case words[0] == "make" && !strings.Contains(makefile, "\n"+words[1]+":"):
+					t.Errorf("%s shows %q, which the Makefile lacks", path, line)
+				case strings.HasSuffix(words[0], "regent") && !strings.Contains(commands, `"`+words[1]+`"`):
+					t.Errorf("%s shows %q, which no test runs", path, line)
+				}
+			}
+		}
+	}
+}
+
+// flat takes the white space out, so that indentation does not matter.
+func flat(s string) string { return strings.Join(strings.Fields(s), " ") + " " }
+
+// blocks returns the fenced code blocks of a language.
+func blocks(markdown, language string) []string {
+	var found []string
+	for _, part := range strings.Split(markdown, "```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "```")
+		found = append(found, block)
+	}
+	return found
+}
