@@ -1,6 +1,7 @@
 package regent
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -64,7 +65,7 @@ func LogEvents(l *slog.Logger) func(Event) {
 				args = append(args, k, v)
 			}
 		}
-		l.Log(nil, level, message, args...) //nolint:staticcheck // no context: an event belongs to no request
+		l.Log(context.Background(), level, message, args...) // an event belongs to no request
 	}
 }
 
