@@ -21,7 +21,7 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	if e.cfg.Rank != RankFirst || len(open) > crowd {
 		var err error
 		if live, err = e.liveMembers(); err != nil {
-			return nil, now + minWait
+			return nil, now + e.failureWait()
 		}
 	}
 	e.mu.Lock()

@@ -17,7 +17,8 @@ type sight struct {
 	seen  bool
 	since time.Duration // when this revision was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
-	gone  bool          // the process behind it is proved dead
+	asked bool          // whether its process lives, since that read
+	gone  bool          // that process is proved dead
 }
 
 // moment is a time and its place among all moments of an engine, since two may have the same time.
@@ -32,12 +33,15 @@ func (e *engine) moment() moment {
 	return moment{e.clock.Now(), e.order}
 }
 
-// see takes in a read that was sent at began and answered at received.
+// see takes in a read that was sent at began and answered at received. One that was sent before the newest may be older, and says nothing.
 func (s *sight) see(l Lease, began moment, received time.Duration) {
-	if l.Rev != s.lease.Rev || !s.seen {
-		s.since = received
+	if s.seen && began.order < s.began.order {
+		return
 	}
-	s.lease, s.began, s.seen = l, began, true
+	if l.Rev != s.lease.Rev || !s.seen {
+		s.since, s.gone = received, false
+	}
+	s.lease, s.began, s.seen, s.asked = l, began, true, false
 }
 
 // ranOut is when the heartbeat has run out, if its revision does not change before: W on the observer's own clock.
@@ -100,7 +104,6 @@ func (e *engine) revoke(ctx context.Context, dead Lease) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	h := e.sightOf(dead.Name)
-	h.gone = false
 	if err != nil {
 		h.began = moment{} // to be read anew
 		return err
@@ -267,6 +270,9 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.notify(s)
 	}
 	s.lease, s.seen, s.answered, s.stale = l, true, now.order, false
+	if !e.cfg.OwnLease { // a claim under an incarnation that has ended is void
+		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.deadline.Load() == ended })
+	}
 	if l.Via == "" && !l.Vacant() {
 		e.sightOf(l.Name).see(l, began, now.at)
 	}

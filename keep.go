@@ -156,11 +156,24 @@ func (e *engine) renew(ctx context.Context, b *beat) error {
 		if failed == len(e.cfg.RenewBackoff) {
 			return fmt.Errorf("%w: %d tries failed, the last with: %w", ErrPartitioned, failed+1, err)
 		}
-		wait := min(e.cfg.RenewBackoff[failed], time.Duration(b.life.deadline.Load())-e.clock.Now())
-		if !e.sleep(ctx, wait) {
-			return context.Cause(ctx)
+		if err := e.rest(ctx, b.life, e.cfg.RenewBackoff[failed]); err != nil {
+			return err
 		}
 		failed++
+	}
+}
+
+// rest sleeps between two heartbeats, until ctx or the life ends.
+func (e *engine) rest(ctx context.Context, l *life, d time.Duration) error {
+	t := e.clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-l.over:
+		return fmt.Errorf("%w: the deadline has passed", ErrPartitioned)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -170,8 +183,8 @@ func (e *engine) keep(ctx context.Context, b *beat) error {
 		e.mu.Lock()
 		due := b.tries[0].sent + b.every
 		e.mu.Unlock()
-		if !e.sleep(ctx, due-e.clock.Now()) {
-			return context.Cause(ctx)
+		if err := e.rest(ctx, b.life, due-e.clock.Now()); err != nil {
+			return err
 		}
 		if err := e.renew(ctx, b); err != nil {
 			return err

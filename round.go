@@ -53,6 +53,7 @@ func (e *engine) round(seats, beats bool) time.Duration {
 	if errors.Join(e.readSeats(seats), e.readBeats(beats)) != nil {
 		e.calm(e.failureWait())
 	}
+	e.askWitness()
 	next := never
 	for range 2 { // a revoked heartbeat frees seats at once
 		open, dead, again := e.judgeAll()
@@ -195,20 +196,28 @@ func (e *engine) readBeats(hinted bool) error {
 	}
 	e.mu.Unlock()
 	slices.Sort(names)
-	if err := e.read(names); err != nil {
-		return err
+	return e.read(names)
+}
+
+// askWitness asks the store, if it can tell, whether the processes behind the heartbeats that were just read are dead.
+func (e *engine) askWitness() {
+	if e.witness == nil {
+		return
 	}
-	for _, name := range names {
-		e.mu.Lock()
-		h := e.sightOf(name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.seats {
+		h := e.sights[heartbeatOf(s.lease)]
+		if h == nil || h.asked || !e.followed(s) {
+			continue
+		}
 		l := h.lease
+		h.asked = true
 		e.mu.Unlock()
 		gone := e.gone(e.ctx, l)
 		e.mu.Lock()
 		h.gone = gone && h.lease.Rev == l.Rev
-		e.mu.Unlock()
 	}
-	return nil
 }
 
 // followed reports whether somebody else seems to hold the seat, so that its heartbeat matters.

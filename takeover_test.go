@@ -174,6 +174,35 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 
+	t.Run("C12_a_death_that_is_proved_needs_no_delay", func(t *testing.T) {
+		for _, profile := range []regent.Config{regent.Cluster(), regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				profile.TakeoverDelay = time.Second
+				w := &witness{}
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				b := c.member("b", config(profile), func(m *regent.Member) { w.Client = m.Store.(*memstore.Client); m.Store = w }).lead()
+				time.Sleep(3 * time.Second)
+				a.client.SetFaults(cut)
+				for a.leads() {
+					time.Sleep(time.Millisecond)
+				}
+				w.dead.Store(true)
+				b.client.Adjust(func(f *faults) { f.SpuriousHint = 1 })
+				// Any request of anybody wakes it now.
+				_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat/x"})
+				check(t, err)
+				_, err = c.store.Swap(c.ctx, regent.Lease{Name: regent.MemberRegister("x")})
+				check(t, err)
+				if _, took := leader(t, time.Second, b); took > 100*time.Millisecond {
+					t.Errorf("took %v", took)
+				}
+				b.quit()
+				a.quit()
+			})
+		}
+	})
+
 	t.Run("a_member_does_not_join_over_a_live_one_of_the_same_ID", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("twin").lead()
@@ -214,6 +243,14 @@ func TestTakeover(t *testing.T) {
 		})
 	})
 }
+
+// witness is a store that can tell that a is dead.
+type witness struct {
+	*memstore.Client
+	dead atomic.Bool
+}
+
+func (w *witness) Gone(_ context.Context, l regent.Lease) bool { return l.Holder.ID == "a" && w.dead.Load() }
 
 // panicking is a store that panics once, when armed, in the member's own loop.
 type panicking struct {

@@ -1,0 +1,140 @@
+package regent_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// turn is how many calls are timed at once, where one is too short to be.
+const turn = 2000
+
+// beside runs ours and the floor by turns, so that the noise of the machine hits both, and reports what one call of each takes and the
+// ratio. Least is over all turns: what it takes when nobody disturbs.
+func beside(b *testing.B, ours, floor func(n int)) {
+	const longest = time.Duration(1<<63 - 1)
+	var a, z time.Duration
+	leastA, leastZ := longest, longest
+	turns := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		began := time.Now()
+		ours(turn)
+		between := time.Now()
+		floor(turn)
+		da, dz := between.Sub(began), time.Since(between)
+		a, z, turns = a+da, z+dz, turns+1
+		leastA, leastZ = min(leastA, da), min(leastZ, dz)
+	}
+	b.ReportMetric(float64(a)/float64(turns*turn), "ns/op")
+	b.ReportMetric(float64(z)/float64(turns*turn), "floor-ns")
+	b.ReportMetric(float64(a)/float64(z), "ratio")
+	b.ReportMetric(float64(leastA)/turn, "least-ns")
+	b.ReportMetric(float64(leastA)/float64(leastZ), "least-ratio")
+}
+
+// The floor is what no fence can go below: one atomic load and a comparison.
+func BenchmarkFenceAdmit(b *testing.B) {
+	var f regent.Fence
+	var floor atomic.Uint64
+	epoch := uint64(7)
+	if err := f.Admit(epoch); err != nil {
+		b.Fatal(err)
+	}
+	floor.Store(epoch)
+	refused := 0
+	beside(b, func(n int) {
+		for range n {
+			if f.Admit(epoch) != nil {
+				refused++
+			}
+		}
+	}, func(n int) {
+		for range n {
+			if epoch != floor.Load() {
+				refused++
+			}
+		}
+	})
+	if refused > 0 {
+		b.Fatalf("%d refused", refused)
+	}
+}
+
+// idle returns a member that holds "seat" and never renews it by itself.
+func idle(b *testing.B, store regent.Store, cfg regent.Config) *regent.Member {
+	cfg.HeartbeatInterval, cfg.RenewInterval = time.Hour, time.Hour
+	cfg.LeaseDuration, cfg.WorkerTimeout = 3*time.Hour, 3*time.Hour
+	won := make(chan struct{}, 1)
+	m := &regent.Member{Store: store, ID: "a", Addr: "a:1", Config: cfg, OnEvent: func(e regent.Event) {
+		if e.Kind == regent.EventBecameLeader {
+			won <- struct{}{}
+		}
+	}}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = m.Run(ctx, regent.Duty{Election: "seat"})
+	}()
+	b.Cleanup(func() { cancel(); <-done })
+	<-won
+	return m
+}
+
+// Both read the deadline and a clock that counts while the machine is suspended. The floor is one time.Now.
+func BenchmarkLeads(b *testing.B) {
+	m := idle(b, memstore.New(), regent.Cluster())
+	term, _ := m.Leads("seat")
+	no := 0
+	now := func(n int) {
+		for range n {
+			if time.Now().IsZero() {
+				no++
+			}
+		}
+	}
+	b.Run("Leads", func(b *testing.B) {
+		beside(b, func(n int) {
+			for range n {
+				if _, ok := m.Leads("seat"); !ok {
+					no++
+				}
+			}
+		}, now)
+	})
+	b.Run("Valid", func(b *testing.B) {
+		beside(b, func(n int) {
+			for range n {
+				if !term.Valid() {
+					no++
+				}
+			}
+		}, now)
+	})
+	if no > 0 {
+		b.Fatalf("%d times not the leader", no)
+	}
+}
+
+// BenchmarkRenewal is a heartbeat from when it is due until it is counted, store included.
+func BenchmarkRenewal(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		cfg  regent.Config
+	}{{"member", regent.Cluster()}, {"own_lease", regent.Lock()}} {
+		b.Run(c.name, func(b *testing.B) {
+			m := idle(b, memstore.New(), c.cfg)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := regent.Renew(m, "seat"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
