@@ -250,7 +250,9 @@ type witness struct {
 	dead atomic.Bool
 }
 
-func (w *witness) Gone(_ context.Context, l regent.Lease) bool { return l.Holder.ID == "a" && w.dead.Load() }
+func (w *witness) Gone(_ context.Context, l regent.Lease) bool {
+	return l.Holder.ID == "a" && w.dead.Load()
+}
 
 // panicking is a store that panics once, when armed, in the member's own loop.
 type panicking struct {

@@ -1,0 +1,376 @@
+package model
+
+// The numbers that Canon gives to incarnations in Via.
+const (
+	incLive     = 1  // of the first process that has one
+	incEnded    = 4  // by the first process
+	incStranger = 7  // of no process, but in a heartbeat register, or on its way there
+	incGone     = 15 // of no process, and never again in a heartbeat register: these are all alike
+)
+
+// Canon rewrites s into its representative: it forgets what can make no difference any more, renumbers what is only compared,
+// and puts into an order what has none.
+func (m *Via) Canon(s *viaState) {
+	m.canonLate(s)
+	for i := range m.Members {
+		m.canonStale(s, i)
+	}
+	m.canonNonces(s)
+	for i := range m.Members {
+		m.canonCall(s, i)
+		m.canonProc(s, i)
+	}
+	s.sortLate(func(r request) uint64 { r.to.holder = 0; return r.key() }) // the names of strangers depend on their order
+	m.canonIncarnations(s)
+	s.sortLate(func(r request) uint64 { return r.key() })
+	for seat := range m.Chairs {
+		m.canonEpochs(s, uint8(seat))
+	}
+	s.worker.sort()
+	if !m.Mutant.repeatsRevisions() {
+		for i := range s.members {
+			s.members[i].rev = revCurrent
+		}
+		for i := range s.seats {
+			s.seats[i].rev = revCurrent
+		}
+	}
+	if m.Mutant != ReleaseDeletes {
+		s.next = firstFresh
+	}
+}
+
+func (s *viaState) sortLate(key func(request) uint64) {
+	if key(s.late[0]) < key(s.late[1]) {
+		s.late[0], s.late[1] = s.late[1], s.late[0]
+	}
+}
+
+// rev renumbers a revision of a register, of which same is the one that is remembered beside it.
+func (m *Via) rev(reg *record, rev, same uint8) uint8 {
+	switch {
+	case rev == 0 || m.Mutant.repeatsRevisions():
+		return rev
+	case rev == reg.rev:
+		return revCurrent
+	case rev == same:
+		return revSame
+	}
+	return revOther
+}
+
+// canonLate drops late requests that can only be refused.
+func (m *Via) canonLate(s *viaState) {
+	for k := range s.late {
+		r := &s.late[k]
+		switch {
+		case r.verb == idle:
+		case r.to.rev != s.register(*r).rev && !m.Mutant.remembersStale(r.verb):
+			*r = request{}
+		case !m.Mutant.repeatsRevisions():
+			r.to.rev = revCurrent // or it does not matter
+		}
+	}
+}
+
+// canonStale takes in refusals at once, since to wait for one is to do nothing, and forgets what can only lead to one.
+func (m *Via) canonStale(s *viaState, i int) {
+	p := &s.procs[i]
+	c := &p.call
+	if c.verb != idle && !c.verb.isRead() {
+		stale := !c.done && c.to.rev != s.register(c.request).rev && !m.Mutant.remembersStale(c.verb)
+		if stale || c.done && !c.ok {
+			m.refused(p, c.verb)
+		}
+	}
+	if m.Mutant.repeatsRevisions() {
+		return
+	}
+	watched := &s.members[m.Members[i]]
+	if p.inc != 0 {
+		watched = &s.members[p.seen.via]
+	}
+	useless := m.Mutant.checked(Revoke) && m.Mutant != ClaimUnrevoked
+	if p.watch.rev != watched.rev && (p.watch.what == alive && useless || p.watch.what == dead && p.inc == 0) {
+		p.watch = watch{}
+	}
+	if p.seen.rev == 0 || m.Mutant == OldDeath || !m.Mutant.checked(Release) {
+		return
+	}
+	held := p.seen.holder == p.inc && p.held[p.seat] > 0
+	refused := p.seen.holder == 0 || p.seen.holder == p.inc || p.watch.what == dead
+	if p.seen.rev != s.seats[p.seat].rev && refused || held && s.releases == 0 {
+		p.seen, p.watch = record{}, watch{}
+	}
+}
+
+// canonNonces renumbers nonces: of heartbeats by their places in the memory of their process, of claims by the process.
+func (m *Via) canonNonces(s *viaState) {
+	var beats [3]attempts
+	var claims [3][2]uint8
+	for i := range m.Members {
+		p := &s.procs[i]
+		if !m.Mutant.creditsOld() {
+			p.tries.expire(m.D)
+		}
+		beats[i], claims[i] = p.tries, p.claims
+		p.claims = [2]uint8{}
+	}
+	number := func(r *record, seat int) {
+		nonce := r.nonce
+		r.nonce = 0
+		for i := range m.Members {
+			p := &s.procs[i]
+			switch {
+			case nonce == 0:
+			case seat < 0 && p.inc != 0 && r.holder == p.inc:
+				r.nonce = uint8(beats[i].find(nonce) + 1)
+			case seat >= 0 && claims[i][seat] == nonce && (r.holder == p.inc || m.keepsClaims()):
+				r.nonce = 4 + uint8(i)
+				p.claims[seat] = r.nonce // somebody may still read it
+			}
+		}
+	}
+	for i := range s.members {
+		number(&s.members[i], -1)
+	}
+	for i := range s.seats {
+		number(&s.seats[i], i)
+	}
+	requests := func(r *request, records ...*record) {
+		seat := -1
+		if r.verb == Read || r.verb == Claim || r.verb == Release {
+			seat = int(r.at)
+		}
+		for _, record := range records {
+			number(record, seat)
+		}
+	}
+	for k := range s.late {
+		requests(&s.late[k], &s.late[k].to)
+	}
+	for i := range m.Members {
+		c := &s.procs[i].call
+		if !c.verb.isRead() {
+			c.got.nonce = 0
+		}
+		if c.done && c.verb == Claim {
+			c.to.nonce = 0 // it has done its work
+		}
+		requests(&c.request, &c.to, &c.got)
+		s.procs[i].seen.nonce = 0
+		s.procs[i].tries.renumber()
+	}
+}
+
+// keepsClaims reports whether the nonce of a claim may count although its incarnation has ended.
+func (m *Via) keepsClaims() bool { return m.Mutant == ClaimOfEarlier || m.Mutant == ReusedIncarnation }
+
+// canonCall forgets of a call what its outcome does not depend on.
+func (m *Via) canonCall(s *viaState, i int) {
+	p := &s.procs[i]
+	c := &p.call
+	if m.Mutant != StampBeforeRead || c.verb != ReadHolder {
+		c.age = 0
+	}
+	if c.verb == idle {
+		return
+	}
+	reg := s.register(c.request)
+	var same uint8 // the revision that the answer will be compared with
+	switch {
+	case c.verb == Read:
+		if c.at == p.seat {
+			same = p.seen.rev
+		}
+		if c.done && c.got.rev != reg.rev && c.got.holder != p.inc && !m.keepsEpochs() {
+			c.got.epoch = 0
+		}
+	case c.verb == ReadSelf:
+		if c.got.holder != p.inc {
+			c.got = record{}
+		}
+	case c.verb == ReadHolder:
+		same = p.watch.rev
+		m.canonSight(p, c)
+	case c.done:
+		if c.verb == Join || c.verb == Renew {
+			c.to, c.got = record{holder: c.to.holder, nonce: c.to.nonce}, record{rev: c.got.rev}
+		} else {
+			c.to = record{}
+		}
+		if c.verb == Revoke && p.inc != 0 {
+			c.got.rev = 0
+		}
+	}
+	c.to.rev, c.got.rev = m.rev(reg, c.to.rev, same), m.rev(reg, c.got.rev, same)
+}
+
+// canonSight keeps of a read of the heartbeat register in the way whether the holder is gone, and the revision if that matters.
+func (m *Via) canonSight(p *viaProc, c *call) {
+	got := &c.got
+	got.nonce = 0
+	switch {
+	case !c.done:
+	case p.inc != 0 && got.holder != p.seen.holder:
+		*got = record{}
+	case p.inc == 0 && got.holder == p.last:
+		got.holder = 0
+	case p.inc == 0 && got.holder != 0:
+		got.holder = incGone
+	}
+}
+
+func (m *Via) canonProc(s *viaState, i int) {
+	p := &s.procs[i]
+	own := &s.members[m.Members[i]]
+	watched := own
+	if p.inc != 0 {
+		watched = &s.members[p.seen.via]
+	}
+	p.beat = m.rev(own, p.beat, p.beat)
+	switch {
+	case p.watch.what == unread, p.inc != 0 && p.watch.what == dead:
+		p.watch = watch{what: p.watch.what}
+	default:
+		p.watch.rev = m.rev(watched, p.watch.rev, p.watch.rev)
+	}
+	if p.watch.what == dead {
+		p.watch.age = 0
+	}
+	if p.seen.rev == 0 {
+		p.seat = 0
+	}
+	if p.seen.rev != s.seats[p.seat].rev && !m.keepsEpochs() {
+		p.seen.epoch = 0 // a request with it would be refused
+	}
+	p.seen.rev = m.rev(&s.seats[p.seat], p.seen.rev, p.seen.rev)
+	for seat := range p.held {
+		if p.held[seat] > 0 && (seat > 0 || m.Tasks == 0) {
+			p.held[seat] = 1
+		}
+	}
+}
+
+// keepsEpochs reports whether an epoch that was read before the record changed may still be written.
+func (m *Via) keepsEpochs() bool { return m.Mutant.repeatsRevisions() || !m.Mutant.checked(Release) }
+
+// canonIncarnations renumbers the incarnations. One that is not a process's present one, and will not be seen in a heartbeat
+// register any more, can only be found dead: it need not be told from others of that kind.
+func (m *Via) canonIncarnations(s *viaState) {
+	var names [12]struct{ old, name uint8 }
+	n := 0
+	name := func(old, name uint8) {
+		names[n] = struct{ old, name uint8 }{old, name}
+		n++
+	}
+	find := func(inc uint8) uint8 {
+		for k := range n {
+			if names[k].old == inc {
+				return names[k].name
+			}
+		}
+		return 0
+	}
+	for i := range m.Members {
+		if inc := s.procs[i].inc; inc != 0 {
+			name(inc, incLive+uint8(i))
+		}
+	}
+	stranger := uint8(incStranger)
+	beating := func(inc uint8) {
+		if inc == 0 || find(inc) != 0 {
+			return
+		}
+		for i := range m.Members {
+			if s.procs[i].last == inc {
+				name(inc, incEnded+uint8(i))
+				return
+			}
+		}
+		name(inc, stranger)
+		stranger++
+	}
+	for i := range s.members {
+		beating(s.members[i].holder)
+	}
+	for k := range s.late {
+		if r := &s.late[k]; r.verb == Join || r.verb == Renew {
+			beating(r.to.holder)
+		}
+	}
+	if m.Mutant == ReusedIncarnation {
+		for i := range m.Members {
+			beating(s.procs[i].last)
+		}
+	}
+	rename := func(inc *uint8) {
+		if *inc == 0 {
+			return
+		}
+		if *inc = find(*inc); *inc == 0 {
+			*inc = incGone
+		}
+	}
+	for i := range s.members {
+		rename(&s.members[i].holder)
+	}
+	for i := range s.seats {
+		rename(&s.seats[i].holder)
+	}
+	for k := range s.late {
+		rename(&s.late[k].to.holder)
+	}
+	for i := range m.Members {
+		p := &s.procs[i]
+		rename(&p.inc)
+		rename(&p.seen.holder)
+		rename(&p.call.to.holder)
+		if p.call.verb != ReadHolder || p.inc != 0 {
+			rename(&p.call.got.holder)
+		}
+		if p.last = find(p.last); p.last != incEnded+uint8(i) {
+			p.last = 0
+		}
+	}
+}
+
+// canonEpochs renumbers the epochs of one seat.
+func (m *Via) canonEpochs(s *viaState, seat uint8) {
+	if m.Mutant.lowersEpochs() {
+		return
+	}
+	var r ranks
+	m.epochs(s, seat, func(e *uint8) { r |= 1 << *e })
+	m.epochs(s, seat, func(e *uint8) { *e = r.of(*e) })
+}
+
+// epochs visits every epoch of a seat.
+func (m *Via) epochs(s *viaState, seat uint8, visit func(*uint8)) {
+	visit(&s.seats[seat].epoch)
+	visit(&s.granted[seat])
+	if seat == 0 {
+		visit(&s.worker.high)
+		for i := range s.worker.tasks {
+			visit(&s.worker.tasks[i])
+		}
+	}
+	for i := range s.late {
+		if s.late[i].at == seat {
+			visit(&s.late[i].to.epoch)
+		}
+	}
+	for i := range m.Members {
+		p := &s.procs[i]
+		if m.Tasks > 0 {
+			visit(&p.held[seat])
+		}
+		if p.seat == seat {
+			visit(&p.seen.epoch)
+		}
+		if p.call.at == seat {
+			visit(&p.call.to.epoch)
+			visit(&p.call.got.epoch)
+		}
+	}
+}
