@@ -34,7 +34,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 		}
 		cs = append(cs, c)
 	}
-	if err := m.stand(cs...); err != nil {
+	if err := m.stand(ctx, cs...); err != nil {
 		return err
 	}
 	defer m.exit()

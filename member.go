@@ -30,7 +30,7 @@ type Member struct {
 	// Clock is for tests.
 	Clock Clock
 
-	door  sync.Mutex // serializes starting and stopping
+	door  chan struct{} // serializes starting and stopping: a channel, since stopping takes time and contexts count for those who wait
 	users int
 	stop  context.CancelCauseFunc
 	done  chan struct{}
@@ -58,7 +58,7 @@ type Member struct {
 // Lead returns the cause of ctx; or, if f returns while its term still holds, what f returned.
 func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
 	c := &candidate{election: election, run: f, result: make(chan error, 1)}
-	if err := m.stand(c); err != nil {
+	if err := m.stand(ctx, c); err != nil {
 		return err
 	}
 	defer m.exit()
@@ -126,13 +126,13 @@ func (m *Member) learn(election string, epoch uint64) {
 }
 
 // stand enters candidates, all or none.
-func (m *Member) stand(cs ...*candidate) error {
+func (m *Member) stand(ctx context.Context, cs ...*candidate) error {
 	for _, c := range cs {
 		if err := validElection(c.election); err != nil {
 			return err
 		}
 	}
-	if err := m.enter(); err != nil {
+	if err := m.enter(ctx); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -183,9 +183,14 @@ func (m *Member) withdraw(cause error, cs ...*candidate) {
 }
 
 // enter counts a user in. The first one starts the member.
-func (m *Member) enter() error {
-	m.door.Lock()
-	defer m.door.Unlock()
+func (m *Member) enter(ctx context.Context) error {
+	door := m.doorway()
+	select {
+	case door <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-door }()
 	if m.users == 0 {
 		if err := m.start(); err != nil {
 			return err
@@ -197,8 +202,9 @@ func (m *Member) enter() error {
 
 // exit counts a user out. The last one stops the member, and waits for that.
 func (m *Member) exit() {
-	m.door.Lock()
-	defer m.door.Unlock()
+	door := m.doorway()
+	door <- struct{}{}
+	defer func() { <-door }()
 	if m.users--; m.users > 0 {
 		return
 	}
@@ -211,6 +217,15 @@ func (m *Member) exit() {
 	if ev != nil {
 		m.seq = ev.close()
 	}
+}
+
+func (m *Member) doorway() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.door == nil {
+		m.door = make(chan struct{}, 1)
+	}
+	return m.door
 }
 
 func (m *Member) start() error {

@@ -31,6 +31,14 @@ func (t Term) Remaining() time.Duration {
 	return max(0, time.Duration(t.t.life.deadline.Load())-t.t.e.clock.Now())
 }
 
+// Done is closed when the term has ended: it is what ends the context of its duties. A duty has that context; this is for others.
+func (t Term) Done() <-chan struct{} {
+	if t.t == nil {
+		return nil
+	}
+	return t.t.ctx.Done()
+}
+
 // Saved returns the checkpoint: what this term or an earlier one saved last, or nil. It must not be changed.
 func (t Term) Saved() []byte {
 	if t.t == nil {

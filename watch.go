@@ -26,7 +26,7 @@ func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, err
 			yield(View{}, err)
 			return
 		}
-		if err := m.enter(); err != nil {
+		if err := m.enter(ctx); err != nil {
 			yield(View{}, err)
 			return
 		}
@@ -49,6 +49,21 @@ func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, err
 			}
 		}
 	}
+}
+
+// View returns what this member last saw of an election that it campaigns for or watches, without asking the store. False means that it
+// has seen nothing yet.
+func (m *Member) View(election string) (View, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.engine == nil {
+		return View{}, false
+	}
+	s := m.engine.seats[election]
+	if s == nil || !s.seen {
+		return View{}, false
+	}
+	return viewOf(s.lease, election), true
 }
 
 // look counts the watchers of an election.
