@@ -17,64 +17,81 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 		return nil, again
 	}
 	now := e.clock.Now()
-	var live []MemberInfo
-	if e.cfg.Rank != RankFirst || len(open) > crowd {
-		var err error
-		if live, err = e.liveMembers(); err != nil {
-			return nil, now + e.failureWait()
-		}
-	}
+	crowded := len(open) > crowd
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	self := e.aboutSelf()
 	for _, s := range open {
 		if s.cand == nil {
 			continue
 		}
-		if at := e.notBefore(s, self, live, len(open) > crowd); at > now {
+		if at, _ := e.notBefore(s); at > now {
 			again = min(again, at)
 		} else {
 			chosen = append(chosen, s)
 		}
 	}
+	e.mu.Unlock()
+	if len(chosen) > 0 && (crowded || e.cfg.Rank != RankFirst) {
+		live, err := e.liveMembers()
+		if err != nil {
+			return nil, now + e.failureWait()
+		}
+		e.mu.Lock()
+		self := e.aboutSelf()
+		chosen = slices.DeleteFunc(chosen, func(s *seat) bool {
+			_, open := e.notBefore(s)
+			yields := e.yields(s, self, live, crowded) && now < open+e.reservation()
+			if yields {
+				again = min(again, open+e.reservation())
+			}
+			return yields
+		})
+		e.mu.Unlock()
+	}
 	slices.SortFunc(chosen, func(a, b *seat) int { return strings.Compare(a.name, b.name) })
 	return chosen, again
 }
 
-// notBefore is the time from which this member may claim a free seat. It is a courtesy to others; what is safe was decided before.
-func (e *engine) notBefore(s *seat, self MemberInfo, live []MemberInfo, crowded bool) time.Duration {
-	at, open := max(s.holdBack, s.barred), s.openSince
+// notBefore is the time from which this member may claim a free seat, and from which others have their head start. It is a courtesy; what is safe was
+// decided before.
+func (e *engine) notBefore(s *seat) (at, open time.Duration) {
+	at, open = max(s.holdBack, s.barred), s.openSince
 	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
 		// At a cold start the best candidate may still be waiting out its jitter.
 		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
 		at = max(at, open)
 	}
-	headStart := open + e.reservation()
-	switch next := s.lease.Next; {
-	case next == e.m.ID:
-		return at
-	case next != "" && next != anyone:
-		at = max(at, headStart)
+	if next := s.lease.Next; next != "" && next != anyone && next != e.m.ID {
+		at = max(at, open+e.reservation())
 	}
-	var ids []string
+	return at, open
+}
+
+// yields reports whether another candidate should have the seat rather than this one: one of better rank, or, where many seats are free at
+// once, the one whose share it is.
+func (e *engine) yields(s *seat, self MemberInfo, live []MemberInfo, crowded bool) bool {
+	if s.lease.Next == e.m.ID {
+		return false
+	}
+	ids := []string{e.m.ID}
 	for _, other := range live {
 		if other.ID == e.m.ID || !other.runsFor(s.name) {
 			continue
 		}
-		ids = append(ids, other.ID)
 		if e.cfg.Rank.compare(other, self) < 0 {
-			at = max(at, headStart)
+			return true
 		}
+		ids = append(ids, other.ID)
 	}
-	if crowded && e.cfg.Rank == RankFirst && share(s.name, append(ids, e.m.ID)) != e.m.ID {
-		at = max(at, headStart)
-	}
-	return at
+	return crowded && e.cfg.Rank == RankFirst && share(s.name, ids) != e.m.ID
 }
 
-// liveMembers lists the members whose heartbeat has not run out, as far as this member can tell: a hint for ranks, never a proof.
+// liveMembers lists the members whose heartbeat has not run out, as far as this member can tell: a hint for ranks, never a proof. So one that
+// is a little old will do: when many join at once, each of them wakes all others.
 func (e *engine) liveMembers() ([]MemberInfo, error) {
 	began := e.now()
+	if e.live != nil && began.at-e.listedAt < min(e.reservation(), time.Second)/2 {
+		return e.live, nil
+	}
 	found, err := e.list(memberPrefix)
 	if err != nil {
 		return nil, err
@@ -90,6 +107,7 @@ func (e *engine) liveMembers() ([]MemberInfo, error) {
 		}
 		e.mu.Unlock()
 	}
+	e.live, e.listedAt = live, began.at
 	return live, nil
 }
 

@@ -53,6 +53,8 @@ type engine struct {
 
 	calmUntil time.Duration // follow's own: after the store has failed
 	rankedAt  time.Duration // follow's own: when it last looked whether it outranks a leader
+	live      []MemberInfo  // follow's own: who was there when it last listed them
+	listedAt  time.Duration // follow's own: when that was
 	living    sync.Once
 }
 
@@ -101,7 +103,7 @@ func (e *engine) run() error {
 // joinIfNeeded starts the member's heartbeat with its first candidacy: a mere observer writes nothing. The engine's mutex is held.
 func (e *engine) joinIfNeeded() {
 	if e.running && e.cfg.registers() && (len(e.m.cands) > 0 || e.cfg.Register) {
-		e.living.Do(func() { e.spawn(e.live) })
+		e.living.Do(func() { e.spawn(e.exist) })
 	}
 }
 
@@ -114,9 +116,9 @@ func (e *engine) jitter() bool {
 	return e.sleep(e.ctx, wait)
 }
 
-// live joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the old one has
+// exist joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the old one has
 // stopped, since joining frees its seats.
-func (e *engine) live() {
+func (e *engine) exist() {
 	for e.ctx.Err() == nil {
 		b, err := e.join(e.ctx)
 		if err != nil {

@@ -2,6 +2,7 @@ package regent_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +18,14 @@ type firsts struct {
 	mu    sync.Mutex
 	start time.Time
 	at    map[string]time.Duration
+}
+
+// of returns when each client began, once nothing moves.
+func (f *firsts) of() map[string]time.Duration {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.at)
 }
 
 func watchFirsts(s *memstore.Store) *firsts {
@@ -58,11 +67,11 @@ func TestJitter(t *testing.T) {
 				leader(t, tt.high+8*second, nodes...)
 				time.Sleep(10 * second)
 				low, high := 100*second, -second
-				for _, at := range f.at {
+				for _, at := range f.of() {
 					low, high = min(low, at), max(high, at)
 				}
-				if len(f.at) != 30 || low < tt.low || high > tt.high {
-					t.Errorf("first requests of %d nodes between %v and %v", len(f.at), low, high)
+				if len(f.of()) != 30 || low < tt.low || high > tt.high {
+					t.Errorf("first requests of %d nodes between %v and %v", len(f.of()), low, high)
 				}
 				if spread := tt.high - tt.low; high-low < spread/2 {
 					t.Errorf("first requests spread over %v only", high-low)
@@ -125,7 +134,7 @@ func TestJitter(t *testing.T) {
 				f := watchFirsts(c.store)
 				a.lead()
 				time.Sleep(10 * second)
-				if at := f.at["a"]; at != 3*second {
+				if at := f.of()["a"]; at != 3*second {
 					t.Errorf("first request after %v", at)
 				}
 				a.quit()
@@ -191,7 +200,7 @@ func TestJitter(t *testing.T) {
 				leader(t, 0, nodes...)
 				perSecond := map[int]int{}
 				high := time.Duration(0)
-				for _, at := range f.at {
+				for _, at := range f.of() {
 					perSecond[int(at/second)]++
 					high = max(high, at)
 				}
