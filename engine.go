@@ -149,6 +149,7 @@ func (e *engine) exist() {
 			e.leave(b, reasonOf(context.Cause(e.ctx)))
 			e.emit(Event{Kind: EventMemberLeft, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
 		}
+		e.lifeline(b, true)
 	}
 }
 

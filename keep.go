@@ -54,6 +54,7 @@ func (l *life) end() bool {
 
 // beat is a heartbeat register in the hands of the one who keeps it. The engine's mutex guards it.
 type beat struct {
+	name   string // of the register
 	life   *life
 	every  time.Duration // from one heartbeat to the next
 	trust  time.Duration // D of rule 1
@@ -146,6 +147,7 @@ func (e *engine) renew(ctx context.Context, b *beat) error {
 		switch {
 		case err == nil:
 			e.heartbeatDone(b, e.clock.Now()-sent, e.clock.Now()-due)
+			e.lifeline(b, false)
 			return nil
 		case errors.Is(err, errEdited):
 			continue
@@ -235,9 +237,10 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 			continue
 		}
 		life := newLife(e.m.ID)
-		b := &beat{life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
+		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
 			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: l.Epoch + 1, Duration: w, Since: time.Now()}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
+			e.lifeline(b, false)
 			return b, nil
 		}
 		// Whatever became of the attempt, that incarnation is over; if it shows up, this process may write over it.

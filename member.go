@@ -27,6 +27,8 @@ type Member struct {
 	// OnEvent sees every event, in order, one at a time. It may be slow: the election never waits for it. One that falls 4,096 events
 	// behind loses some, which Stats counts.
 	OnEvent func(Event)
+	// OnLifeline is told of every applied heartbeat, for a companion process that frees the seats of a dead one. It must not block.
+	OnLifeline func(Lifeline)
 	// Clock is for tests.
 	Clock Clock
 

@@ -65,7 +65,7 @@ func (e *engine) begin(s *seat, c claim) {
 	e.duties.Add(1)
 	if e.cfg.OwnLease {
 		w := e.cfg.LeaseDuration
-		t.beat = &beat{life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: l,
+		t.beat = &beat{name: s.name, life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: l,
 			tries: []try{{c.nonce, c.sent}}, edited: func(l Lease) { s.lease = l; e.obey(s) }}
 		e.keepSeat(t)
 	}
@@ -85,6 +85,7 @@ func (e *engine) keepSeat(t *term) {
 	t.stopKeep = func() { cancel(); <-done }
 	e.spawn(func() { e.guard(t.beat) })
 	e.spawn(func() {
+		e.lifeline(t.beat, false)
 		err := e.keep(ctx, t.beat)
 		close(done) // before drop, which waits for it
 		if ctx.Err() == nil {
@@ -169,6 +170,11 @@ func (e *engine) finish(terms []*term) {
 		}
 	}
 	e.release(held)
+	for _, t := range terms {
+		if t.beat != nil {
+			e.lifeline(t.beat, true)
+		}
+	}
 	e.mu.Lock()
 	for _, t := range terms {
 		reason := reasonOf(t.cause)

@@ -135,6 +135,7 @@ const (
 	reasonSteppedDown = "stepped down"
 	reasonUnhealthy   = "unhealthy"
 	reasonExpired     = "expired"   // the successor found the heartbeat run out, or its process dead
+	reasonDied        = "died"      // its companion process saw its process die
 	reasonAbandoned   = "abandoned" // a claim was applied after it had been given up
 )
 

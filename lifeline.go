@@ -1,0 +1,58 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Lifeline is what a companion process must know to free the seats of this one should it die: see [Reap].
+type Lifeline struct {
+	Register string        // the heartbeat register: the member's, or that of a seat with a lease of its own
+	Holder   Identity      // as the register shows it
+	Left     time.Duration // until the deadline, from the moment of the call; duties then have the stop timeout to end
+	Over     bool          // nothing hangs on it any more: it was released, or has ended and its duties have stopped
+}
+
+// lifeline tells the observer of heartbeats, if there is one. The engine's mutex is not held.
+func (e *engine) lifeline(b *beat, over bool) {
+	if e.m.OnLifeline == nil {
+		return
+	}
+	l := Lifeline{Register: b.name, Holder: b.life.who, Over: over}
+	if !over {
+		l.Left = max(0, time.Duration(b.life.deadline.Load())-e.clock.Now())
+	}
+	e.m.OnLifeline(l)
+}
+
+// Reap vacates a heartbeat register while it shows an incarnation whose process is known to be dead: proved by the kernel, not by silence. All seats
+// that hang on it are free by that. It tries until it is known to show that incarnation no longer, or ctx ends.
+func Reap(ctx context.Context, store Store, register string, dead Identity) error {
+	const again = 50 * time.Millisecond
+	for {
+		l, err := store.Get(ctx, register)
+		switch {
+		case err == nil && l.Holder != dead, errors.Is(err, ErrNotFound):
+			return nil
+		case err == nil:
+			next := l.vacated(newNonce(), time.Now(), reasonDied)
+			if strings.HasPrefix(register, memberPrefix) {
+				next.Past, next.Data = nil, nil
+			}
+			if _, err = store.Swap(ctx, next); err == nil {
+				return nil
+			}
+			if errors.Is(err, ErrConflict) {
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("reap %s: %w", register, errors.Join(context.Cause(ctx), err))
+		case <-time.After(again):
+		}
+	}
+}
