@@ -198,7 +198,9 @@ func (e *engine) own(s *seat) {
 			e.mu.Unlock()
 			return
 		}
-		c.life.end()
+		if e.cfg.OwnLease { // the member's own incarnation is not this seat's to end
+			c.life.end()
+		}
 	}
 	e.mu.Unlock()
 	e.giveBack(s, l, "", reasonAbandoned)

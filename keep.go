@@ -43,13 +43,10 @@ func (l *life) believe(until time.Duration) {
 	}
 }
 
-// end reports whether it was this call that ended the life.
-func (l *life) end() bool {
-	if l.deadline.Swap(ended) == ended {
-		return false
+func (l *life) end() {
+	if l.deadline.Swap(ended) != ended {
+		close(l.over)
 	}
-	close(l.over)
-	return true
 }
 
 // beat is a heartbeat register in the hands of the one who keeps it. The engine's mutex guards it.

@@ -233,9 +233,7 @@ func (e *engine) release(terms []*term) {
 
 // drop ends a life and all that hangs on it.
 func (e *engine) drop(l *life, cause error) {
-	if !l.end() {
-		return
-	}
+	l.end()
 	e.end(cause, "", e.held(l)...)
 }
 
