@@ -16,12 +16,17 @@ const many = 16
 func (e *engine) follow() {
 	hints := e.subscribe()
 	defer func() { hints.stop() }()
+	defer e.m.stats.loopDue.Store(0)
 	var seats, beats bool
 	for e.ctx.Err() == nil {
+		// A round asks the store a few times, each within its patience; a few more are given to those with very many seats.
+		e.m.stats.loopDue.Store(int64(e.clock.Now() + 8*e.patience))
 		hints.renew() // before it reads, so that no change falls in between
 		next := e.round(seats, beats)
 		seats, beats = false, false
-		t := e.clock.NewTimer(max(next-e.clock.Now(), minWait))
+		wait := max(next-e.clock.Now(), minWait)
+		e.m.stats.loopDue.Store(int64(e.clock.Now() + wait + time.Second))
+		t := e.clock.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-e.kicked:

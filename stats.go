@@ -27,10 +27,13 @@ type Stats struct {
 	ContentionEvents    uint64        `json:"contentionEvents"`
 	DutyFailures        uint64        `json:"dutyFailures"`
 	LostEvents          uint64        `json:"lostEvents"` // that OnEvent was too slow for
+	LoopLag             time.Duration `json:"loopLag"`    // how long the member's own loop is overdue: a loop that is stuck shows here
 	Note                string        `json:"note,omitempty"`
 }
 
 type counters struct {
+	heartbeatTime                                                                  atomic.Int64
+	loopDue                                                                        atomic.Int64 // when the loop will next say that it lives, on the member's clock; 0 if there is none
 	heartbeats, renewFailures, transitions, drifts, contention, dutyFailures, lost atomic.Uint64
 
 	mu        sync.Mutex
@@ -44,6 +47,10 @@ func (m *Member) Stats() Stats {
 	s := Stats{
 		Heartbeats: c.heartbeats.Load(), RenewFailures: c.renewFailures.Load(), Transitions: c.transitions.Load(),
 		EpochDriftEvents: c.drifts.Load(), ContentionEvents: c.contention.Load(), DutyFailures: c.dutyFailures.Load(), LostEvents: c.lost.Load(),
+	}
+	s.HeartbeatTime = time.Duration(c.heartbeatTime.Load())
+	if due := c.loopDue.Load(); due != 0 {
+		s.LoopLag = max(0, m.clock.Now()-time.Duration(due))
 	}
 	c.mu.Lock()
 	recent := slices.Clone(c.ring[:min(s.Heartbeats, latencies)])
@@ -65,6 +72,7 @@ func (e *engine) heartbeatDone(b *beat, latency, cycle time.Duration) {
 	c.mu.Lock()
 	c.ring[c.heartbeats.Load()%latencies] = latency
 	c.heartbeats.Add(1)
+	c.heartbeatTime.Add(int64(latency))
 	c.mu.Unlock()
 	ratio := float64(cycle) / float64(b.every)
 	if !e.cfg.ContentionDetectionEnabled || ratio <= e.cfg.ContentionThreshold {

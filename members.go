@@ -1,0 +1,39 @@
+package regent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MemberView is a member as its register shows it.
+type MemberView struct {
+	MemberInfo
+	ID          string        `json:"id"`
+	Addr        string        `json:"addr,omitempty"`
+	Incarnation string        `json:"incarnation,omitempty"` // empty if it has left, or was revoked
+	Joined      time.Time     `json:"joined,omitzero"`       // by its own wall clock
+	Lease       time.Duration `json:"-"`                     // how long it counts without a heartbeat
+	Rev         string        `json:"-"`                     // changes with every heartbeat
+}
+
+// Members lists all members that ever joined, by ID. Whether one that has not left is alive can be told only by watching its Rev change.
+func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
+	if m.Store == nil {
+		return nil, errors.New("member has no Store: set one before its first use")
+	}
+	var all []MemberView
+	for l, err := range m.Store.List(ctx, memberPrefix) {
+		if err != nil {
+			return nil, fmt.Errorf("list members: %w", err)
+		}
+		v := MemberView{MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, memberPrefix), Addr: l.Addr,
+			Incarnation: l.Holder.Incarnation, Joined: l.Since, Lease: l.Duration, Rev: l.Rev}
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b MemberView) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
