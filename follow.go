@@ -260,7 +260,8 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	if errors.Is(err, ErrNotFound) {
 		l = Lease{Name: s.name}
 	}
-	if highest := e.m.memory[s.name]; l.Epoch < highest && (!s.seen || s.lease.Epoch >= highest) {
+	if highest := e.m.memory[s.name]; l.Epoch < highest && s.barredFor < highest && began.order > s.learned {
+		s.barredFor = highest
 		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, highest))
 	}
 	e.m.learn(s.name, l.Epoch)

@@ -122,6 +122,11 @@ func (m *Member) learn(election string, epoch uint64) {
 		m.memory = map[string]uint64{}
 	}
 	m.memory[election] = epoch
+	if m.engine != nil {
+		if s := m.engine.seats[election]; s != nil {
+			s.learned = m.engine.moment().order
+		}
+	}
 	if f := m.fences[election]; f != nil {
 		_ = f.Learn(epoch)
 	}

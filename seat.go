@@ -29,6 +29,8 @@ type seat struct {
 	open      bool          // it was judged free
 	openSince time.Duration // when that began
 	barred    time.Duration // not to be claimed before (rule 5)
+	barredFor uint64        // the highest epoch that the store has gone back behind
+	learned   uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
 	holdBack  time.Duration // not to be claimed before, out of courtesy
 	claims    []claim       // sent, and maybe applied
 	term      *term         // the one that holds it, until its duties have stopped and it was released

@@ -18,6 +18,7 @@ const contentionQuiet = 30 * time.Second
 // Stats are a member's figures since it was made.
 type Stats struct {
 	Heartbeats          uint64        `json:"heartbeats"`
+	HeartbeatTime       time.Duration `json:"heartbeatTime"`       // of all heartbeats together
 	HeartbeatLatencyP50 time.Duration `json:"heartbeatLatencyP50"` // over the last 100 heartbeats; 0 with fewer than 10
 	HeartbeatLatencyP95 time.Duration `json:"heartbeatLatencyP95"`
 	HeartbeatLatencyP99 time.Duration `json:"heartbeatLatencyP99"`
@@ -32,9 +33,10 @@ type Stats struct {
 }
 
 type counters struct {
-	heartbeatTime                                                                  atomic.Int64
-	loopDue                                                                        atomic.Int64 // when the loop will next say that it lives, on the member's clock; 0 if there is none
 	heartbeats, renewFailures, transitions, drifts, contention, dutyFailures, lost atomic.Uint64
+
+	heartbeatTime atomic.Int64
+	loopDue       atomic.Int64 // when the loop will next say that it lives, on the member's clock; 0 if there is none
 
 	mu        sync.Mutex
 	ring      [latencies]time.Duration
