@@ -10,22 +10,20 @@ type Clock interface {
 	NewTimer(d time.Duration) *time.Timer
 }
 
-// systemClock reads Go's monotonic clock, which stands still while the machine is suspended, and adds the time that it was.
-// CLOCK_BOOTTIME by itself would do, but not in a testing/synctest bubble, where users test their duties.
+// systemClock is the kernel's clock that counts while the machine is suspended (rule 8). Where there is none, and in a testing/synctest
+// bubble, where users test their duties in virtual time, it is Go's.
 type systemClock struct {
-	start     time.Time
-	suspended time.Duration
+	start  time.Time
+	kernel bool
 }
 
-func newSystemClock() *systemClock { return &systemClock{time.Now(), suspended()} }
+func newSystemClock() *systemClock { return &systemClock{time.Now(), kernelClockIsOurs()} }
 
 func (c *systemClock) Now() time.Duration {
-	now := time.Since(c.start)
-	// The two kernel clocks are read one after the other, so less than a millisecond between them means nothing.
-	if s := suspended() - c.suspended; s > time.Millisecond {
-		now += s
+	if c.kernel {
+		return sinceBoot()
 	}
-	return now
+	return time.Since(c.start)
 }
 
 func (c *systemClock) NewTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }

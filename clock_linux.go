@@ -6,15 +6,25 @@ import (
 	"unsafe"
 )
 
-// suspended is how long the machine has been suspended since boot: CLOCK_BOOTTIME goes on then, CLOCK_MONOTONIC does not.
-// The first is read first, so that being preempted in between makes the answer smaller, never larger.
-func suspended() time.Duration {
-	boot, ok := gettime(7)
-	if !ok {
-		return 0
+const (
+	clockRealtime = 0
+	clockBoottime = 7
+)
+
+// sinceBoot reads the clock that goes on while the machine is suspended.
+func sinceBoot() time.Duration {
+	t, _ := gettime(clockBoottime)
+	return t
+}
+
+// kernelClockIsOurs reports whether the kernel's clocks and Go's are the same time. In a testing/synctest bubble they are years apart.
+func kernelClockIsOurs() bool {
+	wall, ok := gettime(clockRealtime)
+	if !ok || time.Since(time.Unix(0, int64(wall))).Abs() > time.Hour {
+		return false
 	}
-	mono, _ := gettime(1)
-	return boot - mono
+	_, ok = gettime(clockBoottime)
+	return ok
 }
 
 func gettime(clock uintptr) (time.Duration, bool) {

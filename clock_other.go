@@ -4,5 +4,7 @@ package regent
 
 import "time"
 
-// suspended is unknown here: docs/GUARANTEES.md says what that means.
-func suspended() time.Duration { return 0 }
+// kernelClockIsOurs: no clock is known here that counts while the machine is suspended. docs/GUARANTEES.md says what that means.
+func kernelClockIsOurs() bool { return false }
+
+func sinceBoot() time.Duration { return 0 }

@@ -1,6 +1,9 @@
 package regent
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // hints is a member's subscription to the store's push, if it has one: to its elections, and to all members' heartbeats.
 type hints struct {
@@ -21,15 +24,16 @@ func (e *engine) subscribe() *hints {
 	return h
 }
 
-// renew subscribes anew when the elections have changed.
-func (h *hints) renew() {
+// renew subscribes anew when elections have come that the subscription does not cover, and reports whether it did: what has changed before is to be
+// read then, since no hint will tell of it.
+func (h *hints) renew() bool {
 	if h.waker == nil {
-		return
+		return false
 	}
 	h.e.mu.Lock()
 	if !h.e.renamed {
 		h.e.mu.Unlock()
-		return
+		return false
 	}
 	h.e.renamed = false
 	names := make([]string, 0, len(h.e.seats))
@@ -38,10 +42,11 @@ func (h *hints) renew() {
 	}
 	h.e.mu.Unlock()
 	prefix := commonPrefix(names)
-	if len(names) == 0 || h.seats != nil && prefix == h.prefix {
-		return
+	if len(names) == 0 || h.seats != nil && strings.HasPrefix(prefix, h.prefix) {
+		return false
 	}
 	h.stop()
 	ctx, cancel := context.WithCancel(h.e.ctx)
 	h.stop, h.prefix, h.seats = cancel, prefix, h.waker.Wake(ctx, prefix)
+	return true
 }

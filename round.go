@@ -21,7 +21,7 @@ func (e *engine) follow() {
 	for e.ctx.Err() == nil {
 		// A round asks the store a few times, each within its patience; a few more are given to those with very many seats.
 		e.m.stats.loopDue.Store(int64(e.clock.Now() + 8*e.patience))
-		hints.renew() // before it reads, so that no change falls in between
+		seats = hints.renew() || seats // before it reads, so that no change falls in between
 		next := e.round(seats, beats)
 		seats, beats = false, false
 		wait := max(next-e.clock.Now(), minWait)

@@ -208,9 +208,7 @@ func (p *push) remove(prefix string, sub *subscription) {
 	if p.lengths[len(prefix)]--; p.lengths[len(prefix)] == 0 {
 		delete(p.lengths, len(prefix))
 	}
-	if len(p.subs) == 0 {
-		p.end()
-	}
+	// What listens stays until Close: the next subscription is seldom far, and closing an inotify instance is slow.
 }
 
 func (p *push) stop() {

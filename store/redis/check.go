@@ -1,0 +1,141 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed probe.lua
+var probeLua string
+
+// oldest is the first version that will do.
+const oldestMajor, oldestMinor = 6, 2
+
+// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is a warning.
+func (s *Store) inspect(ctx context.Context) error {
+	if err := s.checkVersion(ctx); err != nil {
+		return err
+	}
+	if err := s.checkPermissions(ctx); err != nil {
+		return err
+	}
+	for node, client := range s.client.Nodes() {
+		if !s.cluster {
+			node = ""
+		}
+		s.warnings = append(s.warnings, s.checkMemory(ctx, node, client)...)
+	}
+	slices.Sort(s.warnings)
+	return nil
+}
+
+func (s *Store) checkVersion(ctx context.Context) error {
+	hello, err := s.do(ctx, s.client.B().Arbitrary("HELLO").Build()).AsStrMap()
+	if err != nil {
+		if _, ok := rueidis.IsRedisErr(err); ok {
+			return fmt.Errorf("the server is too old: it must be Redis %d.%d or later, or Valkey (it answers HELLO with %q)", oldestMajor, oldestMinor, err.Error())
+		}
+		return s.explain(ctx, err)
+	}
+	version := hello["version"]
+	parts := append(strings.Split(version, "."), "0")
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	switch {
+	case err1 != nil || err2 != nil:
+		return fmt.Errorf("the server says that its version is %q: it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
+	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
+		return fmt.Errorf("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
+	case hello["mode"] == "sentinel":
+		return errors.New("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary that it watches")
+	case hello["mode"] == "cluster" && !s.cluster:
+		return errors.New("the server is part of a cluster: add ?cluster=true to the address")
+	}
+	return nil
+}
+
+// checkPermissions tries everything once, on keys of Regent's own.
+func (s *Store) checkPermissions(ctx context.Context) error {
+	r := s.getRequest("regent/probe")
+	if !s.cluster {
+		r.keys = append(r.keys, s.index)
+	}
+	r.args = append(r.args, s.channel)
+	refused, err := s.eval(ctx, newScript(probeLua), r).AsStrSlice()
+	if err == nil && s.cluster {
+		err = s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args("XX", "0", "").Build()).Error()
+	}
+	if err == nil {
+		err = s.do(ctx, s.client.B().Zrange().Key(s.index).Min("[").Max("(").Bylex().Limit(0, 1).Build()).Error()
+	}
+	if err == nil {
+		// Together, so that both go to one node.
+		err = s.doMulti(ctx, []rueidis.Completed{
+			s.client.B().Subscribe().Channel(s.channel).Build(), s.client.B().Unsubscribe().Channel(s.channel).Build(),
+		})[0].Error()
+	}
+	if err == nil && s.addr.replicas > 0 {
+		err = s.onOne(ctx, s.client.B().Arbitrary("EXISTS").Keys(r.keys[0]).Build(), s.client.B().Wait().Numreplicas(0).Timeout(1).Build())[1].Error()
+	}
+	if _, ok := rueidis.IsRedisErr(err); ok {
+		refused = append(refused, err.Error())
+	} else if err != nil {
+		return s.explain(ctx, err)
+	}
+	switch all := strings.Join(refused, "; "); {
+	case len(refused) == 0:
+		return nil
+	case strings.Contains(all, "READONLY"):
+		return errors.New("the server is a replica, which takes no writes: name the primary, or the sentinels with ?sentinel=NAME")
+	default:
+		who := s.addr.user
+		if who == "" {
+			who = "default"
+		}
+		return fmt.Errorf("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
+	}
+}
+
+// checkMemory returns what makes a node forget.
+func (s *Store) checkMemory(ctx context.Context, node string, client rueidis.Client) (warnings []string) {
+	warn := func(format string, args ...any) {
+		if node != "" {
+			format = node + ": " + format
+		}
+		warnings = append(warnings, fmt.Sprintf(format, args...))
+	}
+	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
+	if err != nil {
+		warn("whether the server evicts keys or keeps them on disk could not be checked: %v", err)
+		return warnings
+	}
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[key] = value
+		}
+	}
+	if policy := info["maxmemory_policy"]; policy != "noeviction" && policy != "" {
+		warn("maxmemory-policy is %s: it must be noeviction, or a full server drops registers, and epochs begin again", policy)
+	}
+	if info["aof_enabled"] == "1" {
+		return warnings
+	}
+	save, err := client.Do(ctx, client.B().ConfigGet().Parameter("save").Build()).AsStrMap()
+	switch {
+	case err != nil:
+		warn("appendonly is no, and whether snapshots are taken could not be checked: a restart may forget every epoch (%v)", err)
+	case save["save"] == "":
+		warn("the server keeps nothing on disk (appendonly no, save \"\"): a restart forgets every epoch; set appendonly yes")
+	default:
+		warn("the server keeps snapshots only (appendonly no, save %q): a crash forgets the epochs since the last; set appendonly yes", save["save"])
+	}
+	return warnings
+}

@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lines are the open connections.
+type lines struct {
+	one   bool // there is one node, and nothing else to talk to
+	began time.Time
+	open  atomic.Int32 // how many are usable
+	mu    sync.Mutex
+	all   map[*line]bool
+}
+
+// line is a connection that knows when it was last heard of.
+type line struct {
+	net.Conn
+	lines *lines
+	asked atomic.Int64 // when something was sent that was not answered since, in microseconds; 0 if nothing
+	gone  atomic.Bool
+}
+
+// silence is how long an answer may be owed before a connection is given up, once a caller has given up as well.
+const silence = time.Second
+
+func (ls *lines) now() int64 { return time.Since(ls.began).Microseconds() + 1 }
+
+// dial connects. Half-open connections are found by the kernel, so that an idle client need not send anything.
+func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3,
+	}}
+	conn, err := d.DialContext(ctx, "tcp", dst)
+	if err != nil {
+		return nil, err
+	}
+	l := &line{Conn: conn, lines: ls}
+	ls.mu.Lock()
+	ls.all[l] = true
+	ls.mu.Unlock()
+	ls.open.Add(1)
+	if cfg == nil {
+		return l, nil
+	}
+	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
+		cfg = cfg.Clone()
+		cfg.ServerName, _, _ = net.SplitHostPort(dst)
+	}
+	secure := tls.Client(l, cfg)
+	hello, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(hello); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if err != nil {
+		l.forget()
+	} else {
+		l.asked.Store(0)
+	}
+	return n, err
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	if l.asked.Load() == 0 {
+		l.asked.Store(l.lines.now())
+	}
+	n, err := l.Conn.Write(b)
+	if err != nil {
+		l.forget()
+	}
+	return n, err
+}
+
+func (l *line) Close() error {
+	l.forget()
+	return l.Conn.Close()
+}
+
+func (l *line) forget() {
+	if l.gone.Swap(true) {
+		return
+	}
+	l.lines.open.Add(-1)
+	l.lines.mu.Lock()
+	delete(l.lines.all, l)
+	l.lines.mu.Unlock()
+}
+
+// ready reports that there is a connection, so that a call need not make one. With several nodes nobody knows which of them it needs.
+func (ls *lines) ready() bool { return ls.one && ls.open.Load() > 0 }
+
+// cutSilent closes what has owed an answer for too long. Something in between may swallow them for ever, while the other end is fine and
+// the kernel content: every call would wait in vain, and hints would not come either.
+func (ls *lines) cutSilent() {
+	now := ls.now()
+	var silent []*line
+	ls.mu.Lock()
+	for l := range ls.all {
+		if asked := l.asked.Load(); asked != 0 && now-asked > silence.Microseconds() {
+			silent = append(silent, l)
+		}
+	}
+	ls.mu.Unlock()
+	for _, l := range silent {
+		_ = l.Close()
+	}
+}

@@ -1,0 +1,22 @@
+-- Tries every command that the other scripts use, on keys of its own, and answers with what was refused.
+local refused = {}
+local function try(...)
+  local r = redis.pcall(...)
+  if type(r) == 'table' and r.err then refused[#refused + 1] = select(1, ...) .. ' (' .. r.err .. ')' end
+end
+try('SET', KEYS[1], 'probe', 'PX', 1000, 'NX')
+try('GET', KEYS[1])
+try('PTTL', KEYS[1])
+try('PEXPIRE', KEYS[1], 1000)
+try('DEL', KEYS[1])
+try('HSET', KEYS[2], 'probe', '1')
+try('HGET', KEYS[2], 'probe')
+try('HMGET', KEYS[2], 'probe')
+try('PERSIST', KEYS[2])
+try('DEL', KEYS[2])
+try('TIME')
+if KEYS[3] then
+  try('ZADD', KEYS[3], 'XX', 0, '')
+end
+try('PUBLISH', ARGV[1], '')
+return refused

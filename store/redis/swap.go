@@ -1,0 +1,412 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/regentd/regent"
+)
+
+var (
+	//go:embed get.lua
+	getLua string
+	//go:embed swap.lua
+	swapLua string
+)
+
+// script is called by its hash, and sent in full to a server that does not know it.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text))
+	return script{text, hex.EncodeToString(sum[:])}
+}
+
+// luaString writes s as Lua does, byte by byte.
+func luaString(s string) string {
+	b := []byte{'"'}
+	for i := range len(s) {
+		b = fmt.Appendf(b, "\\%03d", s[i])
+	}
+	return string(append(b, '"'))
+}
+
+// expires reports whether the seat's key is to expire. A member's register keeps itself alive as well, but whether a member is gone is for
+// the other members to say, by their clocks and after their takeover delay: no clock of a server then ends all of them at once.
+func expires(l regent.Lease) bool {
+	return !l.Vacant() && l.Via == "" && l.Duration > 0 && !strings.HasPrefix(l.Name, memberPrefix)
+}
+
+var memberPrefix = regent.MemberRegister("")
+
+// request is one call of a script. All its strings are parts of buf, so that a renewal does not allocate them one by one.
+type request struct {
+	buf  []byte
+	keys []string
+	args []string
+	rev  string // that a swap writes: the one string that outlives it
+}
+
+// maxKept is how large a buffer may be to be used again.
+const maxKept = 16 << 10
+
+func (s *Store) newRequest() *request {
+	r, _ := s.buffers.Get().(*request)
+	if r == nil {
+		r = &request{buf: make([]byte, 0, 1024), keys: make([]string, 0, 3), args: make([]string, 0, 7)}
+	}
+	r.buf, r.keys, r.args = r.buf[:0], r.keys[:0], r.args[:0]
+	return r
+}
+
+// done gives a request back, unless the client may still have to send it.
+func (s *Store) done(r *request, res rueidis.RedisResult) {
+	if res.NonRedisError() == nil && cap(r.buf) <= maxKept {
+		clear(r.args[:cap(r.args)])
+		s.buffers.Put(r)
+	}
+}
+
+// appendKey appends the key of a seat.
+func (s *Store) appendKey(b []byte, name string) []byte {
+	b = append(b, s.addr.prefix...)
+	if !strings.ContainsAny(name, "{}%") {
+		return append(b, name...)
+	}
+	for i := range len(name) {
+		switch c := name[i]; c {
+		case '{', '}', '%':
+			b = append(b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// addKeys adds the keys of a register: {seat}:regent holds the seat's key as well.
+func (s *Store) addKeys(r *request, name string) int {
+	r.buf = append(s.appendKey(append(r.buf, '{'), name), "}:regent"...)
+	return len(r.buf)
+}
+
+func (r *request) setKeys(n int) {
+	all := rueidis.BinaryString(r.buf[:n])
+	r.keys = append(r.keys, all[1:n-len("}:regent")], all)
+}
+
+func (s *Store) getRequest(name string) *request {
+	r := s.newRequest()
+	r.setKeys(s.addKeys(r, name))
+	return r
+}
+
+func (s *Store) swapRequest(l regent.Lease) *request {
+	expected, _, foreign := strings.Cut(l.Rev, "~")
+	if foreign && l.Holder.Incarnation == foreigner {
+		l = vacant(l) // an edit, while the seat is in other hands
+	}
+	r := s.newRequest()
+	n := s.addKeys(r, l.Name)
+	var ends [6]int
+	ends[0] = n
+	r.buf = s.appendRev(r.buf, l.Nonce)
+	ends[1] = len(r.buf)
+	if expires(l) {
+		if replaces(expected, l.Nonce) {
+			r.buf = append(r.buf, '-')
+		}
+		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
+	}
+	ends[2] = len(r.buf)
+	if !l.Vacant() {
+		r.buf = append(append(append(r.buf, l.Holder.ID...), '/'), l.Holder.Incarnation...)
+	}
+	ends[3] = len(r.buf)
+	r.buf = strconv.AppendUint(r.buf, l.Epoch, 10)
+	if l.Paused {
+		r.buf = append(r.buf, " paused"...)
+	}
+	if l.Next != "" {
+		r.buf = append(append(r.buf, " next "...), l.Next...)
+	}
+	ends[4] = len(r.buf)
+	r.buf = l.AppendJSON(r.buf)
+	ends[5] = len(r.buf)
+
+	r.setKeys(n)
+	r.rev = string(r.buf[ends[0]:ends[1]])
+	all := rueidis.BinaryString(r.buf)
+	r.args = append(r.args, expected)
+	for i := range 5 {
+		r.args = append(r.args, all[ends[i]:ends[i+1]])
+	}
+	if expected == "" && !s.cluster {
+		r.keys, r.args = append(r.keys, s.index), append(r.args, l.Name)
+	}
+	return r
+}
+
+// A revision is the nonce of its record, and what no other swap of any client has: which client, and its how manieth. So none comes twice,
+// not even when the server comes back with less than it had (flushed, restored, failed over) and goes on from there.
+func (s *Store) appendRev(b []byte, nonce uint64) []byte {
+	b = append(strconv.AppendUint(b, nonce, 16), '.')
+	b = append(strconv.AppendUint(b, s.id, 36), '.')
+	return strconv.AppendUint(b, s.swaps.Add(1), 36)
+}
+
+// replaces reports whether the record at a revision has this nonce: to write it again is an edit.
+func replaces(rev string, nonce uint64) bool {
+	var hex [17]byte
+	return strings.HasPrefix(rev, rueidis.BinaryString(append(strconv.AppendUint(hex[:0], nonce, 16), '.')))
+}
+
+func (s *Store) command(sc script, r *request, full bool) rueidis.Completed {
+	keys := "2"
+	if len(r.keys) == 3 {
+		keys = "3"
+	}
+	if full {
+		return s.client.B().Arbitrary("EVAL", sc.text, keys).Keys(r.keys...).Args(r.args...).Build()
+	}
+	return s.client.B().Arbitrary("EVALSHA", sc.sha, keys).Keys(r.keys...).Args(r.args...).Build()
+}
+
+// unknown says that the server did not know a script, and so did not run it.
+func unknown(res rueidis.RedisResult) bool {
+	err, ok := rueidis.IsRedisErr(res.Error())
+	return ok && err.IsNoScript()
+}
+
+func (s *Store) eval(ctx context.Context, sc script, r *request) rueidis.RedisResult {
+	res := s.do(ctx, s.command(sc, r, false))
+	if unknown(res) {
+		res = s.do(ctx, s.command(sc, r, true))
+	}
+	return res
+}
+
+func (s *Store) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return send(ctx, s, func() rueidis.RedisResult { return s.client.Do(ctx, cmd) }, rueidis.NewErrorResult)
+}
+
+func (s *Store) doMulti(ctx context.Context, cmds []rueidis.Completed) []rueidis.RedisResult {
+	return send(ctx, s, func() []rueidis.RedisResult { return s.client.DoMulti(ctx, cmds...) }, func(err error) []rueidis.RedisResult {
+		all := make([]rueidis.RedisResult, len(cmds))
+		for i := range all {
+			all[i] = rueidis.NewErrorResult(err)
+		}
+		return all
+	})
+}
+
+// evalAll calls a script for each request, in one go.
+func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis.RedisResult {
+	cmds := make([]rueidis.Completed, len(rs))
+	for i, r := range rs {
+		cmds[i] = s.command(sc, r, false)
+	}
+	all := s.doMulti(ctx, cmds)
+	var again []int
+	cmds = cmds[:0]
+	for i, res := range all {
+		if unknown(res) {
+			again, cmds = append(again, i), append(cmds, s.command(sc, rs[i], len(cmds) == 0 || s.cluster))
+		}
+	}
+	if len(again) > 0 {
+		for i, res := range s.doMulti(ctx, cmds) {
+			all[again[i]] = res
+		}
+	}
+	return all
+}
+
+// Swap implements [regent.Store].
+func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if err := s.addToIndex(ctx, l); err != nil {
+		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
+	}
+	r := s.swapRequest(l)
+	var res rueidis.RedisResult
+	if s.addr.replicas > 0 {
+		res = s.evalAndWait(ctx, l.Name, r)
+	} else {
+		res = s.eval(ctx, s.swap, r)
+	}
+	l, err := s.swapped(ctx, l, r.rev, res)
+	s.done(r, res)
+	return l, err
+}
+
+// SwapAll implements [regent.Batcher]: one round trip.
+func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+	out := make([]regent.Outcome, len(ls))
+	if s.addr.replicas > 0 { // each waits for its replicas
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, 16)
+		for i := range ls {
+			slots <- struct{}{}
+			wg.Go(func() {
+				out[i].Lease, out[i].Err = s.Swap(ctx, ls[i])
+				<-slots
+			})
+		}
+		wg.Wait()
+		return out
+	}
+	if err := s.addToIndex(ctx, ls...); err != nil {
+		for i, l := range ls {
+			out[i].Lease, out[i].Err = s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
+		}
+		return out
+	}
+	rs := make([]*request, len(ls))
+	for i, l := range ls {
+		rs[i] = s.swapRequest(l)
+	}
+	if len(ls) > 0 {
+		for i, res := range s.evalAll(ctx, s.swap, rs) {
+			out[i].Lease, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res)
+			s.done(rs[i], res)
+		}
+	}
+	return out
+}
+
+// swapped makes an outcome of an answer.
+func (s *Store) swapped(ctx context.Context, l regent.Lease, rev string, res rueidis.RedisResult) (regent.Lease, error) {
+	switch err := res.Error(); {
+	case err == nil:
+		l.Rev = rev
+		s.push.wrote(l)
+		return l, nil
+	case rueidis.IsRedisNil(err):
+		return regent.Lease{}, fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, regent.ErrConflict)
+	default:
+		return regent.Lease{}, fmt.Errorf("swap %q: %w", l.Name, s.explain(ctx, err))
+	}
+}
+
+// reindex is how often a name is written to the index of a cluster while its register is in use: the index has a slot of its own, and a
+// failover there may forget a name whose register is still known elsewhere.
+const reindex = time.Minute
+
+// maxIndexed bounds what is remembered of it.
+const maxIndexed = 1 << 15
+
+// addToIndex sees to it that a name is in the index before its register is. Outside of a cluster the script does that.
+func (s *Store) addToIndex(ctx context.Context, ls ...regent.Lease) error {
+	if !s.cluster {
+		return nil
+	}
+	now := time.Now()
+	add := []string{}
+	s.mu.Lock()
+	for _, l := range ls {
+		if at, ok := s.indexed[l.Name]; !ok || l.Rev == "" || now.Sub(at) > reindex {
+			add = append(add, "0", l.Name)
+		}
+	}
+	s.mu.Unlock()
+	if len(add) == 0 {
+		return nil
+	}
+	if err := s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args(add...).Build()).Error(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.indexed) > maxIndexed {
+		clear(s.indexed)
+	}
+	for i := 1; i < len(add); i += 2 {
+		s.indexed[add[i]] = now
+	}
+	return nil
+}
+
+// errUnconfirmed says that a swap is on the primary, but not on as many replicas as were asked for.
+var errUnconfirmed = errors.New("applied, but too few replicas have confirmed it")
+
+// evalAndWait swaps and waits for the replicas, on one connection, which is what WAIT goes by.
+func (s *Store) evalAndWait(ctx context.Context, name string, r *request) rueidis.RedisResult {
+	for _, full := range []bool{false, true} {
+		all := s.onOne(ctx, s.command(s.swap, r, full), s.wait())
+		if unknown(all[0]) {
+			continue
+		}
+		if all[0].Error() == nil {
+			err := s.confirmed(all[1])
+			s.mu.Lock()
+			if err != nil {
+				s.unsure[name] = true
+			} else {
+				delete(s.unsure, name)
+			}
+			s.mu.Unlock()
+			if err != nil {
+				return rueidis.NewErrorResult(err)
+			}
+		}
+		return all[0]
+	}
+	return rueidis.NewErrorResult(errors.New("the server forgets scripts at once"))
+}
+
+func (s *Store) wait() rueidis.Completed {
+	return s.client.B().Wait().Numreplicas(int64(s.addr.replicas)).Timeout(s.addr.replicaTimeout.Milliseconds()).Build()
+}
+
+func (s *Store) confirmed(res rueidis.RedisResult) error {
+	n, err := res.AsInt64()
+	if err == nil && n < int64(s.addr.replicas) {
+		err = fmt.Errorf("%w: %d of %d", errUnconfirmed, n, s.addr.replicas)
+	}
+	return err
+}
+
+// onOne sends commands over a connection of their own. The client does not follow a slot that has moved there, which is as well: WAIT would
+// ask the wrong node.
+func (s *Store) onOne(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	return send(ctx, s, func() (all []rueidis.RedisResult) {
+		_ = s.client.Dedicated(func(c rueidis.DedicatedClient) error {
+			all = c.DoMulti(ctx, cmds...)
+			return nil
+		})
+		return all
+	}, func(err error) []rueidis.RedisResult {
+		return []rueidis.RedisResult{rueidis.NewErrorResult(err), rueidis.NewErrorResult(err)}
+	})
+}
+
+// confirm makes sure of a record that was written and not confirmed before it is shown: who wrote it would otherwise read it and believe
+// it. It writes something that changes nothing, for WAIT to wait for.
+func (s *Store) confirm(ctx context.Context, name string, r *request) error {
+	s.mu.Lock()
+	unsure := s.unsure[name]
+	s.mu.Unlock()
+	if !unsure {
+		return nil
+	}
+	all := s.onOne(ctx, s.client.B().Arbitrary("HSET").Keys(r.keys[1]).Args("confirmed", strconv.FormatInt(time.Now().UnixMicro(), 10)).Build(), s.wait())
+	if err := all[0].Error(); err != nil {
+		return err
+	}
+	if err := s.confirmed(all[1]); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.unsure, name)
+	s.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,297 @@
+package redis
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/regentd/regent"
+)
+
+// push is who wants to be woken, and when. Changes of hands are published by the script that makes them. An expiry nobody publishes,
+// but whoever has read a seat knows when it will come unless it is renewed, so there is a timer for it. Renewals cost nothing.
+type push struct {
+	s  *Store
+	mu sync.Mutex
+
+	stopped   bool
+	subs      map[string]map[chan struct{}]bool // by prefix
+	lengths   map[int]int                       // how many have a prefix of that length
+	unlisten  context.CancelFunc                // ends the subscription; nil if there is none
+	listening chan struct{}                     // closed when the last one has ended
+
+	expiry map[string]time.Time // when watched seats expire, as last seen
+	timer  *time.Timer          // for the first of them, or earlier
+	at     time.Time            // when it fires
+}
+
+// maxWatched bounds how many seats have a time of expiry. The others are found by polling.
+const maxWatched = 4096
+
+// late is added to an expiry: a key lives to the end of its last millisecond.
+const late = 2 * time.Millisecond
+
+func (p *push) init(s *Store) {
+	p.s, p.subs, p.lengths, p.expiry = s, map[string]map[chan struct{}]bool{}, map[int]int{}, map[string]time.Time{}
+	p.listening = make(chan struct{})
+	close(p.listening)
+}
+
+// Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through this Store, has expired.
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	p := &s.push
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped || ctx.Err() != nil {
+		return c
+	}
+	if p.subs[prefix] == nil {
+		p.subs[prefix] = map[chan struct{}]bool{}
+	}
+	p.subs[prefix][c] = true
+	p.lengths[len(prefix)]++
+	if p.unlisten == nil {
+		p.listen()
+	}
+	context.AfterFunc(ctx, func() { p.remove(prefix, c) })
+	return c
+}
+
+func (p *push) remove(prefix string, c chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.subs[prefix][c] {
+		return
+	}
+	if delete(p.subs[prefix], c); len(p.subs[prefix]) == 0 {
+		delete(p.subs, prefix)
+	}
+	if p.lengths[len(prefix)]--; p.lengths[len(prefix)] == 0 {
+		delete(p.lengths, len(prefix))
+	}
+	if len(p.subs) == 0 {
+		p.end()
+	}
+}
+
+func (p *push) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	clear(p.subs)
+	clear(p.lengths)
+	p.end()
+}
+
+// end frees what nobody needs any more. The mutex is held.
+func (p *push) end() {
+	if p.unlisten != nil {
+		p.unlisten()
+		p.unlisten = nil
+	}
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+	clear(p.expiry)
+}
+
+// listen subscribes, after the subscription before has ended. The mutex is held.
+func (p *push) listen() {
+	ctx, cancel := context.WithCancel(p.s.ctx)
+	before, done := p.listening, make(chan struct{})
+	p.unlisten, p.listening = cancel, done
+	p.s.work.Go(func() {
+		defer close(done)
+		<-before
+		p.s.receive(ctx)
+	})
+}
+
+// receive turns what is published into hints, until ctx ends. It uses the connection of all other calls: while they are answered, nothing
+// that is published is lost.
+func (s *Store) receive(ctx context.Context) {
+	ctx = rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
+		if sub.Kind == "subscribe" {
+			s.push.fireAll() // something may have been missed before
+		}
+	})
+	ctx = rueidis.WithOnReceiveReturnHook(ctx, func(err error, c rueidis.CommandClient) error {
+		if ctx.Err() != nil && !s.closed.Load() { // nobody listens any more
+			bye, cancel := context.WithTimeout(s.ctx, time.Second)
+			defer cancel()
+			c.Do(bye, c.B().Unsubscribe().Channel(s.channel).Build())
+		}
+		return err
+	})
+	for failed := 0; ctx.Err() == nil; failed++ {
+		began := time.Now()
+		_ = s.client.Receive(ctx, s.client.B().Subscribe().Channel(s.channel).Build(), func(m rueidis.PubSubMessage) {
+			if name, ok := s.nameOf(m.Message); ok {
+				s.push.fire(name)
+			}
+		})
+		if time.Since(began) > time.Minute {
+			failed = 0
+		}
+		// At once the first time, since that only finds the old connection dead.
+		t := time.NewTimer(min(time.Duration(failed)*50*time.Millisecond, time.Second))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+		}
+	}
+}
+
+// nameOf returns the name whose seat has that key.
+func (s *Store) nameOf(key string) (string, bool) {
+	name, ok := strings.CutPrefix(key, s.addr.prefix)
+	if !ok || !strings.Contains(name, "%") {
+		return name, ok && name != ""
+	}
+	name, err := url.PathUnescape(name)
+	return name, err == nil
+}
+
+// fire hints everybody above name.
+func (p *push) fire(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.above(name, hint)
+}
+
+func (p *push) fireAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, subs := range p.subs {
+		for c := range subs {
+			hint(c)
+		}
+	}
+}
+
+func hint(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// above calls each for every subscription above name. The mutex is held.
+func (p *push) above(name string, each func(chan struct{})) {
+	for n := range p.lengths { // few, however many subscriptions
+		if n <= len(name) {
+			for c := range p.subs[name[:n]] {
+				each(c)
+			}
+		}
+	}
+}
+
+func (p *push) watched(name string) (yes bool) {
+	p.above(name, func(chan struct{}) { yes = true })
+	return yes
+}
+
+// read takes in how a seat stands that was read just now.
+func (p *push) read(l regent.Lease, left time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.subs) == 0 {
+		return
+	}
+	foreign := l.Holder.Incarnation == foreigner && left > 0
+	if !foreign && !expires(l) || !p.watched(l.Name) {
+		delete(p.expiry, l.Name)
+		return
+	}
+	if _, ok := p.expiry[l.Name]; ok || len(p.expiry) < maxWatched {
+		p.expect(l.Name, time.Now().Add(left+late))
+	}
+}
+
+// wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may have before.
+func (p *push) wrote(l regent.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.expiry[l.Name]; !ok {
+		return
+	}
+	delete(p.expiry, l.Name)
+}
+
+// expect sets the time of a seat. The mutex is held.
+func (p *push) expect(name string, at time.Time) {
+	p.expiry[name] = at
+	if p.timer == nil {
+		p.at, p.timer = at, time.AfterFunc(time.Until(at), p.due)
+	} else if at.Before(p.at) {
+		p.at = at
+		p.timer.Reset(time.Until(at))
+	}
+}
+
+// due looks after the seats whose time has come. Most were renewed meanwhile.
+func (p *push) due() {
+	p.mu.Lock()
+	var names []string
+	now, next := time.Now(), time.Time{}
+	for name, at := range p.expiry {
+		switch {
+		case !at.After(now):
+			delete(p.expiry, name)
+			if p.watched(name) {
+				names = append(names, name)
+			}
+		case next.IsZero() || at.Before(next):
+			next = at
+		}
+	}
+	if p.timer = nil; !next.IsZero() {
+		p.at, p.timer = next, time.AfterFunc(time.Until(next), p.due)
+	}
+	alone := len(p.expiry) == 0 && len(names) == 1
+	p.mu.Unlock()
+	if alone {
+		// Whoever is hinted reads the seat anyway, which sets its next time. To look first would be a second request for the same answer.
+		p.fire(names[0])
+		return
+	}
+	p.check(names)
+}
+
+// check asks for seats whose time has come. Reading one that was renewed sets its next time.
+func (p *push) check(names []string) {
+	ctx, cancel := context.WithTimeout(p.s.ctx, dialTimeout)
+	defer cancel()
+	for len(names) > 0 {
+		n := min(len(names), listPage)
+		page, err := p.s.readAll(ctx, names[:n])
+		if err != nil {
+			p.again(names)
+			return
+		}
+		for _, l := range page {
+			if l.Vacant() {
+				p.fire(l.Name)
+			}
+		}
+		names = names[n:]
+	}
+}
+
+// again tries in a second what could not be read.
+func (p *push) again(names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range names {
+		if !p.stopped && p.watched(name) {
+			p.expect(name, time.Now().Add(time.Second))
+		}
+	}
+}
