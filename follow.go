@@ -298,7 +298,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 // regressed bars a seat after the store has come back with less than it had: whoever held it may hold it still and has not heard yet, so
 // its heartbeat is given its full time (rule 5).
 func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what string) {
-	s.barred = now + max(e.cfg.LeaseDuration, s.lease.Duration)
+	s.barred = max(s.barred, now+max(e.cfg.LeaseDuration, s.lease.Duration))
 	e.emit(Event{Kind: EventStoreRegressed, Election: s.name, Epoch: highest,
 		Metadata: map[string]string{"error": what + ": was the store flushed, or restored from a backup?"}})
 }

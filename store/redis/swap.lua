@@ -2,7 +2,7 @@
 -- before. Every renewal comes this way: so the fewest commands, and the simplest Lua.
 --
 -- KEYS: 1 and 2 as in get.lua; 3 the index of names, with a register that is written for the first time, but not in a cluster
--- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, or 'edit', or '' if it does not, 4 who, 5 note,
+-- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, negative for an edit, '' if it does not, 4 who, 5 note,
 --       6 record, 7 name, with the index
 local call = redis.call
 local m = call('HMGET', KEYS[2], 'rev', 'who', 'till', 'note')
@@ -35,10 +35,11 @@ elseif px == '' then
   elseif seat ~= holder or till ~= '' then
     call('SET', KEYS[1], holder)
   end
-elseif px == 'edit' then
-  ends = till -- it gives no time
+elseif px < '0' and till ~= '' and not late then -- '-' comes before digits
+  ends = till -- an edit gives no time
   if seat and seat ~= holder then call('SET', KEYS[1], holder, 'KEEPTTL') end
 else
+  if px < '0' then px = string.sub(px, 2) end
   if not seat then
     if not call('SET', KEYS[1], holder, 'PX', px, 'NX') then return false end
   elseif seat == holder then
