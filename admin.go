@@ -113,12 +113,26 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 			return l, err
 		}
 		if l.Rev != "" && next.Next == l.Next && next.Paused == l.Paused {
+			m.lookAgain(election)
 			return l, m.poke(ctx, l)
 		}
 		if _, err = m.Store.Swap(ctx, next); err != nil && ctx.Err() != nil {
 			return l, err
 		}
 		// Applied or not: the next read tells.
+	}
+}
+
+// lookAgain makes this member read an election that it has changed itself.
+func (m *Member) lookAgain(election string) {
+	m.mu.Lock()
+	e := m.engine
+	if e != nil && e.seats[election] != nil {
+		e.seats[election].stale = true
+	}
+	m.mu.Unlock()
+	if e != nil {
+		e.kick()
 	}
 }
 

@@ -1,0 +1,267 @@
+// Package api is a node's HTTP face: how it is, who leads, what happens, and the verbs that ask a leader for something. Reads never ask the
+// store unless their answer is in it; health and role are told from what the node knows.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+)
+
+// Options is what the face needs to know.
+type Options struct {
+	Node    *node.Node
+	Log     *slog.Logger
+	Token   string   // that write verbs must carry; empty for none
+	Hosts   []string // names under which the node may be asked, besides addresses and localhost
+	Version string
+}
+
+// maxBody is the largest body that a request may have.
+const maxBody = 64 << 10
+
+// patience is how long a request that asks the store, or a leader, may take.
+const patience = 30 * time.Second
+
+type server struct {
+	Options
+	stopping <-chan struct{}
+}
+
+// New returns the handler of a node. Streams end when stopping is closed.
+func New(opts Options, stopping <-chan struct{}) http.Handler {
+	s := &server{opts, stopping}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", s.livez)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /healthz", s.readyz)
+	mux.HandleFunc("GET /leader", s.role(node.Leader))
+	mux.HandleFunc("GET /standby", s.role(node.Standby))
+	mux.Handle("GET /metrics", s.metrics())
+	mux.HandleFunc("GET /v1/metrics", s.stats)
+	mux.HandleFunc("GET /v1/status", s.status)
+	mux.HandleFunc("GET /v1/elections/{election}", s.election)
+	mux.HandleFunc("GET /v1/elections/{election}/history", s.history)
+	mux.HandleFunc("GET /v1/members", s.members)
+	mux.HandleFunc("GET /v1/events", s.events)
+	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
+		return m.HandOff(ctx, election, b.To)
+	}))
+	mux.Handle("POST /v1/elections/{election}/step-down", s.verb(func(ctx context.Context, m *regent.Member, election string, _ request) error {
+		return m.StepDown(ctx, election)
+	}))
+	mux.Handle("POST /v1/elections/{election}/pause", s.verb(func(ctx context.Context, m *regent.Member, election string, _ request) error {
+		return m.Pause(ctx, election)
+	}))
+	mux.Handle("POST /v1/elections/{election}/resume", s.verb(func(ctx context.Context, m *regent.Member, election string, _ request) error {
+		return m.Resume(ctx, election)
+	}))
+	return s.protect(mux)
+}
+
+// Server returns an HTTP server with every limit set.
+func Server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      patience + 10*time.Second, // a stream moves its own
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// failure is the body of every answer that is an error.
+type failure struct {
+	Error string `json:"error"`
+	Epoch uint64 `json:"epoch,omitempty"` // the current one, where the one given has passed
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(body) // the client has gone, then
+}
+
+func (s *server) livez(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Node.Live(); err != nil {
+		answer(w, http.StatusServiceUnavailable, failure{Error: err.Error()})
+		return
+	}
+	answer(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readyz is 200 for a leader and for a standby that see the store: a node that is ready only while it leads makes rollouts hang.
+func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+	h := s.Node.Health()
+	code := http.StatusOK
+	if !h.Store.Reachable || h.Role == node.Starting || h.Role == node.Unknown {
+		code = http.StatusServiceUnavailable
+	}
+	answer(w, code, h)
+}
+
+// role is 200 while the node has it, decided by its own deadline: for load balancers.
+func (s *server) role(want node.Role) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		h := s.Node.Health()
+		code := http.StatusServiceUnavailable
+		if h.Role == want {
+			code = http.StatusOK
+		}
+		answer(w, code, h)
+	}
+}
+
+func (s *server) stats(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.Node.Member.Stats()) }
+
+// Status is the answer of /v1/status.
+type Status struct {
+	node.Health
+	Election string      `json:"election"`
+	Since    time.Time   `json:"since,omitzero"`
+	Paused   bool        `json:"paused"`
+	Next     string      `json:"next,omitempty"`
+	Why      *WhyLeading `json:"why,omitempty"`
+	Version  string      `json:"version"`
+}
+
+// WhyLeading says how the last term ended, which is why the current one began.
+type WhyLeading struct {
+	Previous string    `json:"previous"`
+	Reason   string    `json:"reason"`
+	Ended    time.Time `json:"ended"`
+}
+
+func (s *server) status(w http.ResponseWriter, _ *http.Request) {
+	v, _ := s.Node.Member.View(s.Node.Election())
+	body := Status{Health: s.Node.Health(), Election: s.Node.Election(), Since: v.Since, Paused: v.Paused, Next: v.Next, Version: s.Version}
+	if n := len(v.Past); n > 0 {
+		body.Why = &WhyLeading{v.Past[n-1].Holder, v.Past[n-1].Reason, v.Past[n-1].Ended}
+	}
+	answer(w, http.StatusOK, body)
+}
+
+// Election is the answer of /v1/elections/{name}: the record, as the store shows it now.
+type Election struct {
+	Name        string        `json:"name"`
+	Leader      string        `json:"leader"`
+	Incarnation string        `json:"incarnation,omitempty"`
+	LeaderAddr  string        `json:"leaderAddr,omitempty"`
+	Epoch       uint64        `json:"epoch"`
+	Since       time.Time     `json:"since,omitzero"`
+	Lease       string        `json:"leaseDuration"`
+	Via         string        `json:"via,omitempty"`
+	Next        string        `json:"next,omitempty"`
+	Paused      bool          `json:"paused"`
+	Checkpoint  int           `json:"checkpointBytes"`
+	Past        []regent.Past `json:"-"`
+}
+
+// record reads an election from the store.
+func (s *server) record(w http.ResponseWriter, r *http.Request) (Election, bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	name := r.PathValue("election")
+	l, err := s.Node.Member.Store.Get(ctx, name)
+	switch {
+	case errors.Is(err, regent.ErrNotFound):
+		answer(w, http.StatusNotFound, failure{Error: fmt.Sprintf("election %q was never held", name)})
+		return Election{}, false
+	case err != nil:
+		answer(w, http.StatusBadGateway, failure{Error: err.Error()})
+		return Election{}, false
+	}
+	return Election{Name: name, Leader: l.Holder.ID, Incarnation: l.Holder.Incarnation, LeaderAddr: l.Addr, Epoch: l.Epoch, Since: l.Since,
+		Lease: l.Duration.String(), Via: l.Via, Next: l.Next, Paused: l.Paused, Checkpoint: len(l.Data), Past: l.Past}, true
+}
+
+func (s *server) election(w http.ResponseWriter, r *http.Request) {
+	if e, ok := s.record(w, r); ok {
+		answer(w, http.StatusOK, e)
+	}
+}
+
+func (s *server) history(w http.ResponseWriter, r *http.Request) {
+	e, ok := s.record(w, r)
+	if !ok {
+		return
+	}
+	terms := e.Past
+	if terms == nil {
+		terms = []regent.Past{}
+	}
+	answer(w, http.StatusOK, map[string]any{"election": e.Name, "terms": terms})
+}
+
+func (s *server) members(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	all, err := s.Node.Member.Members(ctx)
+	if err != nil {
+		answer(w, http.StatusBadGateway, failure{Error: err.Error()})
+		return
+	}
+	if all == nil {
+		all = []regent.MemberView{}
+	}
+	answer(w, http.StatusOK, map[string]any{"members": all})
+}
+
+// request is the body of a write verb.
+type request struct {
+	Epoch *uint64 `json:"epoch"` // the one that the caller has seen
+	To    string  `json:"to"`
+}
+
+// verb runs one of the verbs, unless the election has moved on since its caller looked.
+func (s *server) verb(run func(context.Context, *regent.Member, string, request) error) http.Handler {
+	return s.authorized(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body request
+		d := json.NewDecoder(r.Body)
+		d.DisallowUnknownFields()
+		var tooLarge *http.MaxBytesError
+		switch err := d.Decode(&body); {
+		case errors.As(err, &tooLarge):
+			answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+			return
+		case errors.Is(err, io.EOF), err == nil && body.Epoch == nil:
+			answer(w, http.StatusBadRequest, failure{Error: `the body must be JSON with the epoch that you have seen: {"epoch": 7}`})
+			return
+		case err != nil:
+			answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("the body cannot be read: %v", err)})
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		election := r.PathValue("election")
+		l, err := s.Node.Member.Store.Get(ctx, election)
+		switch {
+		case err != nil && !errors.Is(err, regent.ErrNotFound):
+			answer(w, http.StatusBadGateway, failure{Error: err.Error()})
+			return
+		case l.Epoch != *body.Epoch:
+			answer(w, http.StatusConflict, failure{Error: fmt.Sprintf("epoch %d has passed: it is %d now", *body.Epoch, l.Epoch), Epoch: l.Epoch})
+			return
+		}
+		if err := run(ctx, s.Node.Member, election, body); err != nil {
+			answer(w, http.StatusUnprocessableEntity, failure{Error: err.Error(), Epoch: l.Epoch})
+			return
+		}
+		s.Log.Info("verb done", "verb", r.URL.Path, "remote", r.RemoteAddr, "epoch", l.Epoch)
+		v, _ := s.Node.Member.View(election)
+		answer(w, http.StatusOK, map[string]any{"election": election, "leader": v.Leader, "epoch": v.Epoch, "paused": v.Paused})
+	}))
+}

@@ -1,0 +1,222 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/api"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/memstore"
+)
+
+// face is a node with a server, on the loopback.
+type face struct {
+	*node.Node
+	t      *testing.T
+	server *httptest.Server
+}
+
+func serve(t *testing.T, store regent.Store, id, token string) *face {
+	t.Helper()
+	n := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: id + ":1", Log: slog.New(slog.DiscardHandler),
+		Open: func(context.Context) (regent.Store, error) { return store, nil }, Store: "memory:"})
+	stopping := make(chan struct{})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = api.Server(api.New(api.Options{Node: n, Log: slog.New(slog.DiscardHandler), Token: token, Version: "test"}, stopping), slog.New(slog.DiscardHandler))
+	server.Start()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	t.Cleanup(func() {
+		close(stopping)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	return &face{n, t, server}
+}
+
+// ask sends a request, and returns the code and the body.
+func (f *face) ask(method, path, body string, header ...string) (int, map[string]any) {
+	f.t.Helper()
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := f.server.Client().Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	var out map[string]any
+	if len(b) > 0 && json.Unmarshal(b, &out) != nil {
+		out = map[string]any{"text": string(b)}
+	}
+	return resp.StatusCode, out
+}
+
+// until asks until the answer has the code.
+func (f *face) until(path string, code int) map[string]any {
+	f.t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		got, body := f.ask("GET", path, "")
+		if got == code {
+			return body
+		}
+		if time.Now().After(end) {
+			f.t.Fatalf("%s is %d %v, and not %d", path, got, body, code)
+		}
+	}
+}
+
+func TestFace(t *testing.T) {
+	store := memstore.New()
+	a := serve(t, store, "a", "")
+	a.until("/leader", 200)
+	b := serve(t, store, "b", "")
+	b.until("/standby", 200)
+
+	t.Run("health_and_role_are_told_to_probes_and_load_balancers", func(t *testing.T) {
+		for path, want := range map[string][2]int{"/livez": {200, 200}, "/readyz": {200, 200}, "/healthz": {200, 200}, "/leader": {200, 503}, "/standby": {503, 200}} {
+			for i, f := range []*face{a, b} {
+				if got, body := f.ask("GET", path, ""); got != want[i] {
+					t.Errorf("GET %s of %s: %d %v", path, f.Member.ID, got, body)
+				}
+				if got, _ := f.ask("HEAD", path, ""); got != want[i] {
+					t.Errorf("HEAD %s of %s: %d", path, f.Member.ID, got)
+				}
+			}
+		}
+		_, body := b.ask("GET", "/readyz", "")
+		if body["node"] != "b" || body["role"] != "standby" || body["leader"] != "a" || body["leaderAddr"] != "a:1" || body["epoch"] != 1.0 || body["leaseRemainingMs"] != 0.0 {
+			t.Errorf("b says %v", body)
+		}
+		if body["store"].(map[string]any)["reachable"] != true || body["checks"].(map[string]any)["store"] != "ok" {
+			t.Errorf("b says %v", body)
+		}
+	})
+
+	t.Run("status_election_history_and_members_are_told_by_any_node", func(t *testing.T) {
+		if got, body := b.ask("GET", "/v1/status", ""); got != 200 || body["election"] != "seat" || body["leader"] != "a" || body["version"] != "test" {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, body := b.ask("GET", "/v1/elections/seat", ""); got != 200 || body["leader"] != "a" || body["leaseDuration"] != "6s" || body["via"] != "regent/member/a" {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, _ := b.ask("GET", "/v1/elections/other", ""); got != 404 {
+			t.Errorf("%d", got)
+		}
+		if got, body := b.ask("GET", "/v1/elections/seat/history", ""); got != 200 || len(body["terms"].([]any)) != 0 {
+			t.Errorf("%d %v", got, body)
+		}
+		_, body := a.ask("GET", "/v1/members", "")
+		if got := fmt.Sprint(body); !strings.Contains(got, "id:a") || !strings.Contains(got, "id:b") || !strings.Contains(got, "healthy:true") {
+			t.Errorf("%v", body)
+		}
+	})
+
+	t.Run("E08_E09_figures_are_told_as_JSON_and_to_Prometheus", func(t *testing.T) {
+		_, body := a.ask("GET", "/v1/metrics", "")
+		for _, key := range []string{"heartbeatLatencyP99", "epochDriftEvents", "contentionEvents"} {
+			if _, ok := body[key]; !ok {
+				t.Errorf("%s is not in %v", key, body)
+			}
+		}
+		_, body = a.ask("GET", "/metrics", "")
+		for _, want := range []string{`regent_leader{election="seat"} 1`, `regent_epoch{election="seat"} 1`, `regent_lease_remaining_seconds{election="seat"}`,
+			"regent_heartbeat_duration_seconds_count", "regent_renew_failures_total 0", `regent_leaderless_seconds_total{election="seat"}`,
+			"regent_contention_events_total 0", "regent_epoch_drift_events_total 0", `regent_build_info{`} {
+			if text, _ := body["text"].(string); !strings.Contains(text, want) {
+				t.Errorf("%s is not in %s", want, text)
+			}
+		}
+	})
+
+	t.Run("a_verb_needs_the_epoch_that_its_caller_has_seen", func(t *testing.T) {
+		for body, want := range map[string]int{"": 400, "{}": 400, "nonsense": 400, `{"epoch":1,"who":"x"}`: 400, `{"epoch":7}`: 409,
+			`{"epoch":1,"x":"` + strings.Repeat("x", 100<<10) + `"}`: 413} {
+			if got, answer := a.ask("POST", "/v1/elections/seat/step-down", body); got != want {
+				t.Errorf("%.30q: %d %v, want %d", body, got, answer, want)
+			}
+		}
+		if got, body := b.ask("POST", "/v1/elections/seat/handoff", `{"epoch":1,"to":"ghost"}`); got != 422 || !strings.Contains(fmt.Sprint(body), "ghost") {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, _ := a.ask("GET", "/v1/elections/seat/step-down", ""); got != 405 {
+			t.Errorf("GET of a verb: %d", got)
+		}
+	})
+
+	t.Run("writes_from_another_site_and_under_another_name_are_refused", func(t *testing.T) {
+		if got, _ := a.ask("POST", "/v1/elections/seat/pause", `{"epoch":1}`, "Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"); got != 403 {
+			t.Errorf("cross-origin: %d", got)
+		}
+		if got, _ := a.ask("GET", "/v1/status", "", "Host", "evil.example"); got != 421 {
+			t.Errorf("other host: %d", got)
+		}
+	})
+
+	t.Run("P02_a_handoff_asked_of_a_standby_reaches_the_leader_and_events_are_streamed", func(t *testing.T) {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", b.server.URL+"/v1/events", nil)
+		r.Header.Set("Last-Event-ID", "0")
+		resp, err := b.server.Client().Do(r)
+		if err != nil || resp.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatalf("%v %v", resp, err)
+		}
+		defer resp.Body.Close()
+		if got, body := b.ask("POST", "/v1/elections/seat/handoff", `{"epoch":1,"to":"b"}`); got != 200 {
+			t.Errorf("%d %v", got, body)
+		}
+		b.until("/leader", 200)
+		a.until("/standby", 200)
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() {
+			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				var e regent.Event
+				if err := json.Unmarshal([]byte(data), &e); err != nil {
+					t.Fatal(err)
+				}
+				if e.Kind == regent.EventBecameLeader && e.Epoch == 2 {
+					return
+				}
+			}
+		}
+		t.Error("the stream ended without the event")
+	})
+}
+
+func TestToken(t *testing.T) {
+	a := serve(t, memstore.New(), "a", "s3cret")
+	a.until("/leader", 200)
+	for header, want := range map[string]int{"": 401, "Bearer wrong": 401, "s3cret": 401, "Basic s3cret": 401, "Bearer s3cret": 200} {
+		if got, body := a.ask("POST", "/v1/elections/seat/pause", `{"epoch":1}`, "Authorization", header); got != want {
+			t.Errorf("%q: %d %v", header, got, body)
+		}
+	}
+	for { // reads need no token
+		if got, body := a.ask("GET", "/v1/status", ""); got != 200 {
+			t.Fatalf("%d %v", got, body)
+		} else if body["paused"] == true {
+			break
+		}
+	}
+}

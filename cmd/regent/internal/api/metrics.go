@@ -1,0 +1,82 @@
+package api
+
+import (
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+)
+
+// metrics serves what the node counts, read when it is asked for: nothing is kept twice.
+func (s *server) metrics() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newCollector(s.Node, s.Version))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}
+
+type collector struct {
+	node    *node.Node
+	version string
+
+	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build *prometheus.Desc
+}
+
+func newCollector(n *node.Node, version string) *collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("regent_"+name, help, labels, nil)
+	}
+	return &collector{
+		node: n, version: version,
+		leader:     desc("leader", "1 while this node leads, by its own deadline.", "election"),
+		epoch:      desc("epoch", "The highest epoch that this node knows of.", "election"),
+		remaining:  desc("lease_remaining_seconds", "How long this node may still lead without another heartbeat; 0 if it does not.", "election"),
+		heartbeat:  desc("heartbeat_duration_seconds", "How long heartbeats took; quantiles over the last 100."),
+		failures:   desc("renew_failures_total", "Heartbeats that failed."),
+		began:      desc("terms_total", "Terms that this node has begun."),
+		ended:      desc("transitions_total", "Terms of this node that have ended, by reason.", "reason"),
+		leaderless: desc("leaderless_seconds_total", "How long this node knew of no leader.", "election"),
+		contention: desc("contention_events_total", "Heartbeats that took too long."),
+		drift:      desc("epoch_drift_events_total", "Work refused for its old epoch."),
+		lost:       desc("lost_events_total", "Events that an observer was too slow for."),
+		build:      desc("build_info", "What this is.", "version", "go"),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	h, s, counts, election := c.node.Health(), c.node.Member.Stats(), c.node.Counts(), c.node.Election()
+	leads := 0.0
+	if h.Role == node.Leader {
+		leads = 1
+	}
+	gauge(c.leader, leads, election)
+	gauge(c.epoch, float64(h.Epoch), election)
+	gauge(c.remaining, float64(h.LeaseRemainingMs)/1000, election)
+	ch <- prometheus.MustNewConstSummary(c.heartbeat, s.Heartbeats, s.HeartbeatTime.Seconds(), map[float64]float64{
+		0.5: s.HeartbeatLatencyP50.Seconds(), 0.95: s.HeartbeatLatencyP95.Seconds(), 0.99: s.HeartbeatLatencyP99.Seconds()})
+	counter(c.failures, float64(s.RenewFailures))
+	counter(c.began, float64(s.Transitions))
+	for reason, n := range counts.Ended {
+		counter(c.ended, float64(n), reason)
+	}
+	counter(c.leaderless, counts.Leaderless.Seconds(), election)
+	counter(c.contention, float64(s.ContentionEvents))
+	counter(c.drift, float64(s.EpochDriftEvents))
+	counter(c.lost, float64(s.LostEvents))
+	gauge(c.build, 1, c.version, runtime.Version())
+}

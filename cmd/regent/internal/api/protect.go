@@ -1,0 +1,62 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+)
+
+// protect is what every request passes: the host that it asks for is this node's, a write does not come from another site's page, and its body
+// is not too large.
+func (s *server) protect(next http.Handler) http.Handler {
+	guarded := http.NewCrossOriginProtection().Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		if !s.known(r.Host) {
+			answer(w, http.StatusMisdirectedRequest, failure{Error: "this node is not known by the name that was asked for"})
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// known reports whether a Host header names this node. A page that has made a name of its own point here (DNS rebinding) gets nothing: it can
+// fake neither an address nor the name localhost.
+func (s *server) known(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || slices.Contains(s.Hosts, host) {
+		return true
+	}
+	self, err := os.Hostname()
+	return err == nil && strings.EqualFold(host, self)
+}
+
+// authorized lets a write through if it carries the token, where there is one.
+func (s *server) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Token != "" {
+			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			// Hashed, so that neither content nor length shows in the time that it takes.
+			a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
+			if !ok || subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				answer(w, http.StatusUnauthorized, failure{Error: "this needs the cluster's token: Authorization: Bearer …"})
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,194 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/memstore"
+)
+
+// start runs a node in a bubble until the returned function stops it.
+func start(t *testing.T, id string, open func(context.Context) (regent.Store, error), change ...func(*node.Options)) (*node.Node, func()) {
+	t.Helper()
+	opts := node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: id + ":1", Log: slog.New(slog.DiscardHandler), Open: open, Store: "memory:"}
+	for _, f := range change {
+		f(&opts)
+	}
+	n := node.New(opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Run(ctx) }()
+	return n, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+func TestNode(t *testing.T) {
+	t.Run("health_tells_role_leader_and_lease", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			clients := map[string]*memstore.Client{}
+			open := func(id string) func(context.Context) (regent.Store, error) {
+				client := store.Client(id, memstore.Faults{})
+				clients[id] = client
+				return func(context.Context) (regent.Store, error) { return client, nil }
+			}
+			a, stopA := start(t, "a", open("a"))
+			time.Sleep(2 * time.Second)
+			b, stopB := start(t, "b", open("b"))
+			o, stopO := start(t, "o", open("o"), func(o *node.Options) { o.Config.Eligible = false })
+			time.Sleep(2 * time.Second)
+			if h := a.Health(); h.Role != node.Leader || h.Leader != "a" || h.LeaderAddr != "a:1" || h.Epoch != 1 || h.LeaseRemainingMs <= 0 || !h.Store.Reachable {
+				t.Errorf("a: %+v", h)
+			}
+			if h := b.Health(); h.Role != node.Standby || h.Leader != "a" || h.LeaderAddr != "a:1" || h.Epoch != 1 || h.LeaseRemainingMs != 0 {
+				t.Errorf("b: %+v", h)
+			}
+			if h := o.Health(); h.Role != node.Observer || h.Leader != "a" {
+				t.Errorf("o: %+v", h)
+			}
+			clients["a"].SetFaults(memstore.Faults{Outage: true})
+			time.Sleep(10 * time.Second)
+			if h := a.Health(); h.Role != node.Unknown || h.Store.Reachable || !strings.Contains(h.Store.Error, "out of order") || h.Leader != "" {
+				t.Errorf("a, cut off: %+v", h)
+			}
+			if err := a.Live(); err != nil {
+				t.Errorf("a node without its store is alive: %v", err)
+			}
+			if h := b.Health(); h.Role != node.Leader || h.Epoch != 2 {
+				t.Errorf("b: %+v", h)
+			}
+			if n := a.Counts().Ended["partition"]; n != 1 {
+				t.Errorf("a counted %v", a.Counts())
+			}
+			clients["a"].SetFaults(memstore.Faults{})
+			time.Sleep(10 * time.Second)
+			if h := a.Health(); h.Role != node.Standby || h.Leader != "b" {
+				t.Errorf("a, back again: %+v", h)
+			}
+			stopO()
+			stopB()
+			stopA()
+		})
+	})
+
+	t.Run("a_store_that_is_not_there_yet_is_waited_for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var there atomic.Bool
+			store := memstore.New()
+			a, stop := start(t, "a", func(context.Context) (regent.Store, error) {
+				if !there.Load() {
+					return nil, errors.New("connection refused")
+				}
+				return store, nil
+			})
+			time.Sleep(time.Minute)
+			if h := a.Health(); h.Role != node.Starting || h.Store.Reachable || h.Store.AnsweredMs != -1 || !strings.Contains(h.Store.Error, "refused") {
+				t.Errorf("without its store: %+v", h)
+			}
+			if a.Live() != nil {
+				t.Error("it is not alive")
+			}
+			there.Store(true)
+			time.Sleep(5 * time.Second)
+			if h := a.Health(); h.Role != node.Leader {
+				t.Errorf("with it: %+v", h)
+			}
+			if d := a.Counts().Leaderless; d < time.Minute || d > 66*time.Second {
+				t.Errorf("leaderless for %v", d)
+			}
+			stop()
+		})
+	})
+
+	t.Run("a_node_that_is_stopped_before_its_store_is_there_stops", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, stop := start(t, "a", func(context.Context) (regent.Store, error) { return nil, errors.New("no") })
+			time.Sleep(10 * time.Second)
+			stop()
+		})
+	})
+}
+
+func TestHub(t *testing.T) {
+	h := &node.Hub{}
+	for i := range uint64(2500) {
+		h.Send(regent.Event{Seq: i + 1})
+	}
+	past, events, stop := h.Listen(2497)
+	if len(past) != 3 || past[0].Seq != 2498 {
+		t.Errorf("missed %d events", len(past))
+	}
+	h.Send(regent.Event{Seq: 2501})
+	if e := <-events; e.Seq != 2501 {
+		t.Errorf("got %d", e.Seq)
+	}
+	for i := range uint64(100) { // a listener that does not listen is closed
+		h.Send(regent.Event{Seq: 2502 + i})
+	}
+	n := 0
+	for range events {
+		n++
+	}
+	if n >= 100 {
+		t.Errorf("got %d events", n)
+	}
+	stop()
+	stop()
+}
+
+func TestNotify(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	hear := func() string {
+		b := make([]byte, 100)
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n, err := conn.Read(b)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b[:n])
+	}
+	env := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "20000"}
+	n, err := node.NewNotifier(func(k string) string { return env[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Ready(); err != nil || hear() != "READY=1" {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); n.Watch(ctx, func() error { return nil }) }()
+	for range 3 {
+		if got := hear(); got != "WATCHDOG=1" {
+			t.Errorf("heard %q", got)
+		}
+	}
+	cancel()
+	<-done
+	env["WATCHDOG_USEC"] = "soon"
+	if _, err := node.NewNotifier(func(k string) string { return env[k] }); err == nil || !strings.Contains(err.Error(), "soon") {
+		t.Errorf("got %v", err)
+	}
+	if err := (node.Notifier{}).Stopping(); err != nil {
+		t.Error(err)
+	}
+}
