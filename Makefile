@@ -24,6 +24,7 @@ build: ## the regent command, in .bin
 
 test: need ## every module's tests, with the race detector; installs what they need
 	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 15m ./...) || exit 1; done
+	@echo "== the model, whole" && go test -timeout 15m ./model
 
 lint: need ## gofmt, go vet, staticcheck, tidy modules
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'ed: $$unformatted"; exit 1; }
@@ -32,7 +33,7 @@ lint: need ## gofmt, go vet, staticcheck, tidy modules
 
 soak: ## the simulation over SEEDS seeds, and the model with larger bounds
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
-	REGENT_DEEP=1 go test -count=1 -timeout 0 -v ./model
+	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 
 bench: ## every benchmark; BENCHTIME sets how long each runs
 	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...) || exit 1; done

@@ -91,6 +91,7 @@ func (e *engine) run() error {
 	if e.self != nil { // its loop died before it could leave
 		e.self.life.end()
 		e.m.hasNowEnded(e.self.life.who)
+		e.lifeline(e.self, true, false)
 	}
 	e.tidy()
 	var p *panicError
@@ -145,11 +146,12 @@ func (e *engine) exist() {
 		b.life.end()
 		b.life.terms.Wait()
 		e.m.hasNowEnded(b.life.who)
+		e.lifeline(b, true, false) // the next incarnation writes over it
 		if leaving {
 			e.leave(b, reasonOf(context.Cause(e.ctx)))
+			e.lifeline(b, true, true)
 			e.emit(Event{Kind: EventMemberLeft, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
 		}
-		e.lifeline(b, true)
 	}
 }
 

@@ -144,7 +144,7 @@ func (e *engine) renew(ctx context.Context, b *beat) error {
 		switch {
 		case err == nil:
 			e.heartbeatDone(b, e.clock.Now()-sent, e.clock.Now()-due)
-			e.lifeline(b, false)
+			e.lifeline(b, false, false)
 			return nil
 		case errors.Is(err, errEdited):
 			continue
@@ -237,7 +237,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
 			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: l.Epoch + 1, Duration: w, Since: time.Now()}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
-			e.lifeline(b, false)
+			e.lifeline(b, false, false)
 			return b, nil
 		}
 		// Whatever became of the attempt, that incarnation is over; if it shows up, this process may write over it.

@@ -13,16 +13,17 @@ type Lifeline struct {
 	Register string        // the heartbeat register: the member's, or that of a seat with a lease of its own
 	Holder   Identity      // as the register shows it
 	Left     time.Duration // until the deadline, from the moment of the call; duties then have the stop timeout to end
-	Over     bool          // nothing hangs on it any more: it was released, or has ended and its duties have stopped
+	Stopped  bool          // it has ended, and its duties have stopped: there is nothing to fear from this process, but the register may still show it
+	Over     bool          // and the register has been given back, as far as could be: there is nothing to free any more
 }
 
 // lifeline tells the observer of heartbeats, if there is one. The engine's mutex is not held.
-func (e *engine) lifeline(b *beat, over bool) {
+func (e *engine) lifeline(b *beat, stopped, over bool) {
 	if e.m.OnLifeline == nil {
 		return
 	}
-	l := Lifeline{Register: b.name, Holder: b.life.who, Over: over}
-	if !over {
+	l := Lifeline{Register: b.name, Holder: b.life.who, Stopped: stopped, Over: over}
+	if !stopped {
 		l.Left = max(0, time.Duration(b.life.deadline.Load())-e.clock.Now())
 	}
 	e.m.OnLifeline(l)

@@ -44,7 +44,7 @@ func TestLifeline(t *testing.T) {
 				b.quit()
 				a.client.SetFaults(memstore.Faults{})
 				a.quit()
-				if l := lines[len(lines)-1]; !l.Over {
+				if l := lines[len(lines)-1]; !l.Over || !l.Stopped {
 					t.Errorf("the last line is %+v", l)
 				}
 			})

@@ -87,7 +87,7 @@ func (e *engine) keepSeat(t *term) {
 	t.stopKeep = func() { cancel(); <-done }
 	e.spawn(func() { e.guard(t.beat) })
 	e.spawn(func() {
-		e.lifeline(t.beat, false)
+		e.lifeline(t.beat, false, false)
 		err := e.keep(ctx, t.beat)
 		close(done) // before drop, which waits for it
 		if ctx.Err() == nil {
@@ -166,6 +166,7 @@ func (e *engine) finish(terms []*term) {
 		if t.stopKeep != nil {
 			t.stopKeep()
 			t.life.end()
+			e.lifeline(t.beat, true, false)
 			held = append(held, t)
 		} else if t.life.deadline.Load() != ended {
 			held = append(held, t)
@@ -174,7 +175,7 @@ func (e *engine) finish(terms []*term) {
 	e.release(held)
 	for _, t := range terms {
 		if t.beat != nil {
-			e.lifeline(t.beat, true)
+			e.lifeline(t.beat, true, true)
 		}
 	}
 	e.mu.Lock()
