@@ -1,0 +1,313 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+)
+
+// The invariants.
+const (
+	I1 = "I1" // one nonce per epoch
+	I2 = "I2" // no belief in an older epoch, and no duty that still acts in one, after a newer one began
+	I3 = "I3" // a fence's accepted epochs never fall
+	I4 = "I4" // grants ordered in time have growing epochs
+	I5 = "I5" // every accepted token was granted
+	I6 = "I6" // nothing is sent or believed after its deadline, of a seat or of the heartbeat that keeps it
+	I7 = "I7" // a leader again within a bound once faults stop
+	I8 = "I8" // a release touches only its own record, and keeps what outlives a term: epoch, checkpoint, pause
+
+	// Rules whose violation the above need not show.
+	R2  = "R2"  // a record is taken from its holder only by one who has watched it for its whole lease
+	R6  = "R6"  // a seat is claimed only from a dead incarnation, and a register joined over none but one's own
+	R7  = "R7"  // a seat is released only after its duty has stopped
+	R10 = "R10" // a heartbeat is revoked only if a read sent after the takeover delay still shows it run out
+	R11 = "R11" // no request of any kind before the start-up jitter has passed
+)
+
+// Violation is a promise that a history breaks, and where.
+type Violation struct {
+	Invariant string
+	Event     int // index of the event that shows it
+	Seat      string
+	Text      string
+}
+
+func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v.Text) }
+
+// holds reports whether an invariant must hold in a class. Beyond the assumed error of clocks two may believe at once, which is what fences
+// are for.
+func (c Class) holds(invariant string) bool {
+	switch invariant {
+	case I2, I6, I7:
+		return c != Beyond
+	}
+	return true
+}
+
+// Check returns what a history breaks, the first of each kind.
+func Check(h *History) []Violation {
+	c := &checker{h: h, claims: map[term]claimed{}, newest: map[string]uint64{}, granted: map[string]uint64{}, regs: map[string]string{},
+		whose: map[string]int{}, sent: map[attempt]time.Duration{}, deadline: map[keeper]time.Duration{}, fences: map[post]uint64{},
+		running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{}, begun: map[int]time.Duration{}, dead: map[int]bool{}}
+	for i, e := range h.Events {
+		c.at = i
+		c.take(&e)
+	}
+	return c.violations
+}
+
+type (
+	term struct {
+		seat  string
+		epoch uint64
+	}
+	claimed struct {
+		proc     int
+		who, via string
+		nonce    uint64
+	}
+	attempt struct {
+		name, who string
+		nonce     uint64
+	}
+	keeper struct{ name, who string } // a heartbeat register and the incarnation that it keeps alive
+	post   struct {
+		worker int
+		seat   string
+	}
+	duty struct {
+		proc int
+		term
+	}
+)
+
+// checker goes through a history once.
+type checker struct {
+	h          *History
+	at         int
+	violations []Violation
+	found      map[string]bool
+
+	claims   map[term]claimed
+	newest   map[string]uint64         // the highest epoch claimed, by seat
+	granted  map[string]uint64         // the last epoch granted, by seat
+	regs     map[string]string         // the incarnation that each register shows
+	whose    map[string]int            // the process of each incarnation
+	sent     map[attempt]time.Duration // when each heartbeat was sent, by its sender's clock
+	deadline map[keeper]time.Duration  // sent + D of the newest that its sender knows to have been applied
+	fences   map[post]uint64
+	running  map[duty]bool
+	thawed   map[int]time.Duration // when a process last was frozen, to the end
+	begun    map[int]time.Duration // when a process started, by its own clock
+	dead     map[int]bool          // processes that have crashed
+}
+
+func (c *checker) fail(invariant, seat, format string, args ...any) {
+	if c.found[invariant] || !c.h.Class.holds(invariant) {
+		return
+	}
+	c.found[invariant] = true
+	c.violations = append(c.violations, Violation{invariant, c.at, seat, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) take(e *Event) {
+	switch e.Kind {
+	case Started:
+		c.begun[e.Proc] = e.Local
+	case Request:
+		if j := c.h.Procs[e.Proc].Jitter; e.Local < c.begun[e.Proc]+j {
+			c.fail(R11, "", "p%d asks the store after %v, before its jitter of %v has passed", e.Proc, e.Local-c.begun[e.Proc], j)
+		}
+	case Sent:
+		c.swapSent(e)
+	case Known:
+		if sent, ok := c.sent[attempt{e.Name, e.Who, e.Nonce}]; ok {
+			k := keeper{e.Name, e.Who}
+			c.deadline[k] = max(c.deadline[k], sent+c.h.Procs[e.Proc].Trust)
+		}
+	case Applied:
+		c.applied(e)
+	case Rolled:
+		clear(c.regs) // what it shows now the next swap tells
+	case Granted:
+		c.grant(e)
+	case Acting:
+		c.acting(e)
+	case Believed:
+		c.believed(e)
+	case Ended:
+		delete(c.running, duty{e.Proc, term{e.Name, e.Epoch}})
+	case Frozen:
+		c.thawed[e.Proc] = max(c.thawed[e.Proc], e.At+e.Took)
+	case Crashed:
+		c.dead[e.Proc] = true
+	case Accepted:
+		c.accepted(e)
+	case Led:
+		if e.Proc < 0 {
+			c.fail(I7, e.Name, "nobody leads %s within %v of the end of all faults", e.Name, c.h.Bound)
+		}
+	}
+}
+
+// swapSent checks what a process sends against the deadline of what it sends it under (I6).
+func (c *checker) swapSent(e *Event) {
+	k := keeper{e.Name, e.Who}
+	switch e.Op {
+	case Join, Claim:
+		c.whose[e.Who] = e.Proc
+	case Release:
+		if c.running[duty{e.Proc, term{e.Name, e.Epoch}}] {
+			c.fail(R7, e.Name, "p%d releases %s in epoch %d while its duty still runs", e.Proc, e.Name, e.Epoch)
+		}
+	}
+	if e.Via != "" {
+		k.name = e.Via
+	}
+	owner, known := c.whose[e.Who]
+	mine := known && owner == e.Proc
+	// An edit is made in anybody's name; the first heartbeat of a life has no deadline yet.
+	if late := e.Op == Beat || e.Op == Save || e.Op == Claim && e.Via != ""; late && mine {
+		if d, ok := c.deadline[k]; ok && e.Local >= d {
+			c.fail(I6, e.Name, "p%d sends a %s of %s %v after its deadline", e.Proc, e.Op, e.Name, e.Local-d)
+		}
+	}
+	if via := e.Via == ""; via && mine && (e.Op == Join || e.Op == Beat || e.Op == Claim) {
+		c.sent[attempt{e.Name, e.Who, e.Nonce}] = e.Local
+	}
+}
+
+// applied checks what the store has taken.
+func (c *checker) applied(e *Event) {
+	defer func() { c.regs[e.Name] = e.Who }()
+	if e.Epoch < e.OldEpoch {
+		invariant := I4
+		if e.Op == Release || e.Op == Revoke {
+			invariant = I8
+		}
+		c.fail(invariant, e.Name, "p%d makes the epoch of %s fall from %d to %d", e.Proc, e.Name, e.OldEpoch, e.Epoch)
+	}
+	if e.Lost {
+		c.fail(I8, e.Name, "p%d loses the checkpoint or the pause of %s with a %s", e.Proc, e.Name, e.Op)
+	}
+	switch {
+	case e.Op == Claim:
+		c.claim(e)
+	case e.Op == Join && e.Old != "":
+		if c.whose[e.Old] != e.Proc {
+			c.fail(R6, "", "p%d joins over %s, an incarnation of p%d", e.Proc, short(e.Old), c.whose[e.Old])
+		}
+	case e.Op == Beat && !isMember(e.Name) && e.Epoch != e.OldEpoch:
+		c.fail(I1, e.Name, "p%d renews %s from epoch %d to %d within one term", e.Proc, e.Name, e.OldEpoch, e.Epoch)
+	case e.Op == Revoke && !isMember(e.Name):
+		c.fail(I8, e.Name, "p%d vacates %s, which p%d holds in epoch %d", e.Proc, e.Name, c.whose[e.Old], e.OldEpoch)
+	case e.Op == Revoke:
+		c.taken(e)
+	}
+}
+
+// taken checks that a record is taken from its holder only after it was seen to run out, or was proved dead.
+func (c *checker) taken(e *Event) {
+	if e.Proc < 0 || c.h.Procs[e.Proc].Witness && c.dead[c.whose[e.Old]] {
+		return
+	}
+	if e.Watched < e.OldLease {
+		invariant := R2
+		if e.Op == Revoke && e.Watched <= 0 {
+			invariant = I8
+		}
+		c.fail(invariant, e.Name, "p%d takes %s from p%d after watching it for %v of %v", e.Proc, e.Name, c.whose[e.Old], e.Watched, e.OldLease)
+	}
+	wait := e.OldLease
+	if !e.SameID {
+		wait += c.h.Procs[e.Proc].Delay
+	}
+	if e.Confirmed < wait {
+		c.fail(R10, e.Name, "p%d takes %s from p%d by a read from %v after it first saw it, and not %v", e.Proc, e.Name, c.whose[e.Old], e.Confirmed, wait)
+	}
+}
+
+func (c *checker) claim(e *Event) {
+	t := term{e.Name, e.Epoch}
+	if first, ok := c.claims[t]; ok {
+		c.fail(I1, e.Name, "epoch %d of %s is claimed by p%d and again by p%d", e.Epoch, e.Name, first.proc, e.Proc)
+	}
+	if e.Epoch <= c.newest[e.Name] {
+		c.fail(I4, e.Name, "p%d claims %s in epoch %d after %d", e.Proc, e.Name, e.Epoch, c.newest[e.Name])
+	}
+	if owner, ok := c.whose[e.Who]; !ok || owner != e.Proc {
+		c.fail(R6, e.Name, "p%d claims %s for another", e.Proc, e.Name)
+	}
+	switch {
+	case e.Old == "":
+	case e.OldVia == "":
+		c.taken(e)
+	case c.regs[e.OldVia] == e.Old:
+		c.fail(R6, e.Name, "p%d claims %s from %s, which still lives", e.Proc, e.Name, short(e.Old))
+	}
+	c.claims[t] = claimed{e.Proc, e.Who, e.Via, e.Nonce}
+	c.newest[e.Name] = max(c.newest[e.Name], e.Epoch)
+}
+
+func (c *checker) grant(e *Event) {
+	t := term{e.Name, e.Epoch}
+	if e.Valid { // it has a duty
+		c.running[duty{e.Proc, t}] = true
+	}
+	if cl, ok := c.claims[t]; !ok || cl.proc != e.Proc {
+		c.fail(I5, e.Name, "p%d begins term %d of %s, which it was not given", e.Proc, e.Epoch, e.Name)
+	}
+	if c.h.Class == Beyond {
+		return // there only the store's order counts
+	}
+	if e.Epoch <= c.granted[e.Name] {
+		c.fail(I4, e.Name, "term %d of %s begins after term %d", e.Epoch, e.Name, c.granted[e.Name])
+	}
+	c.granted[e.Name] = max(c.granted[e.Name], e.Epoch)
+}
+
+// acting checks a duty that acts, whether or not it believes in its term. A process that was frozen may act in ignorance for as long as it
+// has to stop.
+func (c *checker) acting(e *Event) {
+	if e.Valid {
+		c.believed(e)
+	}
+	stop := c.h.Procs[e.Proc].Stop
+	frozen, ok := c.thawed[e.Proc]
+	if e.Stuck || ok && e.At <= frozen+stop+stop/100 {
+		return
+	}
+	if n := c.newest[e.Name]; e.Epoch < n {
+		c.fail(I2, e.Name, "p%d acts in epoch %d of %s after epoch %d began", e.Proc, e.Epoch, e.Name, n)
+	}
+}
+
+// believed checks a member that says it leads.
+func (c *checker) believed(e *Event) {
+	cl, ok := c.claims[term{e.Name, e.Epoch}]
+	if !ok || cl.proc != e.Proc {
+		c.fail(I5, e.Name, "p%d believes that it leads %s in epoch %d, which it was not given", e.Proc, e.Name, e.Epoch)
+		return
+	}
+	if n := c.newest[e.Name]; e.Epoch < n {
+		c.fail(I2, e.Name, "p%d believes that it leads %s in epoch %d after epoch %d began", e.Proc, e.Name, e.Epoch, n)
+	}
+	k := keeper{e.Name, cl.who}
+	if cl.via != "" {
+		k.name = cl.via
+	}
+	if d := c.deadline[k]; e.Local >= d {
+		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch, e.Local-d)
+	}
+}
+
+func (c *checker) accepted(e *Event) {
+	at := post{e.Worker, e.Name}
+	if high := c.fences[at]; e.Epoch < high {
+		c.fail(I3, e.Name, "worker %d accepts epoch %d of %s after %d", e.Worker, e.Epoch, e.Name, high)
+	}
+	c.fences[at] = max(c.fences[at], e.Epoch)
+	if cl, ok := c.claims[term{e.Name, e.Epoch}]; !ok || cl.proc != e.Proc {
+		c.fail(I5, e.Name, "worker %d accepts epoch %d of %s from p%d, which it was not given", e.Worker, e.Epoch, e.Name, e.Proc)
+	}
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// clock is the time of one process: virtual time at a rate and from an offset of its own. While the process is frozen its timers stand
+// still, and all that should have fired meanwhile fires when it thaws; the time itself goes on, as CLOCK_BOOTTIME does.
+type clock struct {
+	start  time.Time
+	rate   float64
+	offset time.Duration
+	until  atomic.Int64 // frozen until then, since start
+
+	mu     sync.Mutex
+	alarms []alarm
+}
+
+// alarm is a timer that may have to be put off.
+type alarm struct {
+	timer *time.Timer
+	at    time.Duration // since start
+}
+
+func (c *clock) Now() time.Duration { return c.local(c.elapsed()) }
+
+func (c *clock) elapsed() time.Duration { return time.Since(c.start) }
+
+func (c *clock) local(virtual time.Duration) time.Duration {
+	return c.offset + time.Duration(float64(virtual)*c.rate)
+}
+
+const year = 365 * 24 * time.Hour // more than that overflows at a slow rate
+
+// NewTimer never fires early, as no kernel's does. It is late by some nanoseconds of its own, so that few timers of a
+// process fire at once: what happens at one instant has no order that a seed would repeat.
+func (c *clock) NewTimer(d time.Duration) *time.Timer {
+	wait := time.Duration(math.Ceil(float64(min(d, year))/c.rate)) + 1
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.elapsed()
+	wait += aside(d)
+	if left := time.Duration(c.until.Load()) - now; wait < left {
+		wait = left + aside(d)
+	}
+	t := time.NewTimer(wait)
+	if len(c.alarms) > 24 {
+		c.prune(now)
+	}
+	c.alarms = append(c.alarms, alarm{t, now + wait})
+	return t
+}
+
+// aside is some nanoseconds that depend on d alone.
+func aside(d time.Duration) time.Duration { return time.Duration(uint64(d) * 0x9e3779b97f4a7c15 >> 57) }
+
+func (c *clock) prune(now time.Duration) {
+	kept := c.alarms[:0]
+	for _, a := range c.alarms {
+		if a.at > now {
+			kept = append(kept, a)
+		}
+	}
+	c.alarms = kept
+}
+
+// freeze stops the process for d. Timers that would fire in that time fire after it, each at a moment of its own.
+func (c *clock) freeze(d time.Duration) (until time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.elapsed()
+	until = max(now+d, time.Duration(c.until.Load()))
+	c.until.Store(int64(until))
+	c.prune(now)
+	for i := range c.alarms {
+		a := &c.alarms[i]
+		if a.at < until && a.timer.Stop() {
+			a.at = until + 16*aside(a.at) // before or after answers that have waited, as it happens
+			a.timer.Reset(a.at - now)
+		}
+	}
+	return until
+}
+
+// thaw returns when the process is not frozen. Those who wait for it at different things go on at different nanoseconds.
+func (c *clock) thaw(what string) {
+	for {
+		left := time.Duration(c.until.Load()) - c.elapsed()
+		if left <= 0 {
+			return
+		}
+		h := uint64(17)
+		for i := range len(what) {
+			h = h*131 + uint64(what[i])
+		}
+		time.Sleep(left + 100 + time.Duration(h%1009))
+	}
+}

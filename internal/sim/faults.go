@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// do carries out an action of the plan.
+func (s *simulation) do(a *Action) {
+	seat := s.plan.Seats[a.Seat]
+	s.mu.Lock()
+	p, procs := s.latest[a.Member], s.procs
+	s.mu.Unlock()
+	if a.Leader {
+		for _, q := range procs {
+			if q.leads(seat) {
+				p = q
+			}
+		}
+	}
+	if p == nil {
+		return
+	}
+	switch a.Do {
+	case DoPartition:
+		s.partition(p, a.Requests, a.Answers, a.For)
+	case DoFreeze:
+		p.freeze(a.For)
+	case DoTrap:
+		s.setTrap(a, p)
+	case DoAmbush:
+		s.ambush(a, p)
+	case DoCrash:
+		s.crash(p)
+		s.again(p, a.Back)
+	case DoStop:
+		s.say(p, "is stopped")
+		p.cancel()
+		s.again(p, a.Back)
+	case DoTwin:
+		if !p.stopped() {
+			s.say(p, "gets a twin")
+			twin := s.launch(s.memberOf(p))
+			time.AfterFunc(a.For, func() {
+				if !s.calm.Load() {
+					s.say(twin, "is stopped")
+					twin.cancel()
+				}
+			})
+		}
+	case DoOutage:
+		s.say(nil, "the store is out of order for %v", a.For)
+		s.store.Adjust(func(f *memstore.Faults) { f.Outage = true })
+		time.AfterFunc(a.For, func() { s.store.Adjust(func(f *memstore.Faults) { f.Outage = false }) })
+	case DoHandOff:
+		to := s.plan.Members[a.Other].ID
+		s.ask(p, a.For, "a handoff of "+seat+" to "+to, func(ctx context.Context) error { return p.member.HandOff(ctx, seat, to) })
+	case DoStepDown:
+		s.ask(p, a.For, "the leader of "+seat+" to step down", func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+	case DoPause:
+		s.ask(p, a.For, "a pause of "+seat, func(ctx context.Context) error { return p.member.Pause(ctx, seat) })
+		time.AfterFunc(a.For, func() {
+			s.ask(p, a.For, "the end of the pause of "+seat, func(ctx context.Context) error { return p.member.Resume(ctx, seat) })
+		})
+	case DoSick:
+		s.say(p, "is sick for %v", a.For)
+		p.sick.Store(true)
+		time.AfterFunc(a.For, func() { p.sick.Store(false) })
+	case DoSlow:
+		s.say(p, "gets slow for %v", a.For)
+		w := p.plan.Config.LeaseDuration
+		slow := memstore.Delay{Min: w / 50, Max: w / 3}
+		p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = slow, slow })
+		time.AfterFunc(a.For, func() {
+			if !s.calm.Load() {
+				p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = p.plan.Faults.Request, p.plan.Faults.Answer })
+			}
+		})
+	case DoSnapshot:
+		s.snaps = append(s.snaps, s.snapshot())
+	case DoRollback:
+		s.rollback(a)
+	}
+}
+
+func (s *simulation) say(p *process, format string, args ...any) {
+	s.rec.add(p, Event{Kind: Acted, Text: fmt.Sprintf(format, args...)})
+}
+
+// partition cuts a process off from the store for d.
+func (s *simulation) partition(p *process, requests, answers bool, d time.Duration) {
+	if s.calm.Load() || p.dead.Load() {
+		return
+	}
+	s.say(p, "is cut off for %v, requests %t, answers %t", d, requests, answers)
+	p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = requests, answers })
+	time.AfterFunc(d, func() {
+		if !s.calm.Load() {
+			p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = false, false })
+		}
+	})
+}
+
+// crash ends a process at once: nothing that it does from now on reaches the store, and nobody hears of it.
+func (s *simulation) crash(p *process) {
+	if s.calm.Load() || p.dead.Swap(true) {
+		return
+	}
+	s.rec.note(p, Event{Kind: Crashed})
+	p.client.Close()
+	p.cancel()
+}
+
+// again starts a stopped process again.
+func (s *simulation) again(p *process, back time.Duration) {
+	if back < 0 {
+		return
+	}
+	time.AfterFunc(back, func() {
+		i := s.memberOf(p)
+		s.mu.Lock()
+		latest := s.latest[i]
+		s.mu.Unlock()
+		if latest == p && !s.calm.Load() {
+			s.launch(i)
+		}
+	})
+}
+
+func (s *simulation) memberOf(p *process) int { return int(p.id[0] - 'a') }
+
+func (s *simulation) stepDown(p *process) {
+	for _, seat := range s.plan.Seats {
+		if p.leads(seat) {
+			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+seat, func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+		}
+	}
+}
+
+// ask lets somebody ask something of a member, if it runs.
+func (s *simulation) ask(p *process, limit time.Duration, what string, f func(context.Context) error) {
+	if p.stopped() || p.ctx.Err() != nil || s.calm.Load() {
+		return
+	}
+	p.asks.Go(func() {
+		p.clock.thaw(what)
+		ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, asAdmin{}, true), limit)
+		defer cancel()
+		s.say(p, "is asked for %s", what)
+		if err := f(ctx); err != nil {
+			s.say(p, "was asked for %s: %v", what, err)
+		}
+	})
+}
+
+// rollback lets the store go back, at a moment when those who are there can know of it.
+func (s *simulation) rollback(a *Action) {
+	var snap snapshot
+	text := "to nothing"
+	if !a.Flush && len(s.snaps) > 0 {
+		snap, text = s.snaps[len(s.snaps)-1], "to the last snapshot"
+	}
+	for range 40 {
+		if s.knowable(snap) {
+			break
+		}
+		time.Sleep(a.For/40 + s.plan.Members[0].Config.LeaseDuration/20)
+	}
+	if !s.knowable(snap) || s.calm.Load() {
+		return
+	}
+	s.rec.add(nil, Event{Kind: Rolled, Text: text})
+	s.mu.Lock()
+	s.regs = maps.Clone(snap.leases)
+	if s.regs == nil {
+		s.regs = map[string]regent.Lease{}
+	}
+	s.mu.Unlock()
+	s.store.Rollback(snap.saved)
+}
+
+// snapshot is what the store held, and a copy that can be looked at.
+type snapshot struct {
+	saved  memstore.Snapshot
+	leases map[string]regent.Lease
+}
+
+func (s *simulation) snapshot() snapshot {
+	s.mu.Lock()
+	leases := maps.Clone(s.regs)
+	s.mu.Unlock()
+	return snapshot{s.store.Snapshot(), leases}
+}
+
+// knowable reports whether those who live would notice a rollback before they act on it. Everybody must have seen the highest epoch of every
+// seat; and each seat must show a lower one then, unless no incarnation is undone: a claim under an incarnation which the store has forgotten,
+// and which nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was never written: after a flush
+// it would fit again, against which nothing helps but a fence.
+func (s *simulation) knowable(snap snapshot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.start)-time.Duration(s.rec.fresh.Load()) < s.plan.Late {
+		return false
+	}
+	same := true
+	for name, l := range s.regs {
+		same = same && (!isMember(name) || snap.leases[name].Holder == l.Holder)
+	}
+	for _, seat := range s.plan.Seats {
+		epoch := s.claims[seat]
+		if !same && snap.leases[seat].Epoch >= epoch {
+			return false
+		}
+		for _, p := range s.procs {
+			p.mu.Lock()
+			knows := p.knows[seat]
+			p.mu.Unlock()
+			if knows < epoch && !p.stopped() {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// simulate runs a seed in a bubble of its own.
+func simulate(t *testing.T, seed uint64) (h *History) {
+	synctest.Test(t, func(*testing.T) { h = Run(NewPlan(seed)) })
+	return h
+}
+
+// TestSeeds runs REGENT_SEEDS seeds, or REGENT_SEED alone with its timeline. REGENT_CLASS leaves out all other classes, REGENT_ONLY looks for
+// some invariants only, and with REGENT_FIRST it stops at the first violation.
+func TestSeeds(t *testing.T) {
+	if seed := number(t, "REGENT_SEED", 0); seed != 0 {
+		replay(t, seed)
+		return
+	}
+	seeds := uint64(2000)
+	if testing.Short() {
+		seeds = 200
+	}
+	seeds = number(t, "REGENT_SEEDS", seeds)
+	class, only, first := os.Getenv("REGENT_CLASS"), os.Getenv("REGENT_ONLY"), os.Getenv("REGENT_FIRST") != ""
+	var next atomic.Uint64
+	var failed atomic.Bool
+	for i := range runtime.GOMAXPROCS(0) {
+		t.Run(fmt.Sprint("lane", i), func(t *testing.T) {
+			t.Parallel()
+			for seed := next.Add(1); seed <= seeds && !(first && failed.Load()); seed = next.Add(1) {
+				if class != "" && NewPlan(seed).Class.String() != class {
+					continue
+				}
+				if !report(t, simulate(t, seed), only) {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+}
+
+func number(t *testing.T, key string, otherwise uint64) uint64 {
+	s := os.Getenv(key)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", key, err)
+	}
+	return n
+}
+
+// replay prints the timeline of a seed. What runs at one instant may take another turn this time, so it tries again if nothing shows.
+func replay(t *testing.T, seed uint64) {
+	h := simulate(t, seed)
+	for try := 0; len(Check(h)) == 0 && try < 50; try++ {
+		h = simulate(t, seed)
+	}
+	var b strings.Builder
+	h.Write(&b, "", 0)
+	t.Logf("%s\n%s", describe(NewPlan(seed)), b.String())
+	report(t, h, "")
+}
+
+// report fails the test if the history breaks a promise, and says how to see it again.
+func report(t *testing.T, h *History, only string) bool {
+	ok := true
+	for _, v := range Check(h) {
+		if only != "" && !strings.Contains(only+" ", v.Invariant+" ") {
+			continue
+		}
+		var b strings.Builder
+		until := *h
+		until.Events = h.Events[:v.Event+1]
+		until.Write(&b, v.Seat, 40)
+		t.Errorf("seed %d (%s) violates %s\n%sreplay: REGENT_SEED=%d go test -v -run TestSeeds ./internal/sim", h.Seed, h.Class, v, b.String(), h.Seed)
+		ok = false
+	}
+	return ok
+}
+
+// describe says in a few lines what a seed stands for.
+func describe(p *Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d: class %s, seats %v, faulty %v, bound %v\n", p.Seed, p.Class, p.Seats, p.Faulty, p.Bound)
+	for _, m := range p.Members {
+		fmt.Fprintf(&b, "  %s rate %.4f hints %t idle %t W %v G %v D %v beat %v poll %v-%v delay %v jitter %v own %t rank %s register %t\n     %+v\n     %+v\n", m.ID, m.Rate, m.Hints, m.Idle,
+			m.Config.LeaseDuration, m.Config.StopTimeout, trust(m.Config.LeaseDuration, m.Config.StopTimeout), m.Config.HeartbeatInterval,
+			m.Config.ElectionInterval, m.Config.ElectionIntervalMax, m.Config.TakeoverDelay, m.Config.StartupJitterMin, m.Config.OwnLease, m.Config.Rank, m.Config.Register, m.Duty, m.Faults)
+	}
+	return b.String()
+}

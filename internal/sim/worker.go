@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"sync"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// workers is how many receivers of work there are. Each has a fence for each seat.
+const workers = 2
+
+type workplace struct {
+	mu     sync.Mutex // so that the order of the history is that of the fence
+	fences map[string]*regent.Fence
+}
+
+// send brings work to a worker, late: it may arrive when its sender leads no more.
+func (s *simulation) send(p *process, worker int, seat string, epoch uint64, delay time.Duration) {
+	if p.dead.Load() {
+		return
+	}
+	time.AfterFunc(delay, func() {
+		w := &s.workers[worker]
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		f := w.fences[seat]
+		if f == nil {
+			if w.fences == nil {
+				w.fences = map[string]*regent.Fence{}
+			}
+			f = &regent.Fence{}
+			w.fences[seat] = f
+		}
+		kind := Accepted
+		if f.Admit(epoch) != nil {
+			kind = Refused
+		}
+		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: epoch, Worker: worker})
+	})
+}
