@@ -1,0 +1,76 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+)
+
+// setting is a key as it is shown.
+type setting struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+func (s *Settings) all() []setting {
+	var all []setting
+	for _, k := range Keys() {
+		all = append(all, setting{k.Name, k.show(s), s.Origin(k.Name)})
+	}
+	return all
+}
+
+// Explain writes every key with its value and where that comes from, and the warnings: as lines for people, or, if format is "json", as one
+// object. No secret is shown.
+func (s *Settings) Explain(w io.Writer, format string) error {
+	switch format {
+	case "", "text":
+		_, err := io.WriteString(w, s.String())
+		return err
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(s)
+	}
+	return fmt.Errorf("output format %q: must be text or json: %w", format, ErrUsage)
+}
+
+// String returns what [Settings.Explain] writes as text, so that a log of all settings holds no secret.
+func (s *Settings) String() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, one := range s.all() {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Key, printable(one.Value), printable(one.Origin))
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	for _, warning := range s.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", printable(warning))
+	}
+	return b.String()
+}
+
+// MarshalJSON returns what [Settings.Explain] writes as JSON.
+func (s *Settings) MarshalJSON() ([]byte, error) {
+	warnings := s.Warnings
+	if warnings == nil {
+		warnings = []string{}
+	}
+	return json.Marshal(struct {
+		Settings []setting `json:"settings"`
+		Warnings []string  `json:"warnings"`
+	}{s.all(), warnings})
+}
+
+// printable quotes what would vanish or break the line.
+func printable(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteHelp writes what there is to configure: as text for 'regent help config', or, if format is "markdown", as a table for the
+// documentation.
+func WriteHelp(w io.Writer, format string) error {
+	var b strings.Builder
+	switch format {
+	case "", "text":
+		helpText(&b)
+	case "markdown":
+		helpMarkdown(&b)
+	default:
+		return fmt.Errorf("help format %q: must be text or markdown: %w", format, ErrUsage)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file (--config); the first of these that sets it wins.
+What none of them sets comes from the profile. A duration is written 1.5s or 500ms; a bare number is milliseconds.
+
+`
+
+func helpText(b *strings.Builder) {
+	b.WriteString(helpIntro)
+	alias := aliases()
+	for _, k := range Keys() {
+		variable := k.Variable()
+		if alias[k.Name] != "" {
+			variable += ", " + alias[k.Name]
+		}
+		fmt.Fprintf(b, "%s\n    --%s %s, %s\n    %s.\n    Default: %s\n", k.Name, k.Flag(), strings.ToUpper(k.Type()), variable, k.Doc, k.allDefaults())
+	}
+}
+
+// allDefaults returns the default, or that of each profile where they differ.
+func (k Key) allDefaults() string {
+	var each []string
+	same := true
+	for _, p := range Profiles() {
+		each = append(each, p+" "+printable(k.Default(p)))
+		same = same && k.Default(p) == k.Default(Profiles()[0])
+	}
+	if same {
+		return printable(k.Default(Profiles()[0]))
+	}
+	return strings.Join(each, ", ")
+}
+
+func helpMarkdown(b *strings.Builder) {
+	fmt.Fprintf(b, "| key | flag | variable | type |")
+	for _, p := range Profiles() {
+		fmt.Fprintf(b, " `%s` |", p)
+	}
+	b.WriteString(" meaning |\n|" + strings.Repeat("---|", 5+len(Profiles())) + "\n")
+	for _, k := range Keys() {
+		fmt.Fprintf(b, "| `%s` | `--%s` | `%s` | %s |", k.Name, k.Flag(), k.Variable(), k.Type())
+		for _, p := range Profiles() {
+			fmt.Fprintf(b, " `%s` |", printable(k.Default(p)))
+		}
+		fmt.Fprintf(b, " %s |\n", k.Doc)
+	}
+}
