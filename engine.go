@@ -10,6 +10,7 @@ import (
 	mrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -343,13 +344,26 @@ func protect(f func() error) (err error) {
 func (e *engine) get(ctx context.Context, name string) (Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	return e.store.Get(ctx, name)
+	l, err := e.store.Get(ctx, name)
+	e.remember(l)
+	return l, err
 }
 
 func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	return e.store.Swap(ctx, l)
+	l, err := e.store.Swap(ctx, l)
+	if err == nil {
+		e.remember(l)
+	}
+	return l, err
+}
+
+// remember keeps the highest epoch of an election, wherever it was seen (rule 5).
+func (e *engine) remember(l Lease) {
+	if !strings.HasPrefix(l.Name, reserved) {
+		e.m.Observe(l.Name, l.Epoch)
+	}
 }
 
 // batch is how many swaps go to the store at once.
@@ -363,6 +377,11 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 			ctx, cancel := context.WithTimeout(ctx, e.patience)
 			out = append(out, e.batcher.SwapAll(ctx, part)...)
 			cancel()
+			for _, o := range out[len(out)-len(part):] {
+				if o.Err == nil {
+					e.remember(o.Lease)
+				}
+			}
 		}
 		return out
 	}

@@ -250,7 +250,6 @@ func (e *engine) vacate(l Lease, who Identity, vacant func(Lease) Lease) (Lease,
 func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	e.mu.Lock()
 	if s.seen && began.order < s.answered {
-		e.m.learn(s.name, l.Epoch)
 		s.stale = true // it may be older than what is known
 		e.mu.Unlock()
 		e.kick()
@@ -264,7 +263,6 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		s.barredFor = highest
 		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, highest))
 	}
-	e.m.learn(s.name, l.Epoch)
 	previous := s.lease
 	if !s.seen || l.Rev != previous.Rev {
 		s.received = now

@@ -167,6 +167,7 @@ func (e *engine) list(prefix string) (map[string]Lease, error) {
 		if err != nil {
 			return nil, err
 		}
+		e.remember(l)
 		found[l.Name] = l
 	}
 	return found, nil

@@ -6,55 +6,104 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/demo"
+	"github.com/regentd/regent/cmd/regent/internal/reaper"
 )
 
-// exitUsage is the exit code for a command line that makes no sense.
-const exitUsage = 64
+// Exit codes, besides those of a program under 'regent run'.
+const (
+	exitFailure = 1
+	exitUsage   = 64
+	exitConfig  = 78
+)
 
 const usage = `regent puts exactly one process in charge.
 
 Usage:
-  regent demo       three processes on one embedded store: kill the leader, see who takes over, and how fast
-  regent version    what this is
-  regent help       this page
+  regent serve [flags]                     run a node, with an HTTP face for health, role, metrics and events
+  regent run ELECTION [flags] -- CMD ...   run a program while this host leads
+  regent demo                              three processes on one embedded store: kill the leader, see who takes over, and how fast
+  regent help config                       every key: its flag, its variable, its default in each profile
+  regent version                           what this is
 `
 
 // errUsage says that the command line makes no sense.
 var errUsage = errors.New("see 'regent help'")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout)
-	stop()
-	switch {
-	case err == nil:
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "regent:", err)
-		os.Exit(exitUsage)
-	default:
-		fmt.Fprintln(os.Stderr, "regent:", err)
-		os.Exit(1)
-	}
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	err  error // nil to say nothing
 }
 
-func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func main() {
+	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	var exit *exitError
+	if err != nil && (!errors.As(err, &exit) || exit.err != nil) {
+		fmt.Fprintln(os.Stderr, "regent:", err)
+	}
+	os.Exit(exitCode(err))
+}
+
+// exitCode is the process's answer to how it went.
+func exitCode(err error) int {
+	var exit *exitError
+	var conf *config.Error
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &conf):
+		return exitConfig
+	case errors.Is(err, errUsage), errors.Is(err, config.ErrUsage):
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) error {
 	command := "help"
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
+	if command == "run" { // which passes signals on
+		return runProgram(ctx, args, in, out, errs)
+	}
+	if command == reaper.Command { // which outlives them
+		return reap(ctx, in, errs)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	switch command {
 	case "help", "-h", "--help":
+		if len(args) > 0 && args[0] == "config" {
+			return config.WriteHelp(out, "text")
+		}
 		_, err := io.WriteString(out, usage)
 		return err
 	case "version", "--version":
 		_, err := fmt.Fprintln(out, "regent", version())
 		return err
+	case "serve":
+		return serve(ctx, args, out, errs)
 	case "demo":
 		if len(args) > 0 {
 			return fmt.Errorf("demo takes no argument, got %q: %w", args[0], errUsage)
@@ -64,6 +113,25 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return demo.RunNode(ctx, args, in, out)
 	}
 	return fmt.Errorf("unknown command %q: %w", command, errUsage)
+}
+
+// startReaper starts the companion process, where there can be one. Without it everything works by lease alone.
+func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *reaper.Reaper {
+	if !s.Reaper {
+		return nil
+	}
+	r, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log})
+	if err != nil {
+		log.Warn("no reaper: a crash is noticed when the lease runs out", "error", err)
+		return nil
+	}
+	return r
+}
+
+// reap is the companion process.
+func reap(ctx context.Context, in *os.File, errs io.Writer) error {
+	open := func(ctx context.Context, address string) (regent.Store, error) { return opener(address, true)(ctx) }
+	return reaper.Main(ctx, in, open, slog.New(slog.NewTextHandler(errs, nil)))
 }
 
 // version is what the Go tool has stamped into the binary.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -13,7 +14,7 @@ import (
 func TestCommands(t *testing.T) {
 	run := func(args ...string) (string, error) {
 		var out bytes.Buffer
-		err := run(t.Context(), args, strings.NewReader(""), &out)
+		err := run(t.Context(), args, nil, &out, io.Discard)
 		return out.String(), err
 	}
 	t.Run("help_names_every_command", func(t *testing.T) {

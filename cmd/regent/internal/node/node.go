@@ -230,3 +230,6 @@ func (n *Node) Counts() Counts {
 	}
 	return c
 }
+
+// Watchdog tells the service manager that the node lives, until ctx ends.
+func (n *Node) Watchdog(ctx context.Context, to Notifier) { to.Watch(ctx, n.Live) }

@@ -80,8 +80,12 @@ func (s *Store) Seen() (time.Time, error) {
 	return s.answered, s.failed
 }
 
-// current returns the open store.
-func (s *Store) current() (regent.Store, error) {
+// current returns the open store. It waits for it, as long as ctx lets it.
+func (s *Store) current(ctx context.Context) (regent.Store, error) {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -107,7 +111,7 @@ func (s *Store) note(err error) error {
 
 // Get implements [regent.Store].
 func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
-	store, err := s.current()
+	store, err := s.current(ctx)
 	if err != nil {
 		return regent.Lease{}, err
 	}
@@ -117,7 +121,7 @@ func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 
 // Swap implements [regent.Store].
 func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
-	store, err := s.current()
+	store, err := s.current(ctx)
 	if err != nil {
 		return regent.Lease{}, err
 	}
@@ -128,7 +132,7 @@ func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) 
 // List implements [regent.Store].
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
-		store, err := s.current()
+		store, err := s.current(ctx)
 		if err != nil {
 			yield(regent.Lease{}, err)
 			return
@@ -143,7 +147,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 
 // SwapAll implements [regent.Batcher], one by one where the store itself does not.
 func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
-	store, err := s.current()
+	store, err := s.current(ctx)
 	if batcher, ok := store.(regent.Batcher); ok && err == nil {
 		out := batcher.SwapAll(ctx, ls)
 		for _, o := range out {
@@ -173,7 +177,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
 		case <-ctx.Done():
 			return
 		}
-		store, err := s.current()
+		store, err := s.current(ctx)
 		waker, ok := store.(regent.Waker)
 		if err != nil || !ok {
 			return
@@ -194,7 +198,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
 
 // Gone implements [regent.Witness].
 func (s *Store) Gone(ctx context.Context, l regent.Lease) bool {
-	store, err := s.current()
+	store, err := s.current(ctx)
 	witness, ok := store.(regent.Witness)
 	return err == nil && ok && witness.Gone(ctx, l)
 }

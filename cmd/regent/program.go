@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/cmd/regent/internal/runner"
+)
+
+// runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
+func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Writer) error {
+	split := slices.Index(args, "--")
+	if split < 0 || split+1 >= len(args) {
+		return fmt.Errorf("run needs a program: regent run ELECTION -- CMD: %w", errUsage)
+	}
+	mine, program := args[:split], args[split+1:]
+	set := flag.NewFlagSet("regent run", flag.ContinueOnError)
+	var policy runner.Policy
+	set.BoolVar(&policy.Once, "once", false, "run it at most once: the default, spelt out")
+	set.BoolVar(&policy.Restart, "restart", false, "run it again when it fails, and when leadership comes back")
+	set.DurationVar(&policy.Timeout, "timeout", 0, "how long to wait for leadership; 0 for ever")
+	source := config.Flags(set)
+	var election []string
+	if len(mine) > 0 && mine[0] != "" && mine[0][0] != '-' {
+		election, mine = []string{"--election=" + mine[0]}, mine[1:]
+	}
+	switch err := config.Parse(set, append(election, mine...)); {
+	case errors.Is(err, flag.ErrHelp):
+		return config.WriteHelp(out, "text")
+	case err != nil:
+		return fmt.Errorf("run: %w", err)
+	}
+	settings, err := source.Load(os.Environ(), os.ReadFile)
+	switch {
+	case err != nil:
+		return err
+	case len(election) == 0:
+		return fmt.Errorf("run needs an election: regent run ELECTION -- CMD: %w", errUsage)
+	case len(settings.Args) > 0:
+		return fmt.Errorf("run: %q is neither a flag nor behind --: %w", settings.Args[0], errUsage)
+	}
+	if err := policy.Validate(); err != nil {
+		return fmt.Errorf("run: %w: %w", err, errUsage)
+	}
+	return supervise(ctx, settings, policy, program, in, errs)
+}
+
+func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, program []string, in *os.File, errs io.Writer) error {
+	log := logger(s, errs)
+	for _, w := range s.Warnings {
+		log.Warn(w)
+	}
+	companion := startReaper(context.WithoutCancel(ctx), s, log)
+	defer companion.Close()
+	store := node.NewStore(opener(s.Store, true)) // the program may outlive this process, so its death alone proves nothing
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	go store.Run(life, func(err error) { log.Error("store unreachable", "store", config.Redact(s.Store), "error", err) })
+	defer store.Close()
+
+	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnEvent: regent.LogEvents(log), OnLifeline: companion.Lifeline}
+	c := &runner.Command{Path: program[0], Args: program[1:], Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
+		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup}
+	ctx, stop := runner.Forward(ctx, c)
+	defer stop()
+	code, err := runner.Supervise(ctx, m, s.Election, c, policy)
+	if code == 0 && err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}

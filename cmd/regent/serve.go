@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/api"
+	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+)
+
+// serve runs a node until ctx ends.
+func serve(ctx context.Context, args []string, out, errs io.Writer) error {
+	set := flag.NewFlagSet("regent serve", flag.ContinueOnError)
+	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, and exit")
+	format := set.String("o", "text", "with --check-config: text or json")
+	source := config.Flags(set)
+	switch err := config.Parse(set, args); {
+	case errors.Is(err, flag.ErrHelp):
+		return config.WriteHelp(out, "text")
+	case err != nil:
+		return fmt.Errorf("serve: %w", err)
+	}
+	settings, err := source.Load(os.Environ(), os.ReadFile)
+	if err != nil {
+		return err
+	}
+	if len(settings.Args) > 0 {
+		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
+	}
+	if *check {
+		return settings.Explain(out, *format)
+	}
+	return runNode(ctx, settings, logger(settings, errs))
+}
+
+func logger(s *config.Settings, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: s.LogLevel}
+	if s.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// runNode starts what a node consists of, and stops it in the order of C06: duties, the seat, then everything else.
+func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
+	for _, w := range s.Warnings {
+		log.Warn(w)
+	}
+	notifier, err := node.NewNotifier(os.Getenv)
+	if err != nil {
+		return err
+	}
+	companion := startReaper(context.WithoutCancel(ctx), s, log)
+	defer companion.Close()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
+	if err != nil {
+		return err
+	}
+	advertise := s.Advertise
+	if !s.Given("advertise") {
+		advertise = listener.Addr().String() // the port may have been left to the system
+	}
+	n := node.New(node.Options{
+		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
+		Open: opener(s.Store, false), Lifeline: companion.Lifeline,
+	})
+	stopping := make(chan struct{})
+	host, _, _ := net.SplitHostPort(advertise)
+	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: s.Token, Hosts: []string{host}, Version: version()}, stopping), log)
+	served := make(chan error, 1)
+	go func() {
+		if s.TLSCert != "" {
+			served <- server.ServeTLS(listener, s.TLSCert, s.TLSKey)
+		} else {
+			served <- server.Serve(listener)
+		}
+	}()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go n.Watchdog(ctx, notifier)
+	go func() {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			cancel(fmt.Errorf("listener: %w", err))
+		}
+	}()
+	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
+	if err := notifier.Ready(); err != nil {
+		log.Warn("service manager does not listen", "error", err)
+	}
+	context.AfterFunc(ctx, func() { _ = notifier.Stopping() })
+	err = n.Run(ctx)
+	close(stopping)
+	// The face stays until the seat is released, so that whoever asks in between is told.
+	end, done := context.WithTimeout(context.Background(), 5*time.Second)
+	defer done()
+	if serr := server.Shutdown(end); serr != nil {
+		_ = server.Close()
+	}
+	log.Info("stopped")
+	return err
+}

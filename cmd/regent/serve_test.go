@@ -1,0 +1,224 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestServe(t *testing.T) {
+	t.Run("C01_C03_C21_a_node_campaigns_by_default_and_a_single_one_leads_at_once", func(t *testing.T) {
+		t.Parallel()
+		a := start(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "x.db"), nil)
+		if body := a.until("/readyz", 200); body["role"] != "leader" && body["role"] != "standby" {
+			t.Errorf("got %v", body)
+		}
+		body := a.until("/leader", 200)
+		if body["node"] != "a" || body["role"] != "leader" || body["leader"] != "a" || body["epoch"] != 1.0 || body["leaseRemainingMs"].(float64) <= 0 {
+			t.Errorf("got %v", body)
+		}
+		if code := a.stop(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+
+	t.Run("C02_an_ineligible_node_registers_and_observes", func(t *testing.T) {
+		t.Parallel()
+		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+		o := start(t, "o", store, []string{"COORDINATOR_ELIGIBLE=false"})
+		o.await(`msg=member:joined`)
+		a := start(t, "a", store, nil)
+		a.until("/leader", 200)
+		for body := o.until("/readyz", 200); body["leader"] != "a"; body = o.until("/readyz", 200) {
+			if body["role"] != "observer" {
+				t.Fatalf("got %v", body)
+			}
+		}
+		if len(o.said("became leader")) != 0 {
+			t.Error("the ineligible node led")
+		}
+		a.stop()
+		if body := o.until("/readyz", 200); body["role"] != "observer" {
+			t.Errorf("got %v", body)
+		}
+		o.stop()
+	})
+
+	t.Run("C06_C09_a_stopped_leader_releases_first_and_stays_standby_when_it_is_back", func(t *testing.T) {
+		t.Parallel()
+		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+		a := start(t, "a", store, nil, "--lease-duration", "30s")
+		a.until("/leader", 200)
+		b := start(t, "b", store, nil, "--lease-duration", "30s")
+		b.until("/standby", 200)
+		if code := a.stop(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if l := a.said(`lost leadership|member:left|msg=stopped`); len(l) != 3 || !strings.Contains(l[0], "reason=shutdown") || !strings.Contains(l[1], "member:left") {
+			t.Errorf("order: %q", l)
+		}
+		b.until("/leader", 200)
+		again := start(t, "a", store, nil, "--lease-duration", "30s")
+		if body := again.until("/standby", 200); body["leader"] != "b" || body["epoch"] != 2.0 {
+			t.Errorf("got %v", body)
+		}
+		again.stop()
+		b.stop()
+	})
+
+	t.Run("C07_after_kill_9_at_a_30s_lease_a_standby_leads_at_once", func(t *testing.T) {
+		t.Parallel()
+		for _, profile := range []string{"cluster", "lock"} {
+			store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+			a := start(t, "a", store, nil, "--profile", profile, "--lease-duration", "30s")
+			a.until("/leader", 200)
+			b := start(t, "b", store, nil, "--profile", profile, "--lease-duration", "30s")
+			b.until("/standby", 200)
+			stop := neverTwo(t, a, b)
+			a.signal(syscall.SIGKILL)
+			killed := time.Now()
+			b.await("became leader")
+			took := time.Since(killed)
+			stop()
+			t.Logf("%s: %v after kill -9", profile, took)
+			if took > 10*time.Second {
+				t.Errorf("%s: took %v", profile, took)
+			}
+			b.stop()
+		}
+	})
+
+	t.Run("C07_a_frozen_leader_is_killed_at_its_deadline_before_anyone_else_leads", func(t *testing.T) {
+		t.Parallel()
+		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+		a := start(t, "a", store, nil, "--lease-duration", "4s")
+		a.until("/leader", 200)
+		b := start(t, "b", store, nil, "--lease-duration", "4s")
+		b.until("/standby", 200)
+		a.signal(syscall.SIGSTOP)
+		b.await("became leader")
+		select {
+		case <-a.gone:
+		case <-time.After(10 * time.Second):
+			t.Error("the frozen leader lives on")
+		}
+		b.stop()
+	})
+
+	t.Run("C10_of_five_nodes_that_start_at_once_exactly_one_leads", func(t *testing.T) {
+		t.Parallel()
+		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+		var nodes []*daemon
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			nodes = append(nodes, start(t, name, store, nil))
+		}
+		leaders := 0
+		for _, n := range nodes {
+			if body := n.until("/readyz", 200); body["role"] == "leader" {
+				leaders++
+			}
+		}
+		for leaders == 0 {
+			for _, n := range nodes {
+				if code, _ := n.get("/leader"); code == 200 {
+					leaders++
+				}
+			}
+		}
+		if leaders != 1 {
+			t.Errorf("%d leaders", leaders)
+		}
+		for _, n := range nodes {
+			n.stop()
+		}
+	})
+
+	t.Run("C18_C19_the_old_key_is_ignored_and_warned_about_once", func(t *testing.T) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "regent.yaml")
+		if err := os.WriteFile(file, []byte("cluster_coordinator: false\ntakeoverDelay: 2000\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := start(t, "a", "memory:", nil, "--config", file)
+		a.until("/leader", 200)
+		if got := a.said("cluster_coordinator"); len(got) != 1 || !strings.Contains(got[0], "level=WARN") {
+			t.Errorf("said %q", got)
+		}
+		a.stop()
+	})
+
+	t.Run("C13_C22_configuration_is_checked_and_explained", func(t *testing.T) {
+		t.Parallel()
+		out, err := command(t, []string{"COORDINATOR_TAKEOVER_DELAY=2000"}, "serve", "--check-config", "--store", "redis://:hunter2@localhost").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "takeoverDelay") || !strings.Contains(string(out), "2s") ||
+			!strings.Contains(string(out), "COORDINATOR_TAKEOVER_DELAY") || strings.Contains(string(out), "hunter2") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		cmd := command(t, nil, "serve", "--startup-jitter-min=-100")
+		out, _ = cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitConfig || !strings.Contains(string(out), "startupJitterMin -100ms: startupJitterMin cannot be negative") {
+			t.Errorf("exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
+		}
+		cmd = command(t, nil, "serve", "--listen", "0.0.0.0:0")
+		out, _ = cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitConfig || !strings.Contains(string(out), "token") {
+			t.Errorf("exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
+		}
+		cmd = command(t, nil, "serve", "--no-such-flag")
+		out, _ = cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitUsage {
+			t.Errorf("exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
+		}
+	})
+
+	t.Run("a_store_that_cannot_be_opened_is_waited_for_and_said", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "later")
+		a := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), nil)
+		a.await("store unreachable")
+		if code, body := a.get("/readyz"); code != 503 || body["role"] != "starting" {
+			t.Errorf("%d %v", code, body)
+		}
+		if code, _ := a.get("/livez"); code != 200 {
+			t.Errorf("livez is %d", code)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		a.until("/leader", 200)
+		a.stop()
+	})
+}
+
+func TestRunProgram(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+	t.Run("a_program_gets_its_election_epoch_and_node_and_its_exit_code_is_passed_on", func(t *testing.T) {
+		cmd := command(t, []string{"REGENT_EPOCH=99"}, "run", "nightly", "--store", store, "--node", "me", "--", "sh", "-c", "echo $REGENT_ELECTION $REGENT_EPOCH $REGENT_NODE; exit 3")
+		out, _ := cmd.Output()
+		if got := strings.TrimSpace(string(out)); got != "nightly 1 me" || cmd.ProcessState.ExitCode() != 3 {
+			t.Errorf("%q, exit code %d", got, cmd.ProcessState.ExitCode())
+		}
+	})
+	t.Run("a_seat_that_is_not_won_in_time_is_75", func(t *testing.T) {
+		a := start(t, "a", store, nil, "--election", "busy")
+		a.until("/leader", 200)
+		cmd := command(t, nil, "run", "busy", "--store", store, "--timeout", "300ms", "--", "true")
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 75 {
+			t.Errorf("exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
+		}
+		a.stop()
+	})
+	t.Run("nonsense_is_64_and_a_program_that_is_not_there_127", func(t *testing.T) {
+		for code, args := range map[int][]string{64: {"run", "x"}, 127: {"run", "x", "--store", store, "--", "no-such-program"}} {
+			cmd := command(t, nil, args...)
+			out, _ := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != code {
+				t.Errorf("%q: exit code %d\n%s", args, cmd.ProcessState.ExitCode(), out)
+			}
+		}
+	})
+}
