@@ -1,7 +1,7 @@
 # Two commands do everything: 'make demo' and 'make test'. 'make help' lists the rest.
 
 SHELL   := /bin/bash
-MODULES := . store/sqlite cmd/regent
+MODULES := . store/sqlite store/redis cmd/regent
 BIN     := $(CURDIR)/.bin
 SEEDS   ?= 20000
 BENCHTIME ?= 1s
@@ -38,5 +38,6 @@ soak: ## the simulation over SEEDS seeds, and the model with larger bounds
 bench: ## every benchmark; BENCHTIME sets how long each runs
 	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...) || exit 1; done
 
-need: # what the tests need on a fresh Debian machine with Go: a C compiler, for the race detector
+need: # what the tests need on a fresh Debian machine with Go: a C compiler, for the race detector, and servers, which they start themselves
 	@command -v gcc >/dev/null || scripts/install gcc libc6-dev
+	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || scripts/install redis-server redis-tools

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // HandOff makes the leader of an election, this member or any other, stop its duties and give the seat to the member named. It returns
@@ -90,6 +91,9 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error) 
 	return fmt.Errorf("%s was asked, and has not let go yet: %w", asked.Holder.ID, context.Cause(ctx))
 }
 
+// askAgain is the wait after a request that the store did not take.
+const askAgain = 200 * time.Millisecond
+
 // ask edits the record of an election in somebody's name, and then pokes its holder. The nonce stays, so that the holder knows the record
 // for its own and gains no time by it.
 func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) error) (Lease, error) {
@@ -116,10 +120,14 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 			m.lookAgain(election)
 			return l, m.poke(ctx, l)
 		}
-		if _, err = m.Store.Swap(ctx, next); err != nil && ctx.Err() != nil {
-			return l, err
-		}
 		// Applied or not: the next read tells.
+		if _, err = m.Store.Swap(ctx, next); err != nil && !errors.Is(err, ErrConflict) {
+			select {
+			case <-ctx.Done():
+				return l, err
+			case <-time.After(askAgain):
+			}
+		}
 	}
 }
 

@@ -130,7 +130,9 @@ func (e *engine) bid(s *seat, now time.Duration) Lease {
 		Name: s.name, Rev: l.Rev, Addr: e.m.Addr, Epoch: max(l.Epoch, e.m.memory[s.name]) + 1, Nonce: c.nonce,
 		Duration: e.cfg.LeaseDuration, Since: time.Now(), Data: l.Data, Past: l.Past,
 	}
-	if !l.Vacant() {
+	if l.Vacant() {
+		next.Past = l.endedByStore(s.lastHeld, next.Since)
+	} else {
 		next.Past = l.ended(next.Since, reasonExpired)
 	}
 	if e.cfg.OwnLease {
@@ -264,6 +266,9 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, highest))
 	}
 	previous := s.lease
+	if !l.Vacant() {
+		s.lastHeld = Lease{Holder: l.Holder, Epoch: l.Epoch, Since: l.Since}
+	}
 	if !s.seen || l.Rev != previous.Rev {
 		s.received = now
 	}

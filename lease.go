@@ -74,6 +74,17 @@ func (l Lease) ended(at time.Time, reason string) []Past {
 	return append(past, Past{Epoch: l.Epoch, Holder: l.Holder.ID, Began: l.Since, Ended: at, Reason: reason})
 }
 
+// endedByStore returns the record's past with a term that the store has ended by itself, as far as it is known who held it.
+func (l Lease) endedByStore(last Lease, at time.Time) []Past {
+	if l.Epoch == 0 || len(l.Past) > 0 && l.Past[len(l.Past)-1].Epoch >= l.Epoch {
+		return l.Past
+	}
+	if last.Epoch == l.Epoch {
+		l.Holder, l.Since = last.Holder, last.Since
+	}
+	return l.ended(at, reasonExpired)
+}
+
 // vacated returns the record as its holder or a revoker leaves it. Epoch, Data, Past and Paused outlive every term.
 func (l Lease) vacated(nonce uint64, at time.Time, reason string) Lease {
 	return Lease{

@@ -33,6 +33,7 @@ type seat struct {
 	learned   uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
 	holdBack  time.Duration // not to be claimed before, out of courtesy
 	claims    []claim       // sent, and maybe applied
+	lastHeld  Lease         // who held it last, and since when
 	term      *term         // the one that holds it, until its duties have stopped and it was released
 
 	watchers int

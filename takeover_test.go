@@ -426,6 +426,29 @@ func TestLock(t *testing.T) {
 		})
 	})
 
+	t.Run("L06_a_term_that_the_store_has_ended_is_in_the_past", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			b := c.member("b", lock)
+			check(t, b.Pause(c.ctx, "seat"))
+			b.lead()
+			l, err := c.store.Get(c.ctx, "seat")
+			check(t, err)
+			l.Holder, l.Epoch, l.Since = regent.Identity{ID: "a", Incarnation: "x"}, 3, time.Now()
+			l, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			time.Sleep(time.Second)
+			l.Holder, l.Paused = regent.Identity{}, false // as Redis shows it once its time is over
+			_, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			leader(t, time.Minute, b)
+			l, _ = c.store.Get(c.ctx, "seat")
+			if l.Epoch != 4 || len(l.Past) != 1 || l.Past[0].Holder != "a" || l.Past[0].Epoch != 3 || l.Past[0].Reason != "expired" {
+				t.Errorf("record is %+v", l)
+			}
+			b.quit()
+		})
+	})
+
 	t.Run("L12_a_demoted_leader_clears_its_own_key_only", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a", lock).lead()

@@ -3,19 +3,28 @@ module github.com/regentd/regent/cmd/regent
 go 1.26.0
 
 require (
+	github.com/prometheus/client_golang v1.24.1
 	github.com/regentd/regent v0.0.0
+	github.com/regentd/regent/store/redis v0.0.0
 	github.com/regentd/regent/store/sqlite v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/sys v0.48.0
 )
 
 require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/prometheus/client_golang v1.24.1 // indirect
+	github.com/prometheus/client_model v0.6.2 // indirect
+	github.com/prometheus/common v0.70.1 // indirect
+	github.com/prometheus/procfs v0.21.1 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -24,5 +33,6 @@ require (
 
 replace (
 	github.com/regentd/regent => ../..
+	github.com/regentd/regent/store/redis => ../../store/redis
 	github.com/regentd/regent/store/sqlite => ../../store/sqlite
 )

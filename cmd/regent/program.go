@@ -60,7 +60,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
-	store := node.NewStore(opener(s.Store, true)) // the program may outlive this process, so its death alone proves nothing
+	store := node.NewStore(opener(s.Store, true, storeWarning(log))) // the program may outlive this process, so its death alone proves nothing
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go store.Run(life, func(err error) { log.Error("store unreachable", "store", config.Redact(s.Store), "error", err) })

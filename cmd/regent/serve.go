@@ -50,6 +50,11 @@ func logger(s *config.Settings, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
+// storeWarning logs what a store warns of.
+func storeWarning(log *slog.Logger) func(string) {
+	return func(w string) { log.Warn("store warning", "warning", w) }
+}
+
 // runNode starts what a node consists of, and stops it in the order of C06: duties, the seat, then everything else.
 func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	for _, w := range s.Warnings {
@@ -71,7 +76,7 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	}
 	n := node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
-		Open: opener(s.Store, false), Lifeline: companion.Lifeline,
+		Open: opener(s.Store, false, storeWarning(log)), Lifeline: companion.Lifeline,
 	})
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)

@@ -68,7 +68,10 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 		r.keys = append(r.keys, s.index)
 	}
 	r.args = append(r.args, s.channel)
-	refused, err := s.eval(ctx, newScript(probeLua), r).AsStrSlice()
+	refused, err := s.do(ctx, s.command(newScript(probeLua), r, true)).AsStrSlice()
+	if err == nil {
+		err = s.do(ctx, s.command(newScript(probeLua), r, false)).Error()
+	}
 	if err == nil && s.cluster {
 		err = s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args("XX", "0", "").Build()).Error()
 	}
@@ -89,7 +92,8 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 	} else if err != nil {
 		return s.explain(ctx, err)
 	}
-	switch all := strings.Join(refused, "; "); {
+	slices.Sort(refused)
+	switch all := strings.Join(slices.Compact(refused), "; "); {
 	case len(refused) == 0:
 		return nil
 	case strings.Contains(all, "READONLY"):

@@ -13,7 +13,7 @@ import (
 type lines struct {
 	one   bool // there is one node, and nothing else to talk to
 	began time.Time
-	open  atomic.Int32 // how many are usable
+	open  atomic.Int32 // how many have been greeted by their server
 	mu    sync.Mutex
 	all   map[*line]bool
 }
@@ -23,8 +23,16 @@ type line struct {
 	net.Conn
 	lines *lines
 	asked atomic.Int64 // when something was sent that was not answered since, in microseconds; 0 if nothing
-	gone  atomic.Bool
+	state atomic.Int32
 }
+
+// The states of a line.
+const (
+	dialing int32 = iota
+	dialed        // and the server was not heard of yet
+	greeted
+	gone
+)
 
 // silence is how long an answer may be owed before a connection is given up, once a caller has given up as well.
 const silence = time.Second
@@ -44,8 +52,8 @@ func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.C
 	ls.mu.Lock()
 	ls.all[l] = true
 	ls.mu.Unlock()
-	ls.open.Add(1)
 	if cfg == nil {
+		l.state.Store(dialed)
 		return l, nil
 	}
 	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
@@ -59,6 +67,7 @@ func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.C
 		_ = l.Close()
 		return nil, err
 	}
+	l.state.CompareAndSwap(dialing, dialed)
 	return secure, nil
 }
 
@@ -66,10 +75,13 @@ func (l *line) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if err != nil {
 		l.forget()
-	} else {
-		l.asked.Store(0)
+		return n, err
 	}
-	return n, err
+	l.asked.Store(0)
+	if l.state.Load() == dialed && l.state.CompareAndSwap(dialed, greeted) {
+		l.lines.open.Add(1)
+	}
+	return n, nil
 }
 
 func (l *line) Write(b []byte) (int, error) {
@@ -89,10 +101,12 @@ func (l *line) Close() error {
 }
 
 func (l *line) forget() {
-	if l.gone.Swap(true) {
+	switch l.state.Swap(gone) {
+	case gone:
 		return
+	case greeted:
+		l.lines.open.Add(-1)
 	}
-	l.lines.open.Add(-1)
 	l.lines.mu.Lock()
 	delete(l.lines.all, l)
 	l.lines.mu.Unlock()

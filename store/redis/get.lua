@@ -1,15 +1,16 @@
--- Reads a register: its revision, its record, how long the seat still lives in milliseconds (-1: no matter), and who holds the seat if it is
+-- Reads a register: a mark, the register, how long the seat still lives in milliseconds (-1: no matter), and who holds the seat if it is
 -- somebody who does not use Regent. Nothing if it was never written.
 --
 -- KEYS: 1 the seat, which anybody may look at: its holder, expiring as the lease does
---       2 the register, which never expires: rev, who (the seat's value, '' if vacant), till (when the seat expires, in milliseconds of
---         this server, '' if it does not), note (what else makes a change of hands) and record
+--       2 the register, which never expires, in four lines: the revision and when the seat expires, in milliseconds of this server,
+--         nothing if it does not; the seat's value, nothing if it is vacant; what else makes a change of hands; the record
 
 -- Nothing is changed by this, but a server that would not take a write (a replica, a primary that has lost its replicas) refuses it:
 -- what such a server shows may be old.
 redis.call('PERSIST', KEYS[2])
-local m = redis.call('HMGET', KEYS[2], 'rev', 'who', 'till', 'record')
-local rev, who, till = m[1] or '', m[2] or '', m[3] or ''
+local reg = redis.call('GET', KEYS[2])
+local rev, till, who = string.match(reg or ' \n\n', '^(%S*) (%S*)\n([^\n]*)\n')
+if not rev then return redis.error_reply('ERR ' .. KEYS[2] .. ' is no register of Regent') end
 local seat = redis.pcall('GET', KEYS[1])
 if type(seat) == 'table' then
   if not string.find(seat.err, 'WRONGTYPE', 1, true) then return seat end
@@ -17,24 +18,20 @@ if type(seat) == 'table' then
 end
 local function now()
   local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  return t[1] * 1000 + t[2] / 1000
 end
 
--- A revision has a mark when the seat is not as the register has it. ! it has expired. ~ it is in other hands, until the time that is part
--- of it: when that is put off, the revision changes, as with every renewal.
+-- The mark goes to the revision when the seat is not as the register has it. ! it has expired. ~ it is in other hands, until the time that
+-- is part of it: when that is put off, the revision changes, as with every renewal.
 if seat and (seat ~= who or who == '') then
   local left = redis.call('PTTL', KEYS[1])
-  rev = rev .. '~' .. redis.sha1hex(seat)
-  if left >= 0 then rev = rev .. string.format('.%.0f', math.floor((now() + left + 50) / 100)) end
-  return {rev, m[4] or '', left, seat}
+  local mark = '~' .. redis.sha1hex(seat)
+  if left >= 0 then mark = mark .. string.format('.%.0f', (now() + left) / 100) end
+  return {mark, reg or '', left, seat}
 end
-if rev == '' then return false end
-local left = -1
-if till ~= '' and seat then
-  left = redis.call('PTTL', KEYS[1])
-elseif till ~= '' then
-  -- A seat that is gone before its time was deleted or evicted, and its holder does not know: it holds it until then.
-  left = till - now()
-  if left <= 0 then rev = rev .. '!' end
-end
-return {rev, m[4], left}
+if not reg then return false end
+if till == '' then return {'', reg, -1} end
+if seat then return {'', reg, redis.call('PTTL', KEYS[1])} end
+-- A seat that is gone before its time was deleted or evicted, and its holder does not know: it holds it until then.
+local left = math.ceil(till - now())
+return {left <= 0 and '!' or '', reg, left}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/redis/rueidis"
 	"github.com/regentd/regent"
@@ -19,7 +20,8 @@ const listPage = 256
 func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 	r := s.getRequest(name)
 	res := s.eval(ctx, s.get, r)
-	if broken(ctx, res) { // the connection was found dead: a read may be sent again
+	if broken(ctx, res) { // the connection was found dead: a read may be sent again, but the client may still hold what was sent first
+		r = s.getRequest(name)
 		res = s.eval(ctx, s.get, r)
 	}
 	l, err := s.read(name, res)
@@ -61,17 +63,17 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 		return regent.Lease{}, err
 	}
 	if len(all) < 3 {
-		return regent.Lease{}, fmt.Errorf("the register of %q is damaged: it has no record", name)
+		return regent.Lease{}, fmt.Errorf("register %q: an answer of %d parts", name, len(all))
 	}
-	rev, err1 := all[0].ToString()
-	record, err2 := all[1].AsBytes()
+	mark, err1 := all[0].ToString()
+	reg, err2 := all[1].ToString()
 	left, err3 := all[2].AsInt64()
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return regent.Lease{}, err
 	}
-	l := regent.Lease{Name: name, Rev: rev}
-	if len(record) > 0 {
-		if l, err = regent.ParseLease(name, rev, record); err != nil {
+	l := regent.Lease{Name: name, Rev: mark}
+	if reg != "" {
+		if l, err = parseRegister(name, reg, mark); err != nil {
 			return regent.Lease{}, err
 		}
 	}
@@ -83,11 +85,22 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 		if l.Duration = time.Duration(left) * time.Millisecond; left < 0 {
 			l.Duration = forEver
 		}
-	case strings.HasSuffix(rev, "!"):
+	case mark == "!":
 		l = vacant(l)
 	}
 	s.push.read(l, time.Duration(left)*time.Millisecond)
 	return l, nil
+}
+
+// parseRegister reads the four lines of a register.
+func parseRegister(name, reg, mark string) (regent.Lease, error) {
+	lines := strings.SplitN(reg, "\n", 4)
+	if len(lines) < 4 {
+		return regent.Lease{}, fmt.Errorf("register %q has %d lines, it must have 4", name, len(lines))
+	}
+	rev, _, _ := strings.Cut(lines[0], " ")
+	// The answer is nobody else's, so that its record need not be copied.
+	return regent.ParseLease(name, rev+mark, unsafe.Slice(unsafe.StringData(lines[3]), len(lines[3])))
 }
 
 // vacant returns what outlives a holder.

@@ -24,9 +24,9 @@
 //
 // What is in it, told by redis-cli, for the election stargate:leader:
 //
-//	GET stargate:leader                # the seat: who holds it, as ID/incarnation; it expires with the lease
-//	HGETALL {stargate:leader}:regent   # its register: revision, epoch, record; it never expires
-//	ZRANGE {regent}:index 0 -1         # the names of all registers
+//	GET stargate:leader            # the seat: who holds it, as ID/incarnation; it expires with the lease
+//	GET {stargate:leader}:regent   # its register: revision, epoch, record; it never expires
+//	ZRANGE {regent}:index 0 -1     # the names of all registers
 //
 // In a name the characters { } % are written %7B %7D %25, so that both keys have one slot and no two names one key. A seat that is held by
 // somebody who does not use Regent, with a plain SET NX PX of its own, is respected: it shows as held by that value until it expires.
@@ -222,7 +222,13 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 		return call()
 	}
 	done := make(chan R, 1)
-	go func() { done <- call() }()
+	go func() {
+		if s.lines.one {
+			// The first call after a connection has died only finds that out. It had better not be a swap.
+			s.client.Do(ctx, s.client.B().Ping().Build())
+		}
+		done <- call()
+	}()
 	select {
 	case r := <-done:
 		return r

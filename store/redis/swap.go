@@ -5,8 +5,8 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -130,6 +130,7 @@ func (s *Store) swapRequest(l regent.Lease) *request {
 	ends[2] = len(r.buf)
 	if !l.Vacant() {
 		r.buf = append(append(append(r.buf, l.Holder.ID...), '/'), l.Holder.Incarnation...)
+		oneLine(r.buf[ends[2]:])
 	}
 	ends[3] = len(r.buf)
 	r.buf = strconv.AppendUint(r.buf, l.Epoch, 10)
@@ -138,6 +139,7 @@ func (s *Store) swapRequest(l regent.Lease) *request {
 	}
 	if l.Next != "" {
 		r.buf = append(append(r.buf, " next "...), l.Next...)
+		oneLine(r.buf[ends[3]:])
 	}
 	ends[4] = len(r.buf)
 	r.buf = l.AppendJSON(r.buf)
@@ -154,6 +156,15 @@ func (s *Store) swapRequest(l regent.Lease) *request {
 		r.keys, r.args = append(r.keys, s.index), append(r.args, l.Name)
 	}
 	return r
+}
+
+// oneLine makes a line of what is to be one: nothing is read from it but whether it has changed.
+func oneLine(b []byte) {
+	for i, c := range b {
+		if c == '\n' {
+			b[i] = ' '
+		}
+	}
 }
 
 // A revision is the nonce of its record, and what no other swap of any client has: which client, and its how manieth. So none comes twice,
@@ -200,13 +211,13 @@ func (s *Store) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResu
 }
 
 func (s *Store) doMulti(ctx context.Context, cmds []rueidis.Completed) []rueidis.RedisResult {
-	return send(ctx, s, func() []rueidis.RedisResult { return s.client.DoMulti(ctx, cmds...) }, func(err error) []rueidis.RedisResult {
-		all := make([]rueidis.RedisResult, len(cmds))
-		for i := range all {
-			all[i] = rueidis.NewErrorResult(err)
-		}
-		return all
-	})
+	return send(ctx, s, func() []rueidis.RedisResult { return s.client.DoMulti(ctx, cmds...) }, failedAll(len(cmds)))
+}
+
+func failedAll(n int) func(error) []rueidis.RedisResult {
+	return func(err error) []rueidis.RedisResult {
+		return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
+	}
 }
 
 // evalAll calls a script for each request, in one go.
@@ -332,81 +343,5 @@ func (s *Store) addToIndex(ctx context.Context, ls ...regent.Lease) error {
 	for i := 1; i < len(add); i += 2 {
 		s.indexed[add[i]] = now
 	}
-	return nil
-}
-
-// errUnconfirmed says that a swap is on the primary, but not on as many replicas as were asked for.
-var errUnconfirmed = errors.New("applied, but too few replicas have confirmed it")
-
-// evalAndWait swaps and waits for the replicas, on one connection, which is what WAIT goes by.
-func (s *Store) evalAndWait(ctx context.Context, name string, r *request) rueidis.RedisResult {
-	for _, full := range []bool{false, true} {
-		all := s.onOne(ctx, s.command(s.swap, r, full), s.wait())
-		if unknown(all[0]) {
-			continue
-		}
-		if all[0].Error() == nil {
-			err := s.confirmed(all[1])
-			s.mu.Lock()
-			if err != nil {
-				s.unsure[name] = true
-			} else {
-				delete(s.unsure, name)
-			}
-			s.mu.Unlock()
-			if err != nil {
-				return rueidis.NewErrorResult(err)
-			}
-		}
-		return all[0]
-	}
-	return rueidis.NewErrorResult(errors.New("the server forgets scripts at once"))
-}
-
-func (s *Store) wait() rueidis.Completed {
-	return s.client.B().Wait().Numreplicas(int64(s.addr.replicas)).Timeout(s.addr.replicaTimeout.Milliseconds()).Build()
-}
-
-func (s *Store) confirmed(res rueidis.RedisResult) error {
-	n, err := res.AsInt64()
-	if err == nil && n < int64(s.addr.replicas) {
-		err = fmt.Errorf("%w: %d of %d", errUnconfirmed, n, s.addr.replicas)
-	}
-	return err
-}
-
-// onOne sends commands over a connection of their own. The client does not follow a slot that has moved there, which is as well: WAIT would
-// ask the wrong node.
-func (s *Store) onOne(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	return send(ctx, s, func() (all []rueidis.RedisResult) {
-		_ = s.client.Dedicated(func(c rueidis.DedicatedClient) error {
-			all = c.DoMulti(ctx, cmds...)
-			return nil
-		})
-		return all
-	}, func(err error) []rueidis.RedisResult {
-		return []rueidis.RedisResult{rueidis.NewErrorResult(err), rueidis.NewErrorResult(err)}
-	})
-}
-
-// confirm makes sure of a record that was written and not confirmed before it is shown: who wrote it would otherwise read it and believe
-// it. It writes something that changes nothing, for WAIT to wait for.
-func (s *Store) confirm(ctx context.Context, name string, r *request) error {
-	s.mu.Lock()
-	unsure := s.unsure[name]
-	s.mu.Unlock()
-	if !unsure {
-		return nil
-	}
-	all := s.onOne(ctx, s.client.B().Arbitrary("HSET").Keys(r.keys[1]).Args("confirmed", strconv.FormatInt(time.Now().UnixMicro(), 10)).Build(), s.wait())
-	if err := all[0].Error(); err != nil {
-		return err
-	}
-	if err := s.confirmed(all[1]); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	delete(s.unsure, name)
-	s.mu.Unlock()
 	return nil
 }

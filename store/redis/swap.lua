@@ -1,15 +1,14 @@
 -- Writes a register if it still has the revision expected, and answers with 1; with nothing if it has not. The variable channel is set
--- before. Every renewal comes this way: so the fewest commands, and the simplest Lua.
+-- before. Every renewal comes this way: so the fewest commands, and simple ones.
 --
 -- KEYS: 1 and 2 as in get.lua; 3 the index of names, with a register that is written for the first time, but not in a cluster
--- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, negative for an edit, '' if it does not, 4 who, 5 note,
---       6 record, 7 name, with the index
+-- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, negative for an edit, '' if it does not, 4 who, 5 what
+--       else makes a change of hands, 6 record, 7 name, with the index
 local call = redis.call
-local m = call('HMGET', KEYS[2], 'rev', 'who', 'till', 'note')
-local rev, who, till = m[1] or '', m[2] or '', m[3] or ''
+local rev, till, who, note = string.match(call('GET', KEYS[2]) or ' \n\n\n', '^(%S*) (%S*)\n([^\n]*)\n([^\n]*)\n')
 local px, holder = ARGV[3], ARGV[4]
 local late = rev ~= ARGV[1] -- it is expected to have expired
-if late and (till == '' or rev .. '!' ~= ARGV[1]) then return false end
+if late and (till == '' or not rev or rev .. '!' ~= ARGV[1]) then return false end
 
 local seat = false
 if who ~= '' then
@@ -48,13 +47,9 @@ else
     call('SET', KEYS[1], holder, 'PX', px)
   end
   local t = call('TIME')
-  ends = t[1] * 1000 + px + math.floor(t[2] / 1000)
+  ends = t[1] * 1000 + math.ceil(t[2] / 1000) + px
 end
 
-if holder == who and ARGV[5] == m[4] then
-  call('HSET', KEYS[2], 'rev', ARGV[2], 'till', ends, 'record', ARGV[6])
-else
-  call('HSET', KEYS[2], 'rev', ARGV[2], 'who', holder, 'till', ends, 'note', ARGV[5], 'record', ARGV[6])
-  redis.pcall('PUBLISH', channel, KEYS[1])
-end
+call('SET', KEYS[2], ARGV[2] .. ' ' .. ends .. '\n' .. holder .. '\n' .. ARGV[5] .. '\n' .. ARGV[6])
+if holder ~= who or ARGV[5] ~= note then redis.pcall('PUBLISH', channel, KEYS[1]) end
 return 1

@@ -1,0 +1,24 @@
+// Package brood finds everything that a command has started, and ends it.
+//
+// What is found, on Linux: every process of the command's process group; every process whose environment carries the command's mark, which
+// children inherit and keep when they leave the group (timeout, setsid, a shell with job control, a daemon); and every descendant of those.
+//
+// What is not: a process that has left the group, and has cleared its environment or runs as another user, and whose ancestors up to the group
+// are gone. Only a cgroup would hold that one. Elsewhere than on Linux only the process group is known. A program that is meant to outlive the
+// command must be started without the mark, and out of its group: env -u REGENT_RUN setsid PROGRAM.
+package brood
+
+import "crypto/rand"
+
+// MarkVar is the variable in a command's environment that its brood is found by.
+const MarkVar = "REGENT_RUN"
+
+// Brood is a command and everything that it has started.
+type Brood struct {
+	Mark   string `json:"mark"`             // NAME=value, in the environment of each
+	Leader int    `json:"leader,omitempty"` // pid of the command, and the number of its process group; 0 if it was not started yet
+	Start  uint64 `json:"start,omitempty"`  // when it started, in clock ticks since boot: a pid alone is used again
+}
+
+// New returns the brood of a command that is yet to be started, with Mark added to its environment.
+func New() Brood { return Brood{Mark: MarkVar + "=" + rand.Text()} }

@@ -1,0 +1,58 @@
+//go:build unix
+
+package runner
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+)
+
+// process is a program that was started.
+type process struct {
+	brood  brood.Brood
+	exited chan struct{}
+	state  *os.ProcessState // once it has exited
+}
+
+// start starts a program in a process group of its own. A death signal comes when the thread that started it ends, not its process, so that
+// thread is kept until the program has exited.
+func start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
+	p := &process{exited: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd.SysProcAttr = attributes()
+		err := cmd.Start()
+		if err == nil {
+			p.brood = b.Led(cmd.Process.Pid) // before it is waited for: until then the pid is its own
+		}
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // its state tells
+			p.state = cmd.ProcessState
+			close(p.exited)
+		}
+	}()
+	return p, <-started
+}
+
+// exitCode is as shells have it.
+func exitCode(s *os.ProcessState) (int, syscall.Signal) {
+	if s == nil {
+		return 1, 0
+	}
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return exitSignal + int(w.Signal()), w.Signal()
+	}
+	return s.ExitCode(), 0
+}
+
+// others are the signals that are passed on, and mean nothing to this process.
+func others() []os.Signal {
+	return []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+}

@@ -1,0 +1,183 @@
+// Package runner runs a program only while its member leads: the engine of 'regent run'.
+//
+// The program runs in a process group of its own. When its term ends, everything that it has started is told to stop (TERM), killed after a
+// part of the stop timeout (KILL), and waited for; only then is the seat released. The same happens when it has exited and left
+// others behind. What counts as started by it, and what can escape, is said in package brood.
+//
+// Should this very process die, the kernel kills the program itself (a death signal, tied to a thread that is kept for it), and the reaper
+// all that it has started: Command.OnStart and OnEnd are for telling it.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+)
+
+// Exit codes.
+const (
+	ExitNotAcquired = 75  // the seat was not won in time
+	ExitLost        = 90  // leadership was lost, and the program stopped
+	ExitCannotRun   = 126 // as shells have it
+	ExitNotFound    = 127 // likewise
+	exitSignal      = 128 // and the signal's number
+)
+
+var (
+	// ErrNotRunning says that there is no program to send a signal to.
+	ErrNotRunning = errors.New("the program is not running")
+	// ErrLost says that leadership was lost before the program had ended.
+	ErrLost = errors.New("leadership lost")
+	// ErrNotAcquired says that the seat was not won in time.
+	ErrNotAcquired = errors.New("leadership not acquired in time")
+)
+
+// Command is a program to run. Set its fields before it is used, and do not copy it after.
+type Command struct {
+	Path string   // looked up in PATH if it holds no slash
+	Args []string // after the program's name
+	Env  []string // this process's if nil; REGENT_ELECTION, REGENT_EPOCH and REGENT_NODE are set over it
+	Dir  string   // this process's if empty
+	Node string   // REGENT_NODE
+
+	// They are passed on as they are. Nil is the null device. If Stdin is a terminal whose foreground this process is in, the program gets the
+	// foreground, so that an interactive one works and has Ctrl-C for itself.
+	Stdin, Stdout, Stderr *os.File
+
+	StopTimeout time.Duration // G of the member's configuration: all must be dead so long after the term's end
+	KillAfter   time.Duration // when KILL follows TERM; three quarters of StopTimeout if 0, which is also the most
+
+	// OnStart is called before the program starts, when only the mark of its brood is known, so that it is found even if this process dies
+	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
+	OnStart, OnEnd func(brood.Brood)
+
+	mu      sync.Mutex
+	running brood.Brood // its Leader is 0 if none
+}
+
+// Result is what became of a program.
+type Result struct {
+	Code   int            // its exit code, or 128 and the number of the signal that it died of
+	Signal syscall.Signal // which it died of, or 0
+	Lost   bool           // the term ended first; the code is then what it answered to being stopped
+	Cause  error          // why the term ended, if it did
+}
+
+// Run runs the program until it exits, or the term's context ends and it was stopped. It returns once everything that it has started is gone,
+// however long that takes: until then the seat must not be released. An error means that it could not be started.
+func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
+	if ctx.Err() != nil {
+		return Result{Code: ExitLost, Lost: true, Cause: context.Cause(ctx)}, nil
+	}
+	b := brood.New()
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
+	c.connect(cmd)
+	c.tell(c.OnStart, b)
+	p, err := start(cmd, b)
+	if err != nil {
+		c.tell(c.OnEnd, b)
+		return Result{Code: cannotStart(err)}, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	c.setRunning(p.brood)
+	c.tell(c.OnStart, p.brood)
+	terminal := takeTerminal(c.Stdin, p.brood)
+
+	var r Result
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // asked for last, so that no code of 0 hides a loss
+		r.Lost, r.Cause = true, context.Cause(ctx)
+	}
+	p.brood.Stop(c.killAfter())
+	<-p.exited
+	c.setRunning(brood.Brood{})
+	terminal.giveBack()
+	c.tell(c.OnEnd, p.brood)
+	r.Code, r.Signal = exitCode(p.state)
+	return r, nil
+}
+
+// Signal sends a signal to the program's process group, or says ErrNotRunning.
+func (c *Command) Signal(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal %v: %w", sig, errors.ErrUnsupported)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running.Leader == 0 {
+		return ErrNotRunning
+	}
+	return c.running.Signal(s)
+}
+
+func (c *Command) setRunning(b brood.Brood) {
+	c.mu.Lock()
+	c.running = b
+	c.mu.Unlock()
+}
+
+func (c *Command) tell(f func(brood.Brood), b brood.Brood) {
+	if f != nil {
+		f(b)
+	}
+}
+
+func (c *Command) killAfter() time.Duration {
+	most := c.StopTimeout * 3 / 4
+	if c.KillAfter > 0 {
+		return min(c.KillAfter, most)
+	}
+	return most
+}
+
+// environ sets the variables over inherited ones, which may be of another run around this one.
+func (c *Command) environ(t regent.Term, mark string) []string {
+	set := []string{"REGENT_ELECTION=" + t.Election, "REGENT_EPOCH=" + strconv.FormatUint(t.Epoch, 10), "REGENT_NODE=" + c.Node, mark}
+	env := c.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	out := make([]string, 0, len(env)+len(set))
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		if !slices.ContainsFunc(set, func(s string) bool { return strings.HasPrefix(s, name+"=") }) {
+			out = append(out, v)
+		}
+	}
+	return append(out, set...)
+}
+
+// connect hands over the files that are set: a nil *os.File in an interface is not nil.
+func (c *Command) connect(cmd *exec.Cmd) {
+	if c.Stdin != nil {
+		cmd.Stdin = c.Stdin
+	}
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	if c.Stderr != nil {
+		cmd.Stderr = c.Stderr
+	}
+}
+
+func cannotStart(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return ExitNotFound
+	}
+	return ExitCannotRun
+}

@@ -1,0 +1,216 @@
+package runner
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// play is one call of Supervise in the background.
+type play struct {
+	t      *testing.T
+	store  *memstore.Store
+	member *regent.Member
+	cmd    *Command
+	out    *bufio.Reader
+	cancel context.CancelCauseFunc
+	code   chan int
+	err    error
+}
+
+func member(store regent.Store, id string) *regent.Member {
+	cfg := regent.Lock()
+	cfg.LeaseDuration, cfg.StopTimeout, cfg.RenewInterval = 3*time.Second, 500*time.Millisecond, 200*time.Millisecond
+	cfg.ElectionInterval, cfg.HeartbeatInterval = 100*time.Millisecond, 100*time.Millisecond
+	return &regent.Member{Store: store, ID: id, Config: cfg}
+}
+
+func supervise(t *testing.T, store *memstore.Store, script string, p Policy) *play {
+	t.Helper()
+	y := &play{t: t, store: store, member: member(store, "ada"), code: make(chan int, 1)}
+	y.cmd, y.out = shell(t, script)
+	y.cmd.Node, y.cmd.StopTimeout = "", 500*time.Millisecond
+	ctx, cancel := context.WithCancelCause(context.Background())
+	y.cancel = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var code int
+		code, y.err = Supervise(ctx, y.member, "jobs", y.cmd, p)
+		y.code <- code
+	}()
+	t.Cleanup(func() { cancel(nil); <-done })
+	return y
+}
+
+func (y *play) says(want string) {
+	y.t.Helper()
+	if got := line(y.t, y.out); got != want {
+		y.t.Fatalf("it says %q, not %q", got, want)
+	}
+}
+
+func (y *play) exits(want int) error {
+	y.t.Helper()
+	select {
+	case code := <-y.code:
+		if code != want {
+			y.t.Errorf("exit code %d, not %d: %v", code, want, y.err)
+		}
+	case <-time.After(within):
+		y.t.Fatal("it does not end")
+	}
+	return y.err
+}
+
+// vacant checks that the seat was released, and why.
+func (y *play) vacant(reason string) {
+	y.t.Helper()
+	l, err := y.store.Get(y.t.Context(), "jobs")
+	if err != nil || !l.Vacant() || l.Past[len(l.Past)-1].Reason != reason {
+		y.t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// rival takes the seat, until it is told to leave.
+func rival(t *testing.T, store regent.Store) (leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	leads, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = member(store, "bob").Lead(ctx, "jobs", func(ctx context.Context, _ regent.Term) error {
+			close(leads)
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	<-leads
+	leave = func() { cancel(); <-done }
+	t.Cleanup(leave)
+	return leave
+}
+
+// stepDown makes the member lose its term.
+func (y *play) stepDown() {
+	y.t.Helper()
+	if err := y.member.StepDown(y.t.Context(), "jobs"); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+const forever = `echo "epoch $REGENT_EPOCH of $REGENT_NODE"; exec sleep 1000`
+
+func TestSupervise(t *testing.T) {
+	t.Run("a_command_that_exits_ends_it_with_its_code_and_releases_the_seat", func(t *testing.T) {
+		for _, c := range []struct {
+			script string
+			code   int
+		}{{"exit 0", 0}, {"exit 42", 42}, {"kill -9 $$", 137}} {
+			y := supervise(t, memstore.New(), c.script, Policy{})
+			if err := y.exits(c.code); err != nil {
+				t.Error(err)
+			}
+			y.vacant("returned")
+		}
+	})
+	t.Run("a_lost_term_stops_the_command_and_exits_with_90", func(t *testing.T) {
+		for _, p := range []Policy{{}, {Once: true}} {
+			y := supervise(t, memstore.New(), forever, p)
+			y.says("epoch 1 of ada")
+			y.stepDown()
+			if err := y.exits(ExitLost); !errors.Is(err, ErrLost) || !errors.Is(err, regent.ErrSteppedDown) {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("a_store_that_is_out_of_reach_is_a_loss_and_the_command_is_stopped_before_the_lease_runs_out", func(t *testing.T) {
+		y := supervise(t, memstore.New(), `trap '' TERM; echo $$; while :; do sleep 1000; done`, Policy{})
+		pid := number(t, y.out)
+		began := time.Now()
+		y.store.SetFaults(memstore.Faults{Outage: true})
+		if err := y.exits(ExitLost); !errors.Is(err, regent.ErrPartitioned) {
+			t.Error(err)
+		}
+		if took := time.Since(began); lives(pid) {
+			t.Errorf("it lives after %v", took)
+		}
+	})
+	t.Run("restart_runs_it_again_in_the_next_term", func(t *testing.T) {
+		y := supervise(t, memstore.New(), forever, Policy{Restart: true})
+		y.says("epoch 1 of ada")
+		y.stepDown()
+		y.says("epoch 2 of ada")
+		send(t, y.cmd, syscall.SIGKILL) // and when it fails, in the same one
+		y.says("epoch 2 of ada")
+		y.cancel(&SignalError{syscall.SIGTERM})
+		if err := y.exits(128 + 15); err != nil {
+			t.Error(err)
+		}
+		y.vacant("shutdown")
+	})
+	t.Run("restart_ends_with_success", func(t *testing.T) {
+		dir := t.TempDir()
+		y := supervise(t, memstore.New(), `[ -e `+dir+`/second ] && exit 0; touch `+dir+`/second; exit 1`, Policy{Restart: true})
+		if err := y.exits(0); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("restart_lets_others_try_after_three_failures", func(t *testing.T) {
+		y := supervise(t, memstore.New(), `echo "epoch $REGENT_EPOCH"; exit 1`, Policy{Restart: true})
+		for range failuresPerTerm {
+			y.says("epoch 1")
+		}
+		rival(t, y.store)
+	})
+	t.Run("a_seat_that_is_not_won_in_time_is_75_and_nothing_was_run", func(t *testing.T) {
+		store := memstore.New()
+		rival(t, store)
+		y := supervise(t, store, "echo never", Policy{Timeout: 100 * time.Millisecond})
+		if err := y.exits(ExitNotAcquired); !errors.Is(err, ErrNotAcquired) {
+			t.Error(err)
+		}
+		if n := y.out.Buffered(); n > 0 {
+			t.Error("it ran")
+		}
+	})
+	t.Run("a_seat_that_is_won_in_time_is_kept_beyond_it", func(t *testing.T) {
+		store := memstore.New()
+		leave := rival(t, store)
+		y := supervise(t, store, "echo first; sleep 1; exit 6", Policy{Timeout: 800 * time.Millisecond})
+		leave()
+		y.says("first")
+		if err := y.exits(6); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a_signal_while_it_campaigns_is_128_plus_n", func(t *testing.T) {
+		store := memstore.New()
+		rival(t, store)
+		y := supervise(t, store, "echo never", Policy{})
+		y.cancel(&SignalError{syscall.SIGINT})
+		if err := y.exits(130); err == nil {
+			t.Error("it does not say why")
+		}
+	})
+	t.Run("a_command_that_is_not_there_takes_no_seat", func(t *testing.T) {
+		store := memstore.New()
+		code, err := Supervise(t.Context(), member(store, "ada"), "jobs", &Command{Path: "no-such-command"}, Policy{Restart: true})
+		if code != ExitNotFound || err == nil || store.Counts().Writes() != 0 {
+			t.Errorf("%d, %v", code, err)
+		}
+	})
+	t.Run("a_policy_that_contradicts_itself_is_refused", func(t *testing.T) {
+		for _, p := range []Policy{{Once: true, Restart: true}, {Timeout: -1}} {
+			if _, err := Supervise(t.Context(), member(memstore.New(), "ada"), "jobs", &Command{Path: "true"}, p); err == nil {
+				t.Errorf("%+v", p)
+			}
+		}
+	})
+}

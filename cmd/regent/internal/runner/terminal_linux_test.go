@@ -1,0 +1,100 @@
+package runner
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pty opens a terminal: the side of the user, and that of the program.
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no terminals here:", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	fd := int(master.Fd())
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skip("no terminals here:", err)
+	}
+	return master, slave
+}
+
+// onTerminal runs a script under a process that has a terminal, as a shell would start it.
+func onTerminal(t *testing.T, script string) (user *os.File, out *bufio.Scanner) {
+	t.Helper()
+	master, slave := pty(t)
+	run := exec.Command("/proc/self/exe", "run", script)
+	run.Stdin, run.Stdout, run.Stderr = slave, slave, slave
+	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	t.Cleanup(func() { _ = run.Process.Kill(); _ = run.Wait() })
+	stuck := time.AfterFunc(within, func() { _ = run.Process.Kill() })
+	t.Cleanup(func() { stuck.Stop() })
+	return master, bufio.NewScanner(master)
+}
+
+// reads waits for a line that ends so.
+func reads(t *testing.T, out *bufio.Scanner, want string) {
+	t.Helper()
+	var seen []string
+	for out.Scan() {
+		seen = append(seen, out.Text())
+		if strings.HasSuffix(strings.TrimSpace(out.Text()), want) {
+			return
+		}
+	}
+	t.Fatalf("%q did not come, only %q", want, seen)
+}
+
+func TestTerminal(t *testing.T) {
+	press := func(t *testing.T, user *os.File, keys string) {
+		t.Helper()
+		if _, err := user.WriteString(keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("a_command_reads_from_the_terminal", func(t *testing.T) {
+		user, out := onTerminal(t, `echo ready; read x; echo "got $x"; exit 3`)
+		reads(t, out, "ready")
+		press(t, user, "hello\n")
+		reads(t, out, "got hello")
+		reads(t, out, "ran: 3 false <nil>")
+	})
+	t.Run("ctrl_c_goes_to_the_command_alone", func(t *testing.T) {
+		user, out := onTerminal(t, `trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.01; done`)
+		reads(t, out, "ready")
+		press(t, user, "\x03")
+		reads(t, out, "interrupted")
+		reads(t, out, "ran: 4 false <nil>")
+	})
+	t.Run("ctrl_z_does_not_leave_a_leader_stopped", func(t *testing.T) {
+		user, out := onTerminal(t, `echo ready; read x; echo "got $x"`)
+		reads(t, out, "ready")
+		press(t, user, "\x1a")
+		press(t, user, "hello\n")
+		reads(t, out, "got hello")
+	})
+	t.Run("the_foreground_is_taken_back", func(t *testing.T) {
+		_, out := onTerminal(t, `stty tostop; echo ready`)
+		reads(t, out, "ran: 0 false <nil>") // from the background this would stop it
+	})
+}

@@ -1,0 +1,377 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/storetest"
+)
+
+func contextOf(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
+}
+
+func TestSwallowedAnswers(t *testing.T) {
+	p := startProxy(t, empty(t).addr())
+	near, far := open(t, shared.url()), open(t, p.url())
+	l := swap(t, far, held("seat", "a", 1))
+	hints := far.Wake(t.Context(), "seat")
+	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+
+	t.Run("a_swap_is_applied_and_its_outcome_unknown", func(t *testing.T) {
+		p.swallow(true)
+		defer p.swallow(false)
+		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+		defer cancel()
+		next := l
+		next.Nonce = 77
+		began := time.Now()
+		_, err := far.Swap(ctx, next)
+		if err == nil || errors.Is(err, regent.ErrConflict) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Swap without an answer: %v", err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("it returned after %v", took)
+		}
+		if got := get(t, near, "seat"); got.Nonce != 77 {
+			t.Errorf("the register shows nonce %d", got.Nonce)
+		}
+	})
+	t.Run("the_register_tells_once_answers_come_again", func(t *testing.T) {
+		// No answer ever comes over the old connection: whoever waited for it has cut it.
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		got, err := far.Get(ctx, "seat")
+		if err != nil || got.Nonce != 77 {
+			t.Errorf("Get: %+v, %v", got, err)
+		}
+		refused(t, far, l)
+		l = got
+	})
+	t.Run("hints_come_again", func(t *testing.T) {
+		await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
+		l.Epoch++
+		l.Nonce++
+		l = swap(t, near, l)
+		await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
+	})
+	t.Run("a_cancelled_call_returns_while_nothing_answers", func(t *testing.T) {
+		p.swallow(true)
+		defer p.swallow(false)
+		p.cut() // so that the next call has to connect, and waits for a greeting
+		for _, call := range []func(context.Context) error{
+			func(ctx context.Context) error { _, err := far.Get(ctx, "seat"); return err },
+			func(ctx context.Context) error { _, err := far.Swap(ctx, l); return err },
+			func(ctx context.Context) error { return listError(ctx, far) },
+			func(ctx context.Context) error { return far.SwapAll(ctx, []regent.Lease{l})[0].Err },
+			func(ctx context.Context) error {
+				s, err := Open(ctx, p.url(), Options{})
+				if err == nil {
+					s.Close()
+				}
+				return err
+			},
+		} {
+			ctx, cancel := contextOf(t)
+			stop := time.AfterFunc(50*time.Millisecond, cancel)
+			began := time.Now()
+			err := call(ctx)
+			stop.Stop()
+			if after := time.Since(began); after > time.Second || err == nil {
+				t.Errorf("after %v: %v", after, err)
+			}
+			cancel()
+		}
+	})
+}
+
+func listError(ctx context.Context, s *Store) error {
+	for _, err := range s.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestCutConnections(t *testing.T) {
+	p := startProxy(t, empty(t).addr())
+	near, far := open(t, shared.url()), open(t, p.url())
+	l := swap(t, near, held("seat", "a", 1))
+	t.Run("a_read_goes_on", func(t *testing.T) {
+		for range 5 {
+			get(t, far, "seat")
+			p.cut()
+		}
+	})
+	t.Run("a_swap_goes_on", func(t *testing.T) {
+		for range 5 {
+			p.cut()
+			await(t, "the connection is known to be dead", 5*time.Second, func() bool { return !far.lines.ready() })
+			l.Nonce++
+			l = swap(t, far, l)
+		}
+	})
+	t.Run("a_push_goes_on", func(t *testing.T) {
+		hints := far.Wake(t.Context(), "seat")
+		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		for range 3 {
+			p.cut()
+			await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
+			l.Epoch++
+			l.Nonce++
+			l = swap(t, near, l)
+			await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
+		}
+	})
+	t.Run("swaps_are_applied_once_or_not", func(t *testing.T) {
+		tick := time.NewTicker(3 * time.Millisecond)
+		defer tick.Stop()
+		done := make(chan struct{})
+		defer close(done)
+		go func() {
+			for {
+				select {
+				case <-tick.C:
+					p.cut()
+				case <-done:
+					return
+				}
+			}
+		}()
+		applied, unsure := 0, 0
+		for i := range 300 {
+			l.Nonce = uint64(1000 + i) // never the same twice: what was sent before may still arrive
+			next, err := far.Swap(t.Context(), l)
+			got := get(t, near, "seat")
+			switch {
+			case err == nil && got.Rev == next.Rev:
+				applied++
+			case err == nil:
+				t.Fatalf("swap %d was applied, the register shows %d", l.Nonce, got.Nonce)
+			case errors.Is(err, regent.ErrConflict) && got.Nonce == l.Nonce:
+				t.Fatalf("swap %d was refused, and applied", l.Nonce)
+			default:
+				unsure++
+			}
+			l = got
+		}
+		t.Logf("%d applied, %d unsure", applied, unsure)
+	})
+}
+
+func TestRestart(t *testing.T) {
+	srv := startServer(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	s := open(t, srv.url())
+	if w := s.Warnings(); len(w) != 0 {
+		t.Errorf("warnings of a server that keeps everything: %q", w)
+	}
+	own, via := held("own", "a", 1), held("via", "a", 1)
+	own.Epoch, own.Data, via.Via = 41, []byte("checkpoint"), regent.MemberRegister("a")
+	own = swap(t, s, own)
+	via = swap(t, s, via)
+	brief := held("brief", "a", 1)
+	brief.Duration = 20 * time.Millisecond
+	swap(t, s, brief)
+	hints := s.Wake(t.Context(), "")
+	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+
+	srv.stop(syscall.SIGKILL)
+	if err := srv.start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a hint after the restart", 10*time.Second, func() bool { return took(hints) })
+	if got := get(t, s, "own"); got.Rev != own.Rev || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
+		t.Errorf("own: %+v, want %+v", got, own)
+	}
+	if got := get(t, s, "via"); got.Rev != via.Rev {
+		t.Errorf("via: %+v, want %+v", got, via)
+	}
+	if got := get(t, s, "brief"); !got.Vacant() || got.Epoch != brief.Epoch {
+		t.Errorf("brief: %+v", got)
+	}
+	if left := pttl(t, raw(t, srv), "own"); left <= 0 || left > own.Duration {
+		t.Errorf("own expires in %v", left)
+	}
+	own.Nonce++
+	swap(t, s, own)
+	if got := names(t, s, ""); len(got) != 3 {
+		t.Errorf("List yields %q", got)
+	}
+}
+
+func TestRevisionsAfterLoss(t *testing.T) {
+	s := open(t, empty(t).url())
+	c := raw(t, shared)
+	first := swap(t, s, held("seat", "a", 1))
+	lost := first
+	lost.Nonce++
+	backup := ask(t, c, "GET", "{seat}:regent")
+	lost = swap(t, s, lost)
+	// The server comes back as it was before.
+	ask(t, c, "SET", "{seat}:regent", backup)
+	other := first
+	other.Nonce = lost.Nonce // even the same nonce
+	other = swap(t, s, other)
+	if other.Rev == lost.Rev {
+		t.Errorf("revision %q was used twice", lost.Rev)
+	}
+	refused(t, s, lost)
+	empty(t)
+	refused(t, s, other)
+	if again := swap(t, s, held("seat", "a", 1)); again.Rev == first.Rev {
+		t.Errorf("revision %q was used twice", first.Rev)
+	}
+}
+
+// sentinels starts a sentinel that watches a primary.
+func startSentinel(t testing.TB, primary *server) *server {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1\nsentinel down-after-milliseconds mymaster 400\nsentinel failover-timeout mymaster 2000\n", primary.port)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{dir: dir, port: freePort(), conf: conf, args: []string{"--sentinel"}}
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	return s
+}
+
+// startReplica starts one that replicates from addr, and waits for it.
+func startReplica(t testing.TB, primary *server, host, port string) *server {
+	replica := startServer(t, "--save", "", "--replicaof", host, port)
+	await(t, "the replica is in step", 20*time.Second, func() bool {
+		return strings.Contains(cli(t, replica, "INFO", "replication"), "master_link_status:up") &&
+			strings.Contains(cli(t, primary, "INFO", "replication"), "state=online")
+	})
+	return replica
+}
+
+func TestReplicas(t *testing.T) {
+	primary := startServer(t, "--save", "", "--repl-diskless-sync-delay", "0")
+	p := startProxy(t, primary.addr())
+	host, port, _ := strings.Cut(strings.TrimPrefix(p.url(), "redis://"), ":")
+	replica := startReplica(t, primary, host, port)
+	t.Run("a_replica_is_refused", func(t *testing.T) {
+		s, err := Open(t.Context(), replica.url(), Options{})
+		if err == nil {
+			s.Close()
+			t.Fatal("was opened")
+		}
+		if !strings.Contains(err.Error(), "replica") {
+			t.Error(err)
+		}
+	})
+	s := open(t, primary.url()+"?replicas=1&replicaTimeout=300ms")
+	l := swap(t, s, held("seat", "a", 1))
+	t.Run("a_swap_waits_for_its_replicas", func(t *testing.T) {
+		if got := cli(t, replica, "GET", "seat"); got != l.Holder.String() {
+			t.Errorf("the replica shows %q", got)
+		}
+	})
+	t.Run("what_is_not_confirmed_is_unknown_and_not_shown", func(t *testing.T) {
+		p.swallow(true)
+		next := l
+		next.Nonce++
+		if _, err := s.Swap(t.Context(), next); !errors.Is(err, errUnconfirmed) || errors.Is(err, regent.ErrConflict) {
+			t.Errorf("Swap without replicas: %v", err)
+		}
+		if got, err := s.Get(t.Context(), "seat"); !errors.Is(err, errUnconfirmed) {
+			t.Errorf("Get without replicas: %+v, %v", got, err)
+		}
+		p.swallow(false)
+		p.cut() // the replica connects again
+		await(t, "the record is shown once it is confirmed", 20*time.Second, func() bool {
+			got, err := s.Get(t.Context(), "seat")
+			return err == nil && got.Nonce == next.Nonce
+		})
+	})
+	t.Run("the_suite", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) storetest.Open {
+			cli(t, primary, "FLUSHALL")
+			return func() (regent.Store, error) { return Open(t.Context(), primary.url(), Options{Replicas: 1}) }
+		})
+	})
+	t.Run("a_store_on_a_demoted_primary_shows_nothing_old", func(t *testing.T) {
+		plain := open(t, primary.url())
+		swap(t, plain, held("demoted", "a", 1))
+		cli(t, replica, "REPLICAOF", "NO", "ONE")
+		cli(t, primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(replica.port))
+		if l, err := plain.Get(t.Context(), "demoted"); err == nil {
+			t.Errorf("Get on a demoted primary: %+v", l)
+		}
+	})
+}
+
+func startCluster(t testing.TB) []*server {
+	var all []*server
+	args := []string{"--cluster", "create"}
+	for range 3 {
+		srv := startServer(t, "--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		all, args = append(all, srv), append(args, srv.addr())
+	}
+	out, err := exec.Command("redis-cli", append(args, "--cluster-yes")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("redis-cli %q: %v: %s", args, err, out)
+	}
+	for _, srv := range all {
+		await(t, "the cluster is whole", 20*time.Second, func() bool {
+			info := cli(t, srv, "CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+		})
+	}
+	return all
+}
+
+func TestCluster(t *testing.T) {
+	all := startCluster(t)
+	url := "redis://" + all[0].addr() + "," + all[1].addr() + "?cluster=true"
+	flush := func(t testing.TB) {
+		for _, srv := range all {
+			cli(t, srv, "FLUSHALL")
+		}
+	}
+	suite(t, flush, url)
+	t.Run("registers_are_on_all_nodes", func(t *testing.T) {
+		flush(t)
+		s := open(t, url)
+		for i := range 30 {
+			swap(t, s, held(fmt.Sprint("seat ", i), "a", 1))
+		}
+		for _, srv := range all {
+			if n := cli(t, srv, "DBSIZE"); n == "0" {
+				t.Errorf("%s has no keys", srv.addr())
+			}
+		}
+		if w := s.Warnings(); len(w) != 3 || !strings.Contains(w[0], "keeps nothing on disk") {
+			t.Errorf("warnings: %q", w)
+		}
+	})
+	t.Run("a_node_of_a_cluster_must_be_named_as_one", func(t *testing.T) {
+		if s, err := Open(t.Context(), all[0].url(), Options{}); err == nil || !strings.Contains(err.Error(), "cluster=true") {
+			t.Errorf("Open: %v, %v", s, err)
+		}
+	})
+	t.Run("a_fence_is_in_the_slot_of_the_first_key", func(t *testing.T) {
+		s := open(t, url)
+		for _, key := range []string{"plain", "{tag}:a", "a{b}c"} {
+			fenced(t, s.client, 5, key)
+			stale(t, s.client, 4, 5, key)
+		}
+		if _, err := Fence(t.Context(), s.client, regent.Term{Election: "e", Epoch: 1}, "return 1", []string{"a}b"}, nil); err == nil || !strings.Contains(err.Error(), "hash tag") {
+			t.Errorf("a key that has no slot of its own: %v", err)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWake(t *testing.T) {
+	c := raw(t, empty(t))
+	t.Run("nothing_is_published_for_renewals", func(t *testing.T) {
+		s := open(t, shared.url())
+		l := swap(t, s, held("quiet", "a", 1))
+		before := requests(t, shared)["publish"]
+		for range 10 {
+			l.Nonce++
+			l.Data = []byte(fmt.Sprint(l.Nonce))
+			l = swap(t, s, l)
+		}
+		swap(t, s, released(l))
+		if got := requests(t, shared)["publish"] - before; got != 1 {
+			t.Errorf("10 renewals and a release were published %d times, want 1", got)
+		}
+	})
+	t.Run("an_expiry_is_hinted_at_when_it_comes", func(t *testing.T) {
+		a, b := open(t, shared.url()), open(t, shared.url())
+		hints := b.Wake(t.Context(), "brief")
+		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		l := held("brief", "a", 1)
+		l.Duration = 300 * time.Millisecond
+		swap(t, a, l)
+		await(t, "told of the claim", 5*time.Second, func() bool { return took(hints) })
+		get(t, b, "brief")
+		began := time.Now()
+		<-hints
+		if !get(t, b, "brief").Vacant() {
+			t.Error("hinted at before it has expired")
+		}
+		if after := time.Since(began); after > 2*time.Second {
+			t.Errorf("hinted at after %v", after)
+		}
+	})
+	t.Run("of_several_only_an_expired_one_is_hinted_at", func(t *testing.T) {
+		a, b := open(t, shared.url()), open(t, shared.url())
+		dying, kept := held("several/dying", "a", 1), held("several/kept", "a", 1)
+		dying.Duration, kept.Duration = 900*time.Millisecond, 300*time.Millisecond
+		swap(t, a, dying)
+		kept = swap(t, a, kept)
+		hints := b.Wake(t.Context(), "several/")
+		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		get(t, b, dying.Name)
+		get(t, b, kept.Name)
+		renew := time.NewTicker(50 * time.Millisecond)
+		defer renew.Stop()
+		for {
+			select {
+			case <-renew.C:
+				kept.Nonce++
+				kept = swap(t, a, kept)
+				continue
+			case <-hints:
+			}
+			break
+		}
+		if got := get(t, b, dying.Name); !got.Vacant() {
+			t.Errorf("hinted at while nothing had expired")
+		}
+	})
+	t.Run("a_subscription_ends_with_its_last_user", func(t *testing.T) {
+		s := open(t, shared.url()+"?prefix=sub:")
+		subscribers := func() string { return strings.Fields(ask(t, c, "PUBSUB", "NUMSUB", s.channel))[1] }
+		for range 3 {
+			stop := make([]func(), 2)
+			for i := range stop {
+				ctx, cancel := contextOf(t)
+				stop[i] = cancel
+				s.Wake(ctx, "x")
+			}
+			await(t, "one subscriber", 5*time.Second, func() bool { return subscribers() == "1" })
+			stop[0]()
+			stop[1]()
+			await(t, "no subscriber", 5*time.Second, func() bool { return subscribers() == "0" })
+		}
+		s.push.mu.Lock()
+		defer s.push.mu.Unlock()
+		if len(s.push.expiry) != 0 || s.push.timer != nil {
+			t.Error("timers are left")
+		}
+	})
+}
+
+func took(hints <-chan struct{}) bool {
+	select {
+	case <-hints:
+		return true
+	default:
+		return false
+	}
+}
