@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,4 +177,18 @@ func blocks(markdown, language string) []string {
 		found = append(found, block)
 	}
 	return found
+}
+
+// TestAlertsNameMetrics checks that every metric in the alert rules is one that a node has.
+func TestAlertsNameMetrics(t *testing.T) {
+	source := read(t, "cmd/regent/internal/api/metrics.go")
+	named := regexp.MustCompile(`regent_([a-z_]+)`).FindAllStringSubmatch(read(t, "docs/operations/alerts.yml"), -1)
+	if len(named) < 5 {
+		t.Fatalf("the alerts name %d metrics", len(named))
+	}
+	for _, m := range named {
+		if !strings.Contains(source, `desc("`+m[1]+`"`) {
+			t.Errorf("the alerts name %s, which no node has", m[0])
+		}
+	}
 }

@@ -125,7 +125,9 @@ func (s *server) role(want node.Role) http.HandlerFunc {
 	}
 }
 
-func (s *server) stats(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, s.Node.Member.Stats()) }
+func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, s.Node.Member.Stats())
+}
 
 // Status is the answer of /v1/status.
 type Status struct {
