@@ -178,19 +178,20 @@ func (d *daemon) stop() int {
 	return d.cmd.ProcessState.ExitCode()
 }
 
-// neverTwo polls /leader of all nodes, as fast as they answer, until the returned function is called.
+// neverTwo polls /leader of all nodes, every 10 ms, until the returned function is called.
 func neverTwo(t *testing.T, nodes ...*daemon) (stop func()) {
 	t.Helper()
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		polls := 0
-		for ; ; polls++ {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for polls := 0; ; polls++ {
 			select {
 			case <-quit:
 				t.Logf("%d rounds of polling", polls)
 				return
-			default:
+			case <-tick.C:
 			}
 			codes := make([]int, len(nodes))
 			var wg sync.WaitGroup
