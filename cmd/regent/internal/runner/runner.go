@@ -85,12 +85,11 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
 	c.connect(cmd)
 	c.tell(c.OnStart, b)
-	p, err := start(cmd, b)
+	p, err := c.start(cmd, b)
 	if err != nil {
 		c.tell(c.OnEnd, b)
 		return Result{Code: cannotStart(err)}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
-	c.setRunning(p.brood)
 	c.tell(c.OnStart, p.brood)
 	terminal := takeTerminal(c.Stdin, p.brood)
 
@@ -104,7 +103,9 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	}
 	p.brood.Stop(c.killAfter())
 	<-p.exited
-	c.setRunning(brood.Brood{})
+	c.mu.Lock()
+	c.running = brood.Brood{}
+	c.mu.Unlock()
 	terminal.giveBack()
 	c.tell(c.OnEnd, p.brood)
 	r.Code, r.Signal = exitCode(p.state)
@@ -125,10 +126,15 @@ func (c *Command) Signal(sig os.Signal) error {
 	return c.running.Signal(s)
 }
 
-func (c *Command) setRunning(b brood.Brood) {
+// start holds the mutex, so that a signal which comes meanwhile waits for the program, and is not lost.
+func (c *Command) start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
 	c.mu.Lock()
-	c.running = b
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	p, err := start(cmd, b)
+	if err == nil {
+		c.running = p.brood
+	}
+	return p, err
 }
 
 func (c *Command) tell(f func(brood.Brood), b brood.Brood) {

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,6 +79,26 @@ func lives(pid int) bool {
 	return err == nil && n == 0
 }
 
+// apart runs a script under a process of its own, and reads what both say. It ends with the test.
+func apart(t *testing.T, script string) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	run := exec.Command("/proc/self/exe", "run", script)
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(within, func() { _ = run.Process.Kill() })
+	t.Cleanup(func() {
+		stuck.Stop()
+		_ = run.Process.Kill()
+		_ = run.Wait()
+	})
+	return run, bufio.NewReader(out)
+}
+
 // started runs a command in the background.
 func started(ctx context.Context, c *Command) <-chan Result {
 	done := make(chan Result, 1)
@@ -105,18 +123,10 @@ func result(t *testing.T, done <-chan Result) Result {
 	}
 }
 
-// send sends a signal to a command that has said something, which it may do before it counts as running.
 func send(t *testing.T, c *Command, sig syscall.Signal) {
 	t.Helper()
-	for end := time.Now().Add(within); ; {
-		err := c.Signal(sig)
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, ErrNotRunning) || time.Now().After(end) {
-			t.Fatal(err)
-		}
-		runtime.Gosched()
+	if err := c.Signal(sig); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -225,20 +235,18 @@ func TestStop(t *testing.T) {
 		}
 	})
 	t.Run("the_command_dies_with_this_process_even_without_a_reaper", func(t *testing.T) {
-		run := exec.Command("/proc/self/exe", "run", "echo $$; exec sleep 1000")
-		out, err := run.StdoutPipe()
-		if err != nil || run.Start() != nil {
+		run, lines := apart(t, "echo $$; exec sleep 1000")
+		fd, err := unix.PidfdOpen(number(t, lines), 0)
+		if err != nil {
 			t.Fatal(err)
 		}
-		lines := bufio.NewReader(out)
-		pid := number(t, lines)
+		defer unix.Close(fd)
 		if err := run.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lines.ReadString('\n'); err != io.EOF || lives(pid) { // the last to hold the pipe is gone
-			t.Errorf("%v, lives: %v", err, lives(pid))
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(within.Milliseconds())); n != 1 && err != unix.EINTR {
+			t.Errorf("%d, %v", n, err)
 		}
-		_ = run.Wait()
 	})
 }
 
@@ -306,20 +314,14 @@ func TestPassingOn(t *testing.T) {
 		}
 	})
 	t.Run("what_this_process_gets_is_passed_on_and_ends_it_if_there_is_no_command", func(t *testing.T) {
-		run := exec.Command("/proc/self/exe", "run", `trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done`)
-		var rest bytes.Buffer
-		out, err := run.StdoutPipe()
-		if err != nil || run.Start() != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
+		run, lines := apart(t, `trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done`)
 		line(t, lines)
 		if err := run.Process.Signal(syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = rest.ReadFrom(lines)
+		rest, _ := io.ReadAll(lines)
 		if err := run.Wait(); run.ProcessState.ExitCode() != 9 {
-			t.Errorf("%v: %s", err, &rest)
+			t.Errorf("%v: %s", err, rest)
 		}
 		ctx, stop := Forward(t.Context(), new(Command))
 		defer stop()

@@ -147,3 +147,9 @@ func startTime(pid int) uint64 {
 	p, _ := read(pid)
 	return p.start
 }
+
+// living reports whether the process that started then is still there, and not only waited for.
+func living(pid int, start uint64) bool {
+	p, ok := read(pid)
+	return ok && p.start == start && !(p.zombie && p.dead())
+}

@@ -12,3 +12,5 @@ func (b Brood) look() (strays []int, alive bool) {
 func (b Brood) grouped() bool { return b.Leader > 0 }
 
 func startTime(int) uint64 { return 0 }
+
+func living(int, uint64) bool { return false }

@@ -5,6 +5,7 @@ package brood
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -72,14 +73,35 @@ func (b Brood) signal(sig syscall.Signal, strays []int) {
 	}
 }
 
+// sightings are the processes out of the group that were ever seen, with the time at which each had started.
+type sightings map[int]uint64
+
+// add takes in a look, and adds to it those seen before who still live.
+func (s sightings) add(strays []int, alive bool) ([]int, bool) {
+	for _, pid := range strays {
+		if _, ok := s[pid]; !ok {
+			s[pid] = startTime(pid)
+		}
+	}
+	for pid, start := range s {
+		if !slices.Contains(strays, pid) && living(pid, start) {
+			strays, alive = append(strays, pid), true
+		}
+	}
+	return strays, alive
+}
+
 var errAlive = errors.New("processes of the command still live")
 
 // until acts on what lives until nothing does. It believes that only when it has looked twice: a process that has left the group cannot be
-// seen in the very moment in which it executes another program.
+// seen in the very moment in which it executes another program. For the same reason it looks twice before it first acts, and remembers
+// whom it has seen: once the parent of one without the mark is dead, nothing leads to it any more.
 func (b Brood) until(ctx context.Context, act func(strays []int)) error {
 	wait, quiet := lookFirst, 0
+	seen := sightings{}
+	seen.add(b.look())
 	for {
-		strays, alive := b.look()
+		strays, alive := seen.add(b.look())
 		if alive {
 			quiet = 0
 			act(strays)
