@@ -158,14 +158,25 @@ func (e *engine) exist() {
 
 // tidy gives back what a claim that was under way when the engine stopped may have won.
 func (e *engine) tidy() {
+	if !e.cfg.OwnLease { // leaving has done it
+		return
+	}
+	e.mu.Lock()
+	var open []*seat
 	for _, s := range e.seats {
-		if len(s.claims) == 0 || !e.cfg.OwnLease {
-			continue
+		if len(s.claims) > 0 {
+			open = append(open, s)
 		}
+	}
+	e.mu.Unlock()
+	for _, s := range open {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
 		l, err := e.get(ctx, s.name)
 		cancel()
-		if err == nil && slices.ContainsFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder }) {
+		e.mu.Lock()
+		mine := slices.ContainsFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder })
+		e.mu.Unlock()
+		if err == nil && mine {
 			e.giveBack(s, l, "", reasonAbandoned)
 		}
 	}
