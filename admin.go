@@ -25,7 +25,7 @@ func (m *Member) HandOff(ctx context.Context, election, to string) error {
 }
 
 // StepDown makes the leader of an election, this member or any other, stop its duties and release the seat. It campaigns again after
-// everybody else had a chance.
+// everybody else had a chance. Called from inside the duty that it ends, it must not be waited for: it returns when the duty has.
 func (m *Member) StepDown(ctx context.Context, election string) error {
 	if err := m.letGo(ctx, election, anyone, ErrSteppedDown); err != nil {
 		return fmt.Errorf("step down from %s: %w", election, err)
@@ -56,12 +56,17 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error) 
 		if next == m.ID {
 			return errors.New("it leads already")
 		}
-		if v, _, _ := m.view(election); v.Paused {
+		if v, _, _ := m.view(election); v.Paused && next != anyone {
+			return errPausedHandOff
+		} else if v.Paused {
 			cause = ErrPaused
 		}
 		t.t.e.end(cause, next, t.t)
 		select {
 		case <-t.t.finished:
+			if t.t.kept {
+				return errors.New("its duties have stopped, but the store did not take the release: the seat is free when it does, or when it runs out")
+			}
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("its duties have not stopped yet: %w", context.Cause(ctx))
@@ -73,6 +78,8 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error) 
 			return errors.New("nobody leads")
 		case l.Holder.ID == next:
 			return errors.New("it leads already")
+		case l.Paused && next != anyone:
+			return errPausedHandOff
 		}
 		l.Next = next
 		return nil
@@ -90,6 +97,9 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error) 
 	}
 	return fmt.Errorf("%s was asked, and has not let go yet: %w", asked.Holder.ID, context.Cause(ctx))
 }
+
+// errPausedHandOff refuses what would leave nobody in charge.
+var errPausedHandOff = errors.New("the election is paused, so nobody could take over: resume it first, or use StepDown")
 
 // askAgain is the wait after a request that the store did not take.
 const askAgain = 200 * time.Millisecond

@@ -120,7 +120,7 @@ func (e *engine) attend() time.Duration {
 	var held, others []*seat
 	for _, s := range e.seats {
 		switch {
-		case s.term != nil && !s.term.over.Load() && e.sick != nil:
+		case s.term != nil && !s.term.over.Load() && e.sick != nil && !s.lease.Paused: // nobody could take a paused one
 			held = append(held, s)
 		case preempt && s.cand != nil && e.followed(s) && s.lease.Next == "" && !s.lease.Paused:
 			others = append(others, s)

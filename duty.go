@@ -2,6 +2,7 @@ package regent
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // Run campaigns for the elections of all duties until ctx ends, and returns its cause. Duties of the same election start in order when a
-// term is won, and stop in reverse when it ends. A duty with nothing to run costs no goroutine, so a member can hold a great many seats.
+// term is won, and stop in reverse when it ends. A duty with nothing to run costs no goroutine, unless its seat has a lease of its own, so a member can hold a great many seats.
 func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	groups := map[string][]Duty{}
 	for _, d := range duties {
@@ -28,7 +29,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	}
 	cs := make([]*candidate, 0, len(groups))
 	for election, group := range groups {
-		c := &candidate{election: election, result: make(chan error, 1)}
+		c := &candidate{election: election, ctx: context.WithoutCancel(ctx), result: make(chan error, 1)}
 		if run := dutiesToRun(group); len(run) > 0 {
 			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, run) }
 		}
@@ -53,21 +54,40 @@ func dutiesToRun(group []Duty) []Duty {
 	return run
 }
 
-// runDuties starts each duty after the one before it, and at the end stops the last one first.
+// runDuties starts the duties, in order, and at the end stops the last one first.
 func (m *Member) runDuties(ctx context.Context, t Term, duties []Duty) error {
-	stops := make([]func(), len(duties))
+	stops := make([]func(turn time.Duration), len(duties))
+	dones := make([]chan struct{}, len(duties))
 	for i, d := range duties {
 		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		done := make(chan struct{})
-		stops[i] = func() { cancel(context.Cause(ctx)); <-done }
+		dones[i] = done
+		stops[i] = func(turn time.Duration) {
+			cancel(context.Cause(ctx))
+			limit := m.clock.NewTimer(turn)
+			defer limit.Stop()
+			select {
+			case <-done:
+			case <-limit.C:
+			}
+		}
 		go func() {
 			defer close(done)
 			m.runDuty(own, t, d)
 		}()
 	}
 	<-ctx.Done()
+	// The last one is stopped first, and has its share of the stop timeout before the next one is told. Where the lease is lost there is
+	// no time for that: all are told at once.
+	turn := m.Config.orDefault().StopTimeout / time.Duration(len(duties))
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLost) || errors.Is(cause, ErrPartitioned) || errors.Is(cause, ErrPanicked) {
+		turn = 0
+	}
 	for i := range stops {
-		stops[len(stops)-1-i]()
+		stops[len(stops)-1-i](turn)
+	}
+	for _, done := range dones {
+		<-done
 	}
 	return nil
 }

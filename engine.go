@@ -22,7 +22,7 @@ const (
 
 // engine is one run of a member: from its start until its last user has left, or its own loop has died. A goroutine keeps the member's
 // heartbeat, one guards its deadline, one follows all elections; a fourth asks for the member's health, if it has a check. An election
-// costs none.
+// costs none, unless it has a lease of its own: that costs two while it is held.
 type engine struct {
 	m       *Member
 	cfg     Config
@@ -104,7 +104,8 @@ func (e *engine) run() error {
 
 // joinIfNeeded starts the member's heartbeat with its first candidacy: a mere observer writes nothing. The engine's mutex is held.
 func (e *engine) joinIfNeeded() {
-	if e.running && e.cfg.registers() && (len(e.m.cands) > 0 || e.cfg.Register) {
+	registers := e.cfg.registers() || e.m.Health != nil // so that a sick leader can tell whether anybody else is there
+	if e.running && registers && (len(e.m.cands) > 0 || e.cfg.Register) {
 		e.living.Do(func() { e.spawn(e.exist) })
 	}
 }
@@ -372,10 +373,18 @@ func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
 
 // remember keeps the highest epoch of an election, wherever it was seen (rule 5).
 func (e *engine) remember(l Lease) {
-	if !strings.HasPrefix(l.Name, reserved) {
-		e.m.Observe(l.Name, l.Epoch)
+	if strings.HasPrefix(l.Name, reserved) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.seats[l.Name] != nil {
+		e.m.learn(l.Name, l.Epoch)
 	}
 }
+
+// errShortBatch says that a store did not tell what became of a swap.
+var errShortBatch = errors.New("the store gave no outcome for a swap of a batch")
 
 // batch is how many swaps go to the store at once.
 const batch = 1000
@@ -386,12 +395,17 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 	if e.batcher != nil && len(ls) > 1 {
 		for part := range slices.Chunk(ls, batch) {
 			ctx, cancel := context.WithTimeout(ctx, e.patience)
-			out = append(out, e.batcher.SwapAll(ctx, part)...)
+			got := e.batcher.SwapAll(ctx, part)
 			cancel()
-			for _, o := range out[len(out)-len(part):] {
+			for i, l := range part {
+				o := Outcome{Err: errShortBatch} // unless there is one for this very swap
+				if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == l.Name) {
+					o = got[i]
+				}
 				if o.Err == nil {
 					e.remember(o.Lease)
 				}
+				out = append(out, o)
 			}
 		}
 		return out

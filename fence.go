@@ -65,24 +65,31 @@ func (f *Fence) admit(epoch uint64) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	highest, err := f.load()
-	switch {
-	case err != nil:
-		return err
-	case epoch < highest:
-		f.stale.Add(1)
-		if f.drifts != nil {
-			f.drifts.Add(1)
+	for confirmed := false; ; {
+		highest, err := f.load()
+		switch {
+		case err != nil:
+			return err
+		case epoch < highest:
+			f.stale.Add(1)
+			if f.drifts != nil {
+				f.drifts.Add(1)
+			}
+			return &StaleError{epoch, highest}
+		case epoch == highest:
+			return nil
+		case confirmed || epoch == highest+1 || f.Confirm == nil:
+			return f.raise(epoch)
 		}
-		return &StaleError{epoch, highest}
-	case epoch == highest:
-		return nil
-	case highest != 0 && epoch > highest+1 && f.Confirm != nil:
-		if err := f.Confirm(epoch); err != nil {
+		// Asked without the lock, since it may take its time, or ask somebody who waits for this fence.
+		f.mu.Unlock()
+		err = f.Confirm(epoch)
+		f.mu.Lock()
+		if err != nil {
 			return fmt.Errorf("epoch %d, after %d, is not confirmed: %w", epoch, highest, err)
 		}
+		confirmed = true
 	}
-	return f.raise(epoch)
 }
 
 // AdmitLate is Admit with a grace for work that crossed a change of leaders on its way. Work of the last epoch is still taken if it is
@@ -102,6 +109,9 @@ func (f *Fence) AdmitLate(epoch uint64, dispatched time.Time, idempotent bool) e
 		return err
 	}
 	f.late.Add(1)
+	if f.drifts != nil {
+		f.drifts.Add(^uint64(0)) // it was not refused after all
+	}
 	if f.OnLate != nil {
 		f.OnLate(epoch, stale.Newest, age)
 	}

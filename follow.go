@@ -151,6 +151,10 @@ func (e *engine) claim(ctx context.Context, seats []*seat) {
 	now := e.moment()
 	bids := make([]Lease, 0, len(seats))
 	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
+		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it.
+		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
+			return s.cand == nil || e.seats[s.name] != s || max(s.lease.Epoch, e.m.memory[s.name]) >= maxEpoch
+		})
 		for _, s := range seats {
 			bids = append(bids, e.bid(s, now.at))
 		}

@@ -38,7 +38,6 @@ type Member struct {
 	done  chan struct{}
 
 	clock    Clock
-	base     context.Context // what terms' contexts descend from
 	eventsMu sync.RWMutex
 	events   *events
 	seq      uint64
@@ -59,7 +58,7 @@ type Member struct {
 //
 // Lead returns the cause of ctx; or, if f returns while its term still holds, what f returned.
 func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
-	c := &candidate{election: election, run: f, result: make(chan error, 1)}
+	c := &candidate{election: election, ctx: context.WithoutCancel(ctx), run: f, result: make(chan error, 1)}
 	if err := m.stand(ctx, c); err != nil {
 		return err
 	}
@@ -88,15 +87,22 @@ func (m *Member) Leads(election string) (Term, bool) {
 	return t, t.Valid()
 }
 
+// maxEpoch is beyond every epoch that can be reached by counting.
+const maxEpoch = 1 << 62
+
 // Observe tells the member of an epoch that it could not see in the store: a worker has refused an older one, say. Its next claim goes
-// beyond it.
+// beyond it. One that no counting can have reached is not believed.
 func (m *Member) Observe(election string, epoch uint64) {
+	if epoch >= maxEpoch {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learn(election, epoch)
 }
 
-// Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats].
+// Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats]. It
+// is kept in memory: for one that survives a restart make a Fence with a Path, and do not set that of this one.
 func (m *Member) Fence(election string) *Fence {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,10 +163,11 @@ func (m *Member) stand(ctx context.Context, cs ...*candidate) error {
 		m.cands[c.election] = c
 		m.engine.seat(c.election).cand = c
 	}
-	m.engine.info = nil
-	m.engine.joinIfNeeded()
+	e := m.engine
+	e.info = nil
+	e.joinIfNeeded()
 	m.mu.Unlock()
-	m.engine.kick()
+	e.kick()
 	return nil
 }
 
@@ -264,7 +271,6 @@ func (m *Member) start() error {
 	}
 	var ctx context.Context
 	ctx, m.stop = context.WithCancelCause(context.Background())
-	m.base = context.Background()
 	m.done = make(chan struct{})
 	m.mu.Lock()
 	m.engine = newEngine(ctx, m, cfg)
@@ -314,6 +320,7 @@ func (e *engine) seat(name string) *seat {
 func (e *engine) dismiss(s *seat) {
 	if s.cand == nil && s.watchers == 0 && s.term == nil && len(s.claims) == 0 && !e.mine(s, s.lease.Holder) {
 		delete(e.seats, s.name)
+		delete(e.sights, s.name)
 		e.renamed = true
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Rank says who should win when several could. The store's compare-and-swap always decides; a rank only decides who tries first.
 type Rank string
 
-// The ranks. RankRegion is followed by the regions in order of preference: "region:eu-west,eu-central".
+// The ranks. RankRegion is not one by itself: the regions follow, in order of preference, as in "region:eu-west,eu-central".
 const (
 	RankFirst         Rank = "first"
 	RankLexicographic Rank = "lexicographic"

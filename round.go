@@ -55,11 +55,12 @@ func took(hint <-chan struct{}) bool {
 
 // round reads what is due, judges every seat, and acts. It returns when to look again.
 func (e *engine) round(seats, beats bool) time.Duration {
+	next := never
 	if errors.Join(e.readSeats(seats), e.readBeats(beats)) != nil {
 		e.calm(e.failureWait())
+		next = e.calmUntil // and then it is read again
 	}
 	e.askWitness()
-	next := never
 	for range 2 { // a revoked heartbeat frees seats at once
 		open, dead, again := e.judgeAll()
 		next = min(next, again)
@@ -108,7 +109,7 @@ func (e *engine) readSeats(hinted bool) error {
 		}
 	}
 	if due {
-		e.pollAt = now + min(e.cfg.ElectionInterval<<min(e.quiet, 10), e.cfg.ElectionIntervalMax)
+		e.pollAt = now + e.pollInterval()
 		e.quiet++
 	}
 	e.dirty = false
@@ -118,6 +119,18 @@ func (e *engine) readSeats(hinted bool) error {
 	}
 	e.mu.Unlock()
 	return e.read(names)
+}
+
+// pollInterval doubles while nothing changes, up to its maximum.
+func (e *engine) pollInterval() time.Duration {
+	d := e.cfg.ElectionInterval
+	for range e.quiet {
+		if d > e.cfg.ElectionIntervalMax/2 {
+			return e.cfg.ElectionIntervalMax
+		}
+		d *= 2
+	}
+	return d
 }
 
 // read fetches registers, one by one or as a list, and takes in what they show. A name that a list does not show was never written.
@@ -191,11 +204,13 @@ func (e *engine) readBeats(hinted bool) error {
 	e.mu.Lock()
 	now := e.clock.Now()
 	var names []string
+	listed := map[string]bool{}
 	for _, s := range e.seats {
 		if e.followed(s) {
 			name := heartbeatOf(s.lease)
 			h := e.sightOf(name)
-			if (hinted || !h.seen || h.began.order < s.received.order && s.lease.Via != "" || now >= e.dueAt(h)) && !slices.Contains(names, name) {
+			if (hinted || !h.seen || h.began.order < s.received.order && s.lease.Via != "" || now >= e.dueAt(h)) && !listed[name] {
+				listed[name] = true
 				names = append(names, name)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -12,6 +13,7 @@ import (
 // candidate is somebody's wish to lead an election, for as long as Lead or Run lasts.
 type candidate struct {
 	election string
+	ctx      context.Context                   // what the terms' contexts descend from: the caller's, without its end
 	run      func(context.Context, Term) error // nil to hold the seat and nothing else
 	result   chan error                        // receives once if run returned of its own accord
 }
@@ -44,6 +46,7 @@ type seat struct {
 type term struct {
 	e        *engine
 	s        *seat
+	cand     *candidate
 	run      func(context.Context, Term) error
 	public   Term
 	life     *life
@@ -53,6 +56,7 @@ type term struct {
 	over     atomic.Bool // it was ended, whatever the deadline says
 	cause    error
 	next     string        // the successor to name
+	kept     bool          // the store did not take the release
 	finished chan struct{} // closed once duties have stopped, the seat was released and the event sent
 	stopKeep func()        // ends the seat's own heartbeat and waits for it
 }
@@ -60,8 +64,8 @@ type term struct {
 // begin starts the term that a claim has won. The engine's mutex is held.
 func (e *engine) begin(s *seat, c claim) {
 	l := s.lease
-	t := &term{e: e, s: s, run: s.cand.run, life: c.life, finished: make(chan struct{})}
-	t.ctx, t.cancel = context.WithCancelCause(e.m.base)
+	t := &term{e: e, s: s, cand: s.cand, run: s.cand.run, life: c.life, finished: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancelCause(s.cand.ctx)
 	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, t: t}
 	s.term, s.open = t, false
 	c.life.terms.Add(1)
@@ -69,7 +73,12 @@ func (e *engine) begin(s *seat, c claim) {
 	if e.cfg.OwnLease {
 		w := e.cfg.LeaseDuration
 		t.beat = &beat{name: s.name, life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: l,
-			tries: []try{{c.nonce, c.sent}}, edited: func(l Lease) { s.lease = l; e.obey(s) }}
+			tries: []try{{c.nonce, c.sent}}, edited: func(l Lease) {
+				previous := s.lease
+				s.lease = l
+				e.noteLeader(s, previous)
+				e.obey(s)
+			}}
 		e.keepSeat(t)
 	}
 	e.m.terms.Store(s.name, t)
@@ -85,12 +94,14 @@ func (e *engine) begin(s *seat, c claim) {
 func (e *engine) keepSeat(t *term) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	done := make(chan struct{})
+	stopped := sync.OnceFunc(func() { close(done) })
 	t.stopKeep = func() { cancel(); <-done }
 	e.spawn(func() { e.guard(t.beat) })
 	e.spawn(func() {
+		defer stopped() // also if it panics
 		e.lifeline(t.beat, false, false)
 		err := e.keep(ctx, t.beat)
-		close(done) // before drop, which waits for it
+		stopped() // before drop, which waits for it
 		if ctx.Err() == nil {
 			e.drop(t.life, err)
 		}
@@ -99,22 +110,30 @@ func (e *engine) keepSeat(t *term) {
 
 // serve runs a term's duty to its end.
 func (e *engine) serve(t *term) {
-	err := protect(func() error { return t.run(t.ctx, t.public) })
+	err := errGoexit
+	defer func() { e.served(t, err) }()
+	err = protect(func() error { return t.run(t.ctx, t.public) })
+}
+
+// errGoexit is what a duty leaves behind that ends its goroutine instead of returning.
+var errGoexit = errors.New("the duty has ended its goroutine")
+
+// served follows the end of a duty, whatever way it took.
+func (e *engine) served(t *term, err error) {
 	returned := false
 	e.mu.Lock()
 	if !t.over.Load() { // of its own accord
 		returned = true
 		e.endLocked(t, errors.Join(ErrReturned, err), "")
 	}
-	c := t.s.cand
-	if returned && c != nil {
+	if returned && t.s.cand == t.cand {
 		t.s.cand = nil
 		delete(e.m.cands, t.s.name)
 	}
 	e.mu.Unlock()
 	e.finish([]*term{t})
-	if returned && c != nil {
-		c.result <- err
+	if returned {
+		t.cand.result <- err
 	}
 }
 
@@ -228,9 +247,11 @@ func (e *engine) release(terms []*term) {
 			}
 		}
 	}
+	// A store that does not answer is not waited for again and again: the seats are free when the member leaves, or when they run out.
+	limit := e.clock.Now() + 2*e.patience
 	for i, t := range held {
 		if !done[i] {
-			e.giveBack(t.s, leases[i], t.next, reasonOf(t.cause))
+			t.kept = e.clock.Now() >= limit || !e.giveBack(t.s, leases[i], t.next, reasonOf(t.cause))
 		}
 	}
 }

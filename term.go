@@ -50,7 +50,8 @@ func (t Term) Saved() []byte {
 }
 
 // Save keeps a checkpoint of at most [MaxData] bytes in the election's own record, so that only the holder of the seat can write it, and
-// the next term reads it. An error means that it was not saved, unless ctx ended: then it may have been.
+// the next term reads it. An error other than ErrNotLeader means that the outcome is not known: it may have been saved, or may yet
+// be if nothing is saved after it.
 func (t Term) Save(ctx context.Context, data []byte) error {
 	if len(data) > MaxData {
 		return fmt.Errorf("save checkpoint of %s: %d bytes, at most %d are kept", t.Election, len(data), MaxData)
@@ -88,17 +89,21 @@ func (t *term) save(ctx context.Context, data []byte) error {
 	defer e.mu.Unlock()
 	switch {
 	case t.s.term != t: // it has ended meanwhile
-	case t.beat == nil:
+	case t.beat == nil && t.s.lease.Rev == next.Rev:
 		t.s.lease = got
+	case t.beat == nil: // it is known better by now
 	case err != nil:
 		_, _ = t.beat.shows(got) // if it is no attempt of ours any more, the heartbeat finds that out by itself
 	case t.beat.lease.Rev == next.Rev:
 		t.beat.lease = got
 	}
-	if err == nil || bytes.Equal(got.Data, data) {
+	switch {
+	case err == nil || bytes.Equal(got.Data, data):
 		return nil
+	case errors.Is(err, ErrConflict) && got.Rev != next.Rev:
+		return errEdited
 	}
-	return errEdited
+	return fmt.Errorf("save checkpoint of %s: %w", next.Name, err)
 }
 
 // record is the seat's record as this term last knew it. The engine's mutex is held.
@@ -140,7 +145,7 @@ const (
 )
 
 func reasonOf(cause error) string {
-	for _, err := range []error{ErrShutdown, ErrReturned, ErrLost, ErrPartitioned, ErrHandedOff, ErrSteppedDown, ErrPaused, ErrUnhealthy, ErrPanicked} {
+	for _, err := range []error{ErrPanicked, ErrShutdown, ErrReturned, ErrLost, ErrPartitioned, ErrHandedOff, ErrSteppedDown, ErrPaused, ErrUnhealthy} {
 		if errors.Is(cause, err) {
 			return err.Error()
 		}

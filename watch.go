@@ -75,11 +75,12 @@ func (m *Member) look(election string, n int) {
 	if m.watched[election] += n; m.watched[election] == 0 {
 		delete(m.watched, election)
 	}
-	s := m.engine.seat(election)
+	e := m.engine
+	s := e.seat(election)
 	s.watchers += n
-	m.engine.dismiss(s)
+	e.dismiss(s)
 	m.mu.Unlock()
-	m.engine.kick()
+	e.kick()
 }
 
 // view returns what is known of an election, and a channel that is closed when that changes.

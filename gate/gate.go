@@ -7,9 +7,11 @@
 package gate
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -70,7 +72,11 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			case <-served:
 			}
 		}()
-		next.ServeHTTP(&answer{ResponseWriter: w, gate: g, request: r, term: term}, r.WithContext(ctx))
+		a := &answer{ResponseWriter: w, gate: g, request: r, term: term}
+		next.ServeHTTP(a, r.WithContext(ctx))
+		if !a.begun { // a handler that writes nothing means 200
+			a.WriteHeader(http.StatusOK)
+		}
 	})
 }
 
@@ -170,12 +176,20 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap is for [http.ResponseController].
-func (a *answer) Unwrap() http.ResponseWriter {
+// Unwrap is for [http.ResponseController], which sets deadlines through it.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// FlushError begins the answer, as flushing does.
+func (a *answer) FlushError() error {
 	if !a.begun {
-		a.WriteHeader(http.StatusOK) // whoever goes around this writer begins the answer
+		a.WriteHeader(http.StatusOK)
 	}
-	return a.ResponseWriter
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// Hijack is refused: what a handler then writes could not be held back any more.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.New("a gated write cannot be hijacked")
 }
 
 func writeJSON(w http.ResponseWriter, code int, body any) {

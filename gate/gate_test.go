@@ -129,6 +129,43 @@ func TestGate(t *testing.T) {
 	})
 }
 
+func TestAnswers(t *testing.T) {
+	t.Run("a_handler_may_set_deadlines_before_it_decides_and_must_not_hijack", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := &regent.Member{Store: memstore.New(), ID: "a"}
+			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				c := http.NewResponseController(w)
+				_ = c.SetReadDeadline(time.Now().Add(time.Second))
+				if _, _, err := c.Hijack(); err == nil {
+					t.Error("hijacked")
+				}
+				http.Error(w, "no", 500)
+			}))
+			lead(t, m, func() {
+				if r, _ := ask(h, "POST", "/"); r.StatusCode != 500 {
+					t.Errorf("got %d", r.StatusCode)
+				}
+			})
+		})
+	})
+	t.Run("a_handler_that_writes_nothing_is_checked_too", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m := &regent.Member{Store: memstore.New(), ID: "a"}
+			stop, cancel := context.WithCancel(t.Context())
+			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				cancel()
+				<-r.Context().Done()
+			}))
+			_ = m.Lead(stop, "orders", func(context.Context, regent.Term) error {
+				if r, _ := ask(h, "POST", "/"); r.StatusCode != 503 {
+					t.Errorf("got %d", r.StatusCode)
+				}
+				return nil
+			})
+		})
+	})
+}
+
 func TestFenced(t *testing.T) {
 	var f regent.Fence
 	h := gate.Fenced(&f, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }))

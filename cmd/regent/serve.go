@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -64,6 +65,11 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if s.TLSCert != "" {
+		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+			return fmt.Errorf("tlsCert %s, tlsKey %s: %w", s.TLSCert, s.TLSKey, err)
+		}
+	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
@@ -92,9 +98,11 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go n.Watchdog(ctx, notifier)
+	failed := make(chan error, 1)
 	go func() {
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			cancel(fmt.Errorf("listener: %w", err))
+			failed <- fmt.Errorf("listener: %w", err)
+			cancel(nil)
 		}
 	}()
 	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
@@ -111,5 +119,9 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 		_ = server.Close()
 	}
 	log.Info("stopped")
+	select {
+	case err = <-failed:
+	default:
+	}
 	return err
 }

@@ -87,7 +87,7 @@ var mutants = []mutant{
 	{"the_first_request_comes_before_the_jitter", "11", "R11", []edit{{"engine.go",
 		"	if e.jitter() {\n		e.spawn(e.follow)\n", "	e.spawn(e.follow)\n	if e.jitter() {\n"}}},
 	{"without_hints_nothing_is_noticed", "12", "I7", []edit{{"round.go",
-		"		e.pollAt = now + min(e.cfg.ElectionInterval<<min(e.quiet, 10), e.cfg.ElectionIntervalMax)\n", "		e.pollAt = never\n"}}},
+		"		e.pollAt = now + e.pollInterval()\n", "		e.pollAt = never\n"}}},
 	{"a_fence_admits_every_epoch", "fencing", "I3", []edit{{"fence.go",
 		"	case epoch < highest:\n", "	case epoch < highest && epoch == 0:\n"}}},
 }

@@ -177,6 +177,10 @@ func (s *server) record(w http.ResponseWriter, r *http.Request) (Election, bool)
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	name := r.PathValue("election")
+	if !regent.ValidName(name) {
+		answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", name)})
+		return Election{}, false
+	}
 	l, err := s.Node.Member.Store.Get(ctx, name)
 	switch {
 	case errors.Is(err, regent.ErrNotFound):
@@ -249,6 +253,10 @@ func (s *server) verb(run func(context.Context, *regent.Member, string, request)
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
 		election := r.PathValue("election")
+		if !regent.ValidName(election) {
+			answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", election)})
+			return
+		}
 		l, err := s.Node.Member.Store.Get(ctx, election)
 		switch {
 		case err != nil && !errors.Is(err, regent.ErrNotFound):
@@ -263,7 +271,10 @@ func (s *server) verb(run func(context.Context, *regent.Member, string, request)
 			return
 		}
 		s.Log.Info("verb done", "verb", r.URL.Path, "remote", r.RemoteAddr, "epoch", l.Epoch)
-		v, _ := s.Node.Member.View(election)
-		answer(w, http.StatusOK, map[string]any{"election": election, "leader": v.Leader, "epoch": v.Epoch, "paused": v.Paused})
+		if l, err = s.Node.Member.Store.Get(ctx, election); err != nil {
+			answer(w, http.StatusBadGateway, failure{Error: "it was done, but the store does not tell the result: " + err.Error()})
+			return
+		}
+		answer(w, http.StatusOK, map[string]any{"election": election, "leader": l.Holder.ID, "epoch": l.Epoch, "paused": l.Paused})
 	}))
 }

@@ -36,7 +36,7 @@ func newCollector(n *node.Node, version string) *collector {
 		failures:   desc("renew_failures_total", "Heartbeats that failed."),
 		began:      desc("terms_total", "Terms that this node has begun."),
 		ended:      desc("transitions_total", "Terms of this node that have ended, by reason.", "reason"),
-		leaderless: desc("leaderless_seconds_total", "How long this node knew of no leader.", "election"),
+		leaderless: desc("leaderless_seconds_total", "How long this node saw the seat vacant, or had not seen it.", "election"),
 		contention: desc("contention_events_total", "Heartbeats that took too long."),
 		drift:      desc("epoch_drift_events_total", "Work refused for its old epoch."),
 		lost:       desc("lost_events_total", "Events that an observer was too slow for."),

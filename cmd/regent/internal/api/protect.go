@@ -37,7 +37,8 @@ func (s *server) known(hostport string) bool {
 		host = h
 	}
 	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || slices.Contains(s.Hosts, host) {
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" ||
+		slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
 		return true
 	}
 	self, err := os.Hostname()

@@ -39,6 +39,9 @@ func (h *Hub) Send(e regent.Event) {
 func (h *Hub) Listen(after uint64) (past []regent.Event, events <-chan regent.Event, stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if n := len(h.past); n > 0 && after > h.past[n-1].Seq {
+		after = 0 // the number is of another run of this node
+	}
 	for _, e := range h.past {
 		if e.Seq > after {
 			past = append(past, e)

@@ -31,15 +31,13 @@ type Node struct {
 	Member *regent.Member
 	Hub    *Hub
 
-	opts    Options
-	store   *Store
-	started time.Time
+	opts  Options
+	store *Store
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
-	leaderless time.Duration     // how long nobody led, as far as this node saw
+	leaderless time.Duration     // how long the seat was vacant, as far as this node saw
 	since      time.Time         // when that was last counted
-	joined     bool
 }
 
 // New returns a node that does nothing yet.
@@ -58,7 +56,7 @@ func New(opts Options) *Node {
 // Run is the node's life: it returns when ctx has ended, its duties have stopped, its seat is released and its store is closed, in this order.
 func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
-	n.started, n.since = time.Now(), time.Now()
+	n.since = time.Now()
 	n.mu.Unlock()
 	var work sync.WaitGroup
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -86,15 +84,12 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch e.Kind {
-	case regent.EventLostLeadership:
+	if e.Kind == regent.EventLostLeadership {
 		n.reasons[e.Metadata["reason"]]++
-	case regent.EventMemberJoined:
-		n.joined = true
 	}
 }
 
-// countLeaderless adds up the time in which this node knew of no leader.
+// countLeaderless adds up the time in which this node saw the seat vacant. A dead leader's name stands in it until it is taken over.
 func (n *Node) countLeaderless(ctx context.Context) {
 	const every = 100 * time.Millisecond
 	tick := time.NewTicker(every)

@@ -112,6 +112,7 @@ func (w *watch) listen() {
 			return
 		case err != nil || n == 0:
 			w.eof = true
+			w.log.Debug("pipe is closed: watching on")
 		default:
 			w.apply(buf[:n])
 		}

@@ -174,6 +174,22 @@ func (n *node) leads(limit time.Duration) report {
 	return n.await(limit, func(r report) bool { return r.Kind == "leads" })
 }
 
+// never checks that something is not said for a while.
+func (n *node) never(kind string, limit time.Duration) {
+	n.t.Helper()
+	end := time.After(limit)
+	for {
+		select {
+		case r := <-n.said:
+			if r.Kind == kind {
+				n.t.Fatalf("%s says %+v", n.name, r)
+			}
+		case <-end:
+			return
+		}
+	}
+}
+
 func (n *node) logged(msg string) map[string]any {
 	n.t.Helper()
 	end := time.After(within)

@@ -91,6 +91,8 @@ func TestDeath(t *testing.T) {
 		a.reaper()
 		a.order("deafen")
 		a.says("deaf")
+		a.logged("pipe is closed: watching on")
+		b.never("leads", 300*time.Millisecond)
 		at := a.kill(syscall.SIGKILL)
 		t.Logf("took %v", b.leads(early).At-at)
 	})
