@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/regentd/regent"
@@ -117,7 +118,7 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 
 // startReaper starts the companion process, where there can be one. Without it everything works by lease alone.
 func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *reaper.Reaper {
-	if !s.Reaper {
+	if !s.Reaper || strings.HasPrefix(s.Store, "memory:") { // which ends with this process
 		return nil
 	}
 	r, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log})

@@ -104,6 +104,7 @@ func TestSilence(t *testing.T) {
 			g := newGroup(t, short(c))
 			a, b := g.pair()
 			line := lifelines(a, 4) // it has renewed: silence is measured from the last one
+			a.reaper()              // which has been told
 			stopped := a.kill(syscall.SIGSTOP)
 			died := a.gone()
 			led := b.leads(within)
@@ -162,7 +163,7 @@ func TestSilence(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, regent.Lock())
 		a := g.start("a", "")
-		a.leads(within)
+		lifelines(a, 1)
 		reaper := a.reaper()
 		a.order("close") // too early: the process leads
 		a.says("closed")
