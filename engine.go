@@ -10,7 +10,6 @@ import (
 	mrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -351,85 +350,6 @@ func protect(f func() error) (err error) {
 		}
 	}()
 	return f()
-}
-
-func (e *engine) get(ctx context.Context, name string) (Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.patience)
-	defer cancel()
-	l, err := e.store.Get(ctx, name)
-	e.remember(l)
-	return l, err
-}
-
-func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.patience)
-	defer cancel()
-	l, err := e.store.Swap(ctx, l)
-	if err == nil {
-		e.remember(l)
-	}
-	return l, err
-}
-
-// remember keeps the highest epoch of an election, wherever it was seen (rule 5).
-func (e *engine) remember(l Lease) {
-	if strings.HasPrefix(l.Name, reserved) {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.seats[l.Name] != nil {
-		e.m.learn(l.Name, l.Epoch)
-	}
-}
-
-// errShortBatch says that a store did not tell what became of a swap.
-var errShortBatch = errors.New("the store gave no outcome for a swap of a batch")
-
-// batch is how many swaps go to the store at once.
-const batch = 1000
-
-// swapAll sends swaps in batches where the store takes them, else a few at a time.
-func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
-	out := make([]Outcome, 0, len(ls))
-	if e.batcher != nil && len(ls) > 1 {
-		for part := range slices.Chunk(ls, batch) {
-			ctx, cancel := context.WithTimeout(ctx, e.patience)
-			got := e.batcher.SwapAll(ctx, part)
-			cancel()
-			for i, l := range part {
-				o := Outcome{Err: errShortBatch} // unless there is one for this very swap
-				if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == l.Name) {
-					o = got[i]
-				}
-				if o.Err == nil {
-					e.remember(o.Lease)
-				}
-				out = append(out, o)
-			}
-		}
-		return out
-	}
-	out = out[:len(ls)]
-	if len(ls) == 1 {
-		out[0].Lease, out[0].Err = e.swap(ctx, ls[0])
-		return out
-	}
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i := range ls {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			out[i].Err = protect(func() (err error) { out[i].Lease, err = e.swap(ctx, ls[i]); return err })
-		})
-	}
-	wg.Wait()
-	return out
-}
-
-func (e *engine) gone(ctx context.Context, l Lease) bool {
-	return e.witness != nil && !l.Vacant() && e.witness.Gone(ctx, l)
 }
 
 func newIncarnation() string { return rand.Text() }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestEvents(t *testing.T) {
-	t.Run("C14_C15_C16_E04_became_lost_and_changed_carry_node_epoch_and_time", func(t *testing.T) {
+	t.Run("C14_became_and_lost_carry_node_epoch_and_time", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
@@ -32,10 +32,23 @@ func TestEvents(t *testing.T) {
 			if len(lost) != 1 || lost[0].Node != "a" || lost[0].Epoch != 1 || lost[0].Metadata["reason"] != "shutdown" || lost[0].Measurements["time"] == 0 {
 				t.Errorf("lost: %+v", lost)
 			}
+			b.quit()
+			a.quit()
+		})
+	})
+
+	t.Run("C16_a_standby_that_sees_another_leader_says_who_was_and_who_is", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(time.Second)
 			changed := b.kinds(regent.EventLeaderChanged)
 			if len(changed) != 1 || changed[0].Epoch != 1 || changed[0].Metadata["new_leader"] != "a" || changed[0].Metadata["previous_leader"] != "" {
-				t.Errorf("changed: %+v", changed)
+				t.Errorf("b saw %+v", changed)
 			}
+			a.quit()
+			leader(t, time.Second, b)
 			a.lead()
 			time.Sleep(time.Second)
 			if got := a.kinds(regent.EventLeaderChanged); len(got) != 1 || got[0].Epoch != 2 ||
