@@ -32,6 +32,19 @@ func (b *bent) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, 
 	return b.Store.List(ctx, prefix)
 }
 
+// listing is a store that calls on once, when it lists.
+type listing struct {
+	regent.Store
+	on atomic.Pointer[func()]
+}
+
+func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	if on := s.on.Swap(nil); on != nil {
+		(*on)()
+	}
+	return s.Store.List(ctx, prefix)
+}
+
 // short is a store that tells too little of a batch.
 type short struct{ *memstore.Client }
 
@@ -113,6 +126,32 @@ func TestTrouble(t *testing.T) {
 		if f.Admit(1<<60) == nil {
 			t.Error("admitted")
 		}
+	})
+
+	t.Run("a_seat_whose_candidate_withdraws_between_choice_and_claim_is_not_claimed", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", ranked(regent.RankPriority, 1, false))
+			ctx, cancel := context.WithCancel(c.ctx)
+			withdrawn, done := make(chan struct{}), make(chan struct{})
+			hook := &listing{Store: a.client}
+			a.Store = hook
+			stop, end := context.WithCancel(c.ctx)
+			go func() { defer close(done); _ = a.Run(stop, regent.Duty{Election: "other"}) }()
+			time.Sleep(10 * time.Second)
+			leaveIt := func() { // the member looks who else is there, and meanwhile its user changes his mind
+				cancel()
+				<-withdrawn
+			}
+			hook.on.Store(&leaveIt)
+			_ = a.Lead(ctx, "seat", func(context.Context, regent.Term) error { t.Error("it leads"); return nil })
+			close(withdrawn)
+			time.Sleep(time.Minute)
+			if l, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, regent.ErrNotFound) {
+				t.Errorf("the seat was claimed: %+v, %v", l, err)
+			}
+			end()
+			<-done
+		})
 	})
 
 	t.Run("C17_a_panic_in_the_renewal_of_a_lock_restarts_the_member", func(t *testing.T) {
