@@ -302,7 +302,9 @@ func TestReplicas(t *testing.T) {
 	t.Run("the_suite", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Open {
 			cli(t, primary, "FLUSHALL")
-			return func() (regent.Store, error) { return Open(t.Context(), primary.url(), Options{Replicas: 1, ReplicaTimeout: 20 * time.Second}) }
+			return func() (regent.Store, error) {
+				return Open(t.Context(), primary.url(), Options{Replicas: 1, ReplicaTimeout: 20 * time.Second})
+			}
 		})
 	})
 	t.Run("a_store_on_a_demoted_primary_shows_nothing_old", func(t *testing.T) {
