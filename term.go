@@ -39,6 +39,17 @@ func (t Term) Done() <-chan struct{} {
 	return t.t.ctx.Done()
 }
 
+// Fenced tells the term that whoever receives its work has refused it, having seen a higher epoch: somebody else leads, whatever this member has
+// been told. The term ends, for the reason [ErrFenced], and the next claim goes beyond that epoch. It does not wait for that, so a duty may call it.
+func (t Term) Fenced(newest uint64) {
+	if t.t == nil || t.t.over.Load() {
+		return
+	}
+	e := t.t.e
+	e.m.Observe(t.Election, newest)
+	go e.end(ErrFenced, "", t.t)
+}
+
 // Saved returns the checkpoint: what this term or an earlier one saved last, or nil. It must not be changed.
 func (t Term) Saved() []byte {
 	if t.t == nil {
@@ -124,6 +135,7 @@ var (
 	ErrSteppedDown = errors.New("stepped down")
 	ErrPaused      = errors.New("paused")
 	ErrUnhealthy   = errors.New("unhealthy")
+	ErrFenced      = errors.New("fenced")
 	ErrPanicked    = errors.New("panic")
 )
 
@@ -145,7 +157,7 @@ const (
 )
 
 func reasonOf(cause error) string {
-	for _, err := range []error{ErrPanicked, ErrShutdown, ErrReturned, ErrLost, ErrPartitioned, ErrHandedOff, ErrSteppedDown, ErrPaused, ErrUnhealthy} {
+	for _, err := range []error{ErrPanicked, ErrShutdown, ErrReturned, ErrLost, ErrPartitioned, ErrHandedOff, ErrSteppedDown, ErrPaused, ErrUnhealthy, ErrFenced} {
 		if errors.Is(cause, err) {
 			return err.Error()
 		}

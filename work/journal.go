@@ -1,0 +1,239 @@
+package work
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+)
+
+// maxJournal is the size from which a journal is written anew: it then tells what the worker still remembers, and no more.
+const maxJournal = 16 << 20
+
+// journal is a file of lines, each a JSON object: {"begin":ID,"kind":…,"epoch":…} when a task is taken, and its outcome when it has ended. A nil
+// journal keeps nothing.
+type journal struct {
+	path     string
+	memory   func() (ended, open []*run)
+	log      *slog.Logger
+	mu       sync.Mutex
+	file     *os.File
+	size     int64
+	limit    int64 // where it is written anew
+	buf      []byte
+	isClosed bool
+}
+
+// entry is any line of a journal.
+type entry struct {
+	Begin string `json:"begin"`
+	outcome
+}
+
+func openJournal(path string, log *slog.Logger, memory func() (ended, open []*run)) (*journal, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j := &journal{path: path, memory: memory, log: log, file: f, limit: maxJournal}
+	if err := j.mend(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal: %w", err), f.Close())
+	}
+	return j, nil
+}
+
+// mend ends a line that a crash has cut short, so that it does not spoil the next one.
+func (j *journal) mend() error {
+	info, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	j.size = info.Size()
+	if j.size == 0 {
+		return nil
+	}
+	last := make([]byte, 1)
+	if _, err := j.file.ReadAt(last, j.size-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	return j.write([]byte("\n"))
+}
+
+func appendBegin(b []byte, t *Task) []byte {
+	b = append(b, `{"begin":`...)
+	b = appendString(b, t.ID)
+	b = append(b, `,"kind":`...)
+	b = appendString(b, t.Kind)
+	b = append(b, `,"epoch":`...)
+	b = strconv.AppendUint(b, t.Epoch, 10)
+	return append(b, "}\n"...)
+}
+
+func (j *journal) begin(rs []*run) error {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.buf = j.buf[:0]
+	for _, r := range rs {
+		j.buf = appendBegin(j.buf, &r.task)
+	}
+	return j.write(j.buf)
+}
+
+func (j *journal) end(rs []*run) error {
+	if j == nil || len(rs) == 0 {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.buf = j.buf[:0]
+	for _, r := range rs {
+		j.buf = append(appendOutcome(j.buf, &r.result), '\n')
+	}
+	return j.write(j.buf)
+}
+
+// write appends whole lines, all of them or, as far as this process can tell, none. The mutex is held.
+func (j *journal) write(b []byte) error {
+	if j.size > j.limit {
+		if err := j.rewrite(); err != nil {
+			j.limit = 2 * j.size // it goes on as it is
+			j.log.Error("journal cannot be written anew", "journal", j.path, "error", err)
+		}
+	}
+	n, err := j.file.Write(b)
+	if err != nil {
+		err = fmt.Errorf("write journal: %w", err)
+		if n > 0 {
+			err = errors.Join(err, j.file.Truncate(j.size))
+		}
+		j.limit = 0 // what is missing is in the memory: the next one that succeeds writes that
+		return err
+	}
+	j.size += int64(n)
+	if cap(j.buf) > 1<<20 { // it was a large one
+		j.buf = nil
+	}
+	return nil
+}
+
+// rewrite replaces the file by one that holds what is remembered: all of it, however large, or a task that has run could run again.
+func (j *journal) rewrite() (err error) {
+	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	out, size, line := bufio.NewWriter(f), 0, []byte(nil)
+	ended, open := j.memory()
+	for _, r := range ended {
+		line = append(appendOutcome(line[:0], &r.result), '\n')
+		n, _ := out.Write(line) // the flush tells
+		size += n
+	}
+	for _, r := range open {
+		n, _ := out.Write(appendBegin(line[:0], &r.task))
+		size += n
+	}
+	if err := errors.Join(out.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), j.path); err != nil {
+		return err
+	}
+	_ = j.file.Close() // everything in it is in the new one
+	j.file, j.size, j.limit = f, int64(size), max(maxJournal, 2*int64(size))
+	return nil
+}
+
+func (j *journal) close() error {
+	if j == nil {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.isClosed {
+		return nil
+	}
+	j.isClosed = true
+	return j.file.Close()
+}
+
+// history is what a journal tells.
+type history struct {
+	ended []outcome // the last ones, in order
+	begun []outcome // without an end
+}
+
+// readJournal passes over a line that makes no sense: it was cut short by a crash.
+func readJournal(path string, keep int) (history, error) {
+	var h history
+	begun := map[string]outcome{}
+	var order []string
+	err := eachLine(path, func(line []byte) {
+		var e entry
+		switch {
+		case json.Unmarshal(line, &e) != nil:
+		case e.Begin != "":
+			e.ID = e.Begin
+			begun[e.ID] = e.outcome
+			order = append(order, e.ID)
+		case e.ID != "":
+			delete(begun, e.ID)
+			if h.ended = append(h.ended, e.outcome); len(h.ended) > 2*keep {
+				h.ended = append([]outcome(nil), h.ended[len(h.ended)-keep:]...)
+			}
+		}
+	})
+	if err != nil {
+		return h, fmt.Errorf("read journal: %w", err)
+	}
+	h.ended = h.ended[max(0, len(h.ended)-keep):]
+	for _, id := range order {
+		if o, ok := begun[id]; ok {
+			h.begun = append(h.begun, o)
+			delete(begun, id)
+		}
+	}
+	return h, nil
+}
+
+func eachLine(name string, f func([]byte)) error {
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, fmt.Errorf("%s is no regular file", name))
+	}
+	in := bufio.NewReaderSize(file, 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			f(line)
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package work
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	askFor     = 20 * time.Second // how long a worker is asked to wait for a result
+	sendFor    = 10 * time.Second // how long one request may take
+	busyFor    = time.Second      // how long a worker that is busy is left alone
+	firstPause = 50 * time.Millisecond
+	lastPause  = 2 * time.Second
+	maxAnswer  = 64 << 20 // a worker that wants to fill this process with its answer is cut short
+)
+
+// link is a pool's connection to one worker: one request at a time brings tasks (dispatch.go), another one asks for results (listen.go).
+type link struct {
+	p      *Pool
+	id     string
+	addr   string
+	url    string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	turn   *sync.Mutex // held while a function of the user is called for this worker
+
+	mu       sync.Mutex
+	outbox   []*parcel
+	parcels  map[string]*parcel // all that have not ended
+	awaited  map[string]bool    // what the worker had when it was first asked, and has not ended: others wait for that
+	told     map[string]bool    // results that came with the answer to a batch, and are yet to come the usual way
+	session  string             // the worker's, as far as it was asked
+	after    uint64             // the number of the last result that came the usual way
+	asked    uint64             // how many questions have set out
+	doubt    bool               // something was taken in another session than that: ask from the beginning
+	closed   bool
+	ready    bool
+	busy     time.Time // until then
+	failing  error
+	sendable chan struct{}
+	readable chan struct{}
+}
+
+// parcel is a task on its way.
+type parcel struct {
+	task    Task
+	done    func(Result, error)
+	tried   bool   // it may have reached the worker
+	first   string // the worker's session as it was known at the first try
+	session string // of the worker that has taken it
+	asked   uint64 // the link's count when that was known
+}
+
+func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
+	l := &link{p: p, id: id, addr: addr, turn: turn, parcels: map[string]*parcel{}, told: map[string]bool{},
+		sendable: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
+	l.url = addr
+	if !strings.Contains(addr, "://") {
+		l.url = p.opts.Scheme + "://" + addr
+	}
+	l.url += p.opts.Path
+	l.ctx, l.cancel = context.WithCancelCause(p.ctx)
+	return l
+}
+
+// run returns when everything that was sent has ended, one way or another.
+func (l *link) run() {
+	var loops sync.WaitGroup
+	loops.Go(l.sendLoop)
+	loops.Go(l.readLoop)
+	loops.Wait()
+	cause := ErrEnded
+	if errors.Is(context.Cause(l.ctx), ErrGone) {
+		cause = ErrGone
+	}
+	l.mu.Lock()
+	l.closed = true
+	left := l.parcels
+	l.parcels, l.outbox = nil, nil
+	l.mu.Unlock()
+	for _, c := range left {
+		l.end(c, Result{}, cause)
+	}
+}
+
+// end tells whoever sent a task how it ended. It is no longer among the parcels, so that it is told once.
+func (l *link) end(c *parcel, r Result, why error) {
+	if why != nil {
+		why = fmt.Errorf("worker %s: %w", l.id, why)
+	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	c.done(r, why)
+}
+
+func (l *link) send(c *parcel) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.p.ctx.Err() != nil:
+		return fmt.Errorf("worker %s: %w", l.id, ErrEnded)
+	case l.closed || l.ctx.Err() != nil:
+		return fmt.Errorf("worker %s: %w", l.id, ErrNoWorker)
+	case l.parcels[c.task.ID] != nil:
+		return fmt.Errorf("worker %s: task %s is on its way already", l.id, c.task.ID)
+	case len(l.parcels) >= l.p.opts.Queue:
+		return fmt.Errorf("worker %s: %w: %d tasks are on their way", l.id, ErrBusy, len(l.parcels))
+	}
+	l.parcels[c.task.ID] = c
+	l.outbox = append(l.outbox, c)
+	wake(l.sendable)
+	return nil
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (l *link) view() WorkerView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return WorkerView{ID: l.id, Addr: l.addr, Ready: l.ready, Tasks: len(l.parcels), Busy: time.Now().Before(l.busy), Err: l.failing}
+}
+
+// post sends a request. An error means that there is no answer that makes sense.
+func (l *link) post(ctx context.Context, limit time.Duration, below string, body []byte, parse func([]byte) bool, into any) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+below, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header["Idempotency-Key"] = nil // a connection that had gone stale is replaced without asking: what comes twice does no harm
+	if l.p.opts.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+l.p.opts.Token)
+	}
+	resp, err := l.p.opts.Client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	b, err := readAll(io.LimitReader(resp.Body, maxAnswer), resp.ContentLength)
+	if err != nil {
+		return 0, err
+	}
+	if parse(b) {
+		return resp.StatusCode, nil
+	}
+	if err := json.Unmarshal(b, into); err != nil && resp.StatusCode == http.StatusOK {
+		return 0, fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	return resp.StatusCode, nil
+}
+
+// beaten reports whether an answer says that a newer term has begun. Nobody else's 409 may end this one.
+func (l *link) beaten(code int, epoch uint64) bool {
+	if code != http.StatusConflict || epoch <= l.p.term.Epoch {
+		return false
+	}
+	l.p.fenced(epoch)
+	return true
+}
+
+// sleep reports whether it has slept in full.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
