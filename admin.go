@@ -7,9 +7,49 @@ import (
 	"time"
 )
 
+// Condition is what must hold of an election for [Member.HandOff], [Member.StepDown], [Member.Pause] and [Member.Resume] to change it. It
+// is checked on the very revision that they change, so nothing comes in between. Where it does not hold nothing is done, and the error is a
+// [MovedError].
+type Condition struct{ epoch uint64 }
+
+// AtEpoch is the condition that the election is still in this epoch: the one that whoever asks has looked at. Of several who
+// ask for different successors in one epoch, only one is heard.
+func AtEpoch(epoch uint64) Condition { return Condition{epoch} }
+
+// MovedError says that an election has moved on since somebody looked at it.
+type MovedError struct {
+	Seen  uint64 // the epoch that was asked about
+	Epoch uint64 // the one that it is in
+	Next  string // if that is the same: whom it makes way for already
+}
+
+func (e *MovedError) Error() string {
+	switch {
+	case e.Seen != e.Epoch:
+		return fmt.Sprintf("epoch %d has passed: it is %d now", e.Seen, e.Epoch)
+	case e.Next == "":
+		return fmt.Sprintf("epoch %d has ended by itself", e.Seen)
+	case e.Next == anyone:
+		return fmt.Sprintf("epoch %d was told to end already, for anyone", e.Seen)
+	}
+	return fmt.Sprintf("epoch %d was told to end already, for %s", e.Seen, e.Next)
+}
+
+// holds returns an error unless an election in this epoch meets the conditions.
+func holds(only []Condition, epoch uint64) error {
+	for _, c := range only {
+		if c.epoch != epoch {
+			return &MovedError{Seen: c.epoch, Epoch: epoch}
+		}
+	}
+	return nil
+}
+
 // HandOff makes the leader of an election, this member or any other, stop its duties and give the seat to the member named. It returns
-// when the leader has let go; the successor holds the seat one push and one write later. Others stand back for one heartbeat.
-func (m *Member) HandOff(ctx context.Context, election, to string) error {
+// when the leader has let go; the successor holds the seat one push and one write later. Others stand back for one heartbeat. If the
+// leader has let go for somebody else meanwhile, that is a [MovedError]. Called with the context of the duty that it ends, it returns
+// at once, as [Member.StepDown] does.
+func (m *Member) HandOff(ctx context.Context, election, to string, only ...Condition) error {
 	if to == "" || to == anyone {
 		return fmt.Errorf("hand off %s: name a successor, or use StepDown", election)
 	}
@@ -18,66 +58,70 @@ func (m *Member) HandOff(ctx context.Context, election, to string) error {
 			return fmt.Errorf("hand off %s: %w", election, err)
 		}
 	}
-	if err := m.letGo(ctx, election, to, ErrHandedOff); err != nil {
+	if err := m.letGo(ctx, election, to, ErrHandedOff, only); err != nil {
 		return fmt.Errorf("hand off %s to %s: %w", election, to, err)
 	}
 	return nil
 }
 
 // StepDown makes the leader of an election, this member or any other, stop its duties and release the seat. It campaigns again after
-// everybody else had a chance. Called from inside the duty that it ends, it must not be waited for: it returns when the duty has.
-func (m *Member) StepDown(ctx context.Context, election string) error {
-	if err := m.letGo(ctx, election, anyone, ErrSteppedDown); err != nil {
+// everybody else had a chance. It returns when the leader has let go; if that is this member, and its duties take longer than the stop timeout,
+// with an error then.
+//
+// A duty may end its own term so. Called with the duty's context, or one that descends from it, it returns once the term has been
+// told to end; that context ends then, and the seat is released when the duty has returned. With any other context the duty would
+// wait for itself, until the stop timeout.
+func (m *Member) StepDown(ctx context.Context, election string, only ...Condition) error {
+	if err := m.letGo(ctx, election, anyone, ErrSteppedDown, only); err != nil {
 		return fmt.Errorf("step down from %s: %w", election, err)
 	}
 	return nil
 }
 
 // Pause keeps everybody from claiming an election. A leader stays; to have none, follow it by StepDown.
-func (m *Member) Pause(ctx context.Context, election string) error {
-	return m.pause(ctx, election, true)
+func (m *Member) Pause(ctx context.Context, election string, only ...Condition) error {
+	return m.pause(ctx, election, true, only)
 }
 
 // Resume ends a pause.
-func (m *Member) Resume(ctx context.Context, election string) error {
-	return m.pause(ctx, election, false)
+func (m *Member) Resume(ctx context.Context, election string, only ...Condition) error {
+	return m.pause(ctx, election, false, only)
 }
 
-func (m *Member) pause(ctx context.Context, election string, paused bool) error {
-	if _, err := m.ask(ctx, election, func(l *Lease) error { l.Paused = paused; return nil }); err != nil {
+func (m *Member) pause(ctx context.Context, election string, paused bool, only []Condition) error {
+	_, err := m.ask(ctx, election, func(l *Lease) error { l.Paused = paused; return holds(only, l.Epoch) })
+	if err != nil {
 		return fmt.Errorf("set pause of %s to %t: %w", election, paused, err)
 	}
 	return nil
 }
 
 // letGo ends the current term of an election, wherever it is held.
-func (m *Member) letGo(ctx context.Context, election, next string, cause error) error {
+func (m *Member) letGo(ctx context.Context, election, next string, cause error, only []Condition) error {
 	if t, ok := m.Leads(election); ok {
-		if next == m.ID {
-			return errors.New("it leads already")
-		}
-		if v, _, _ := m.view(election); v.Paused && next != anyone {
+		v, _, _ := m.view(election)
+		switch err := holds(only, t.Epoch); {
+		case err != nil:
+			return err
+		case next == m.ID:
+			return errLeadsAlready
+		case v.Paused && next != anyone:
 			return errPausedHandOff
-		} else if v.Paused {
+		case v.Paused:
 			cause = ErrPaused
 		}
-		t.t.e.end(cause, next, t.t)
-		select {
-		case <-t.t.finished:
-			if t.t.kept {
-				return errors.New("its duties have stopped, but the store did not take the release: the seat is free when it does, or when it runs out")
-			}
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("its duties have not stopped yet: %w", context.Cause(ctx))
-		}
+		return t.t.letGo(ctx, next, cause, only)
 	}
 	asked, err := m.ask(ctx, election, func(l *Lease) error {
-		switch {
+		switch err := holds(only, l.Epoch); {
+		case err != nil:
+			return err
+		case len(only) > 0 && l.Next != "" && l.Next != next:
+			return &MovedError{l.Epoch, l.Epoch, l.Next}
 		case l.Vacant():
 			return errors.New("nobody leads")
 		case l.Holder.ID == next:
-			return errors.New("it leads already")
+			return errLeadsAlready
 		case l.Paused && next != anyone:
 			return errPausedHandOff
 		}
@@ -88,15 +132,55 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error) 
 		return err
 	}
 	for v, err := range m.Watch(ctx, election) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if v.Epoch > asked.Epoch || v.Epoch == asked.Epoch && v.Leader == "" {
+		case v.Epoch == asked.Epoch && v.Leader == "":
+			return letGoFor(v.Epoch, v.Next, next, only)
+		case v.Epoch > asked.Epoch && next != anyone && v.Leader != next:
+			return &MovedError{Seen: asked.Epoch, Epoch: v.Epoch}
+		case v.Epoch > asked.Epoch:
 			return nil
 		}
 	}
 	return fmt.Errorf("%s was asked, and has not let go yet: %w", asked.Holder.ID, context.Cause(ctx))
 }
+
+// letGo ends a term of this member's own, and waits until its seat is released: but not for a duty that this very call comes from.
+func (t *term) letGo(ctx context.Context, next string, cause error, only []Condition) error {
+	t.e.end(cause, next, t)
+	if ctx.Value(t) != nil {
+		return nil
+	}
+	limit := t.e.clock.NewTimer(t.e.cfg.StopTimeout)
+	defer limit.Stop()
+	for {
+		select {
+		case <-t.finished:
+			if t.kept {
+				return errors.New("its duties have stopped, but the store did not take the release: the seat is free when it does, or when it runs out")
+			}
+			return letGoFor(t.public.Epoch, t.next, next, only)
+		case <-limit.C:
+			if t.run != nil && !t.stopped.Load() {
+				return fmt.Errorf("its duties were told to stop, and have not within %v (if this is one of them, it must pass its own context)", t.e.cfg.StopTimeout)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("its duties have not stopped yet: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// letGoFor returns an error unless a term that has ended did so for the successor that was asked for. Whoever asked without conditions
+// for no more than its end has got it in any case.
+func letGoFor(epoch uint64, made, asked string, only []Condition) error {
+	if made == asked || asked == anyone && len(only) == 0 {
+		return nil
+	}
+	return &MovedError{epoch, epoch, made}
+}
+
+var errLeadsAlready = errors.New("it leads already")
 
 // errPausedHandOff refuses what would leave nobody in charge.
 var errPausedHandOff = errors.New("the election is paused, so nobody could take over: resume it first, or use StepDown")
@@ -126,18 +210,20 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		if err := edit(&next); err != nil {
 			return l, err
 		}
-		if l.Rev != "" && next.Next == l.Next && next.Paused == l.Paused {
-			m.lookAgain(election)
-			return l, m.poke(ctx, l)
-		}
-		// Applied or not: the next read tells.
-		if _, err = m.Store.Swap(ctx, next); err != nil && !errors.Is(err, ErrConflict) {
-			select {
-			case <-ctx.Done():
-				return l, err
-			case <-time.After(askAgain):
+		if l.Rev == "" || next.Next != l.Next || next.Paused != l.Paused {
+			if next, err = m.Store.Swap(ctx, next); errors.Is(err, ErrConflict) {
+				continue
+			} else if err != nil { // applied or not: the next read tells
+				select {
+				case <-ctx.Done():
+					return l, err
+				case <-time.After(askAgain):
+				}
+				continue
 			}
 		}
+		m.lookAgain(election)
+		return next, m.poke(ctx, next)
 	}
 }
 

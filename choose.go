@@ -116,11 +116,12 @@ func (e *engine) liveMembers() ([]MemberInfo, error) {
 func (e *engine) attend() time.Duration {
 	now := e.clock.Now()
 	e.mu.Lock()
-	preempt := e.cfg.Preempt && e.sick == nil && e.cfg.Eligible && e.self != nil && now >= e.rankedAt+e.cfg.ElectionInterval
+	ill := e.ill()
+	preempt := e.cfg.Preempt && ill == nil && e.cfg.Eligible && e.self != nil && now >= e.rankedAt+e.cfg.ElectionInterval
 	var held, others []*seat
 	for _, s := range e.seats {
 		switch {
-		case s.term != nil && !s.term.over.Load() && e.sick != nil && !s.lease.Paused: // nobody could take a paused one
+		case s.term != nil && !s.term.over.Load() && ill != nil && !s.lease.Paused: // nobody could take a paused one
 			held = append(held, s)
 		case preempt && s.cand != nil && e.followed(s) && s.lease.Next == "" && !s.lease.Paused:
 			others = append(others, s)

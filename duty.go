@@ -9,8 +9,9 @@ import (
 // Duty is work that runs only while its member leads.
 type Duty struct {
 	Election string
+	Name     string // for events and [Member.Duties]; may be empty
 	// Run is the work. If it fails while the term holds it is run again, with a backoff; if it returns nil it has no more to do in this
-	// term. Nil holds the seat and does nothing: see [Member.Leads].
+	// term. One that keeps failing makes its member unhealthy, so that another one leads, if there is any. Nil holds the seat and does nothing: see [Member.Leads].
 	Run func(context.Context, Term) error
 }
 
@@ -18,6 +19,13 @@ type Duty struct {
 const (
 	restartAfter    = time.Second
 	restartAfterMax = 30 * time.Second
+)
+
+// A duty that has failed so often in a row makes its member unhealthy: until it has run for half a minute, or, if another member has taken over, for a
+// minute, so that it is tried there.
+const (
+	failsTooOften = 5
+	convalescence = time.Minute
 )
 
 // Run campaigns for the elections of all duties until ctx ends, and returns its cause. Duties of the same election start in order when a
@@ -30,8 +38,9 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	cs := make([]*candidate, 0, len(groups))
 	for election, group := range groups {
 		c := &candidate{election: election, ctx: context.WithoutCancel(ctx), result: make(chan error, 1)}
-		if run := dutiesToRun(group); len(run) > 0 {
+		if run := m.dutiesToRun(group); len(run) > 0 {
 			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, run) }
+			defer m.forgetDuties(run)
 		}
 		cs = append(cs, c)
 	}
@@ -44,18 +53,8 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	return context.Cause(ctx)
 }
 
-func dutiesToRun(group []Duty) []Duty {
-	var run []Duty
-	for _, d := range group {
-		if d.Run != nil {
-			run = append(run, d)
-		}
-	}
-	return run
-}
-
 // runDuties starts the duties, in order, and at the end stops the last one first.
-func (m *Member) runDuties(ctx context.Context, t Term, duties []Duty) error {
+func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) error {
 	stops := make([]func(turn time.Duration), len(duties))
 	dones := make([]chan struct{}, len(duties))
 	for i, d := range duties {
@@ -92,18 +91,24 @@ func (m *Member) runDuties(ctx context.Context, t Term, duties []Duty) error {
 	return nil
 }
 
-func (m *Member) runDuty(ctx context.Context, t Term, d Duty) {
+// runDuty runs a duty, and again as long as it fails, until the term ends.
+func (m *Member) runDuty(ctx context.Context, t Term, d *dutyRecord) {
+	defer m.dutyStopped(d)
 	for wait := restartAfter; ; wait = min(2*wait, restartAfterMax) {
 		began := m.clock.Now()
+		steady := m.dutyStarted(ctx, d)
 		err := protect(func() error { return d.Run(ctx, t) })
+		steady()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		m.stats.dutyFailures.Add(1)
-		m.emit(Event{Kind: EventDutyFailed, Election: t.Election, Epoch: t.Epoch, Metadata: map[string]string{"error": err.Error()}})
 		if m.clock.Now()-began > restartAfterMax {
 			wait = restartAfter
+			m.dutyWell(d)
 		}
+		m.emit(Event{Kind: EventDutyFailed, Election: t.Election, Epoch: t.Epoch, Metadata: map[string]string{"duty": d.Name, "error": err.Error()}})
+		m.dutyFailed(d, err)
 		timer := m.clock.NewTimer(wait)
 		select {
 		case <-timer.C:

@@ -35,6 +35,7 @@ const (
 	EventDutyStuck          = "duty:stuck"                  // a duty did not stop in time: the process should exit
 	EventCandidateRestarted = "candidate:restarted"         // the member's own loop died; error
 	EventHealthChanged      = "member:health_changed"       // healthy, error
+	EventObserverPanicked   = "observer:panicked"           // OnEvent or OnLifeline; error
 )
 
 // LogEvents returns an OnEvent that writes each event to l. The messages are constant, the rest is attributes.
@@ -50,7 +51,7 @@ func LogEvents(l *slog.Logger) func(Event) {
 			message = "leader changed"
 		case EventContention, EventMemberWaiting, EventMemberDropped, EventDutyFailed, EventHealthChanged:
 			level = slog.LevelWarn
-		case EventStoreRegressed, EventDutyStuck, EventCandidateRestarted:
+		case EventStoreRegressed, EventDutyStuck, EventCandidateRestarted, EventObserverPanicked:
 			level = slog.LevelError
 		}
 		args := []any{"seq", e.Seq, "node", e.Node}
@@ -66,6 +67,23 @@ func LogEvents(l *slog.Logger) func(Event) {
 			}
 		}
 		l.Log(context.Background(), level, message, args...) // an event belongs to no request
+	}
+}
+
+// observe hands an event to OnEvent. Its panic is told as an event in turn, unless it is over such a one.
+func (m *Member) observe(e Event) {
+	m.guarded(func() { m.OnEvent(e) }, e.Kind != EventObserverPanicked)
+}
+
+// guarded calls an observer. Its panic is counted, and is no reason to stop electing.
+func (m *Member) guarded(observer func(), say bool) {
+	err := protect(func() error { observer(); return nil })
+	if err == nil {
+		return
+	}
+	m.stats.observerPanics.Add(1)
+	if say {
+		m.emit(Event{Kind: EventObserverPanicked, Metadata: map[string]string{"error": err.Error()}})
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +118,36 @@ func TestEvents(t *testing.T) {
 			cancel()
 			<-done
 		})
+	})
+
+	t.Run("observers_that_panic_are_counted_told_and_called_again", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				var events, lifelines atomic.Uint64
+				var kinds []string
+				a := c.member("a", config(profile), func(m *regent.Member) {
+					m.OnEvent = func(e regent.Event) {
+						events.Add(1)
+						kinds = append(kinds, e.Kind)
+						panic("observer of events")
+					}
+					m.OnLifeline = func(regent.Lifeline) { lifelines.Add(1); panic("observer of heartbeats") }
+				}).lead()
+				leader(t, time.Second, a)
+				term, _ := a.Leads("seat")
+				if time.Sleep(time.Minute); !term.Valid() {
+					t.Errorf("%s: it lost its term", name)
+				}
+				a.quit()
+				synctest.Wait()
+				if got := a.Stats().ObserverPanics; got != events.Load()+lifelines.Load() || lifelines.Load() < 5 {
+					t.Errorf("%s: %d panics counted, of %d events and %d heartbeats", name, got, events.Load(), lifelines.Load())
+				}
+				if !slices.Contains(kinds, regent.EventObserverPanicked) || !slices.Contains(kinds, regent.EventLostLeadership) {
+					t.Errorf("%s: saw %q", name, kinds)
+				}
+			})
+		}
 	})
 
 	t.Run("log_lines_have_constant_messages", func(t *testing.T) {

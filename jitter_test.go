@@ -142,6 +142,20 @@ func TestJitter(t *testing.T) {
 		})
 	})
 
+	t.Run("C17_a_loop_that_died_starts_again_without_jitter", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			bomb := &panicking{}
+			a := c.member("a", jitter(30*second, 30*second), func(m *regent.Member) { bomb.Store = m.Store; m.Store = bomb }).lead()
+			leader(t, time.Minute, a)
+			bomb.armed.Store(true)
+			for len(a.kinds(regent.EventCandidateRestarted)) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			leader(t, 2*second, a)
+			a.quit()
+		})
+	})
+
 	t.Run("J12_five_workers_without_jitter_elect_faster", func(t *testing.T) {
 		elect := func(conf func(*regent.Member)) (took time.Duration) {
 			bubble(t, func(c *cluster) {

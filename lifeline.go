@@ -26,7 +26,7 @@ func (e *engine) lifeline(b *beat, stopped, over bool) {
 	if !stopped {
 		l.Left = max(0, time.Duration(b.life.deadline.Load())-e.clock.Now())
 	}
-	e.m.OnLifeline(l)
+	e.m.guarded(func() { e.m.OnLifeline(l) }, true)
 }
 
 // Reap vacates a heartbeat register while it shows an incarnation whose process is known to be dead: proved by the kernel, not by silence. All seats

@@ -19,13 +19,14 @@ type Member struct {
 	Store  Store
 	ID     string // unique among the members, stable over restarts; hostname-pid if empty
 	Addr   string // where others can reach it; passed on, not used
+	Worker bool   // it takes tasks: passed on, like Addr
 	Config Config // the cluster profile if zero
 
-	// Health is asked at every heartbeat, and may take as long as one. While it returns an error the member does not campaign, and hands
-	// over what it leads, unless nobody else is there.
+	// Health is asked at every heartbeat, and may take as long as one. While it returns an error, or takes longer, the member does not
+	// campaign, and hands over what it leads, unless nobody else is there. A panic is an error. It is never asked twice at once.
 	Health func(context.Context) error
 	// OnEvent sees every event, in order, one at a time. It may be slow: the election never waits for it. One that falls 4,096 events
-	// behind loses some, which Stats counts.
+	// behind loses some, which Stats counts, as it does panics.
 	OnEvent func(Event)
 	// OnLifeline is told of every applied heartbeat, for a companion process that frees the seats of a dead one. It must not block.
 	OnLifeline func(Lifeline)
@@ -43,6 +44,7 @@ type Member struct {
 	seq      uint64
 	stats    counters
 	terms    sync.Map // election -> *term, the believed ones
+	checkup  *checkup // the last health check: of the engine's loop that asks for them, one after the other
 
 	mu      sync.Mutex // guards all below, and the engine's state
 	engine  *engine
@@ -51,6 +53,8 @@ type Member struct {
 	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
 	fences  map[string]*Fence
 	endings []Identity // incarnations that this process has ended
+	duties  []*dutyRecord
+	ailing  []*dutyRecord // those that fail too often
 }
 
 // Lead campaigns for an election until ctx ends, and runs f for each term that it wins. The context that f gets ends when the term does,
@@ -267,7 +271,7 @@ func (m *Member) start() error {
 		}
 	}
 	if m.OnEvent != nil {
-		m.events = newEvents(m.ID, m.seq, m.OnEvent, &m.stats.lost)
+		m.events = newEvents(m.ID, m.seq, m.observe, &m.stats.lost)
 	}
 	var ctx context.Context
 	ctx, m.stop = context.WithCancelCause(context.Background())
@@ -294,6 +298,7 @@ func (m *Member) supervise(ctx context.Context, cfg Config) {
 			m.engine.notify(s) // so that those who watch it look at the new one
 		}
 		m.engine = newEngine(ctx, m, cfg)
+		m.engine.again = true
 		for name, c := range m.cands {
 			m.engine.seat(name).cand = c
 		}
@@ -339,6 +344,9 @@ func (m *Member) hasNowEnded(who Identity) {
 		m.endings = append(m.endings[max(0, len(m.endings)-63):], who)
 	}
 }
+
+// Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.
+func (m *Member) Emit(e Event) { m.emit(e) }
 
 func (m *Member) emit(e Event) {
 	m.eventsMu.RLock()

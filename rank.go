@@ -61,6 +61,7 @@ type MemberInfo struct {
 	Addr      string            `json:"-"`
 	Eligible  bool              `json:"eligible"`
 	Healthy   bool              `json:"healthy"`
+	Worker    bool              `json:"worker,omitempty"` // it takes tasks
 	Priority  int               `json:"priority,omitempty"`
 	Region    string            `json:"region,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`

@@ -3,6 +3,7 @@ package regent_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,13 +251,82 @@ func TestHealth(t *testing.T) {
 	})
 
 	t.Run("P03_a_panicking_check_is_an_illness", func(t *testing.T) {
+		for name, f := range map[string]func(){"panic: ouch": func() { panic("ouch") }, "goroutine": runtime.Goexit} {
+			bubble(t, func(c *cluster) {
+				a := c.member("a", func(m *regent.Member) { m.Health = func(context.Context) error { f(); return nil } }).lead()
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				said := a.kinds(regent.EventHealthChanged)
+				if a.leads() || len(said) != 1 || !strings.Contains(said[0].Metadata["error"], name) {
+					t.Errorf("it leads, or says %v", said)
+				}
+				a.quit()
+			})
+		}
+	})
+
+	t.Run("P03_a_check_that_hangs_is_an_illness_after_one_heartbeat_until_it_returns", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", func(m *regent.Member) { m.Health = func(context.Context) error { panic("ouch") } }).lead()
+			var hang atomic.Pointer[chan error]
+			var running, most, asked atomic.Int32
+			a := c.member("a", func(m *regent.Member) {
+				m.Health = func(context.Context) error { // and heeds no context
+					asked.Add(1)
+					most.Store(max(most.Load(), running.Add(1)))
+					defer running.Add(-1)
+					if h := hang.Load(); h != nil {
+						return <-*h
+					}
+					return nil
+				}
+			}).lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
 			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			if a.leads() || len(a.kinds(regent.EventHealthChanged)) != 1 {
-				t.Error("it leads, or says nothing")
+			h := make(chan error)
+			hang.Store(&h)
+			before := asked.Load()
+			began := time.Now()
+			for len(a.kinds(regent.EventHealthChanged)) == 0 && time.Since(began) < time.Minute {
+				time.Sleep(time.Millisecond)
 			}
+			// It is asked within one heartbeat, and may take another.
+			if took := time.Since(began); took < 1500*time.Millisecond || took > 3010*time.Millisecond {
+				t.Errorf("it was noticed after %v", took)
+			}
+			neverTwo(t, time.Minute, a, b)
+			said := a.kinds(regent.EventHealthChanged)
+			if a.leads() || !b.leads() || len(said) != 1 || !strings.Contains(said[0].Metadata["error"], "not returned within 1.5s") {
+				t.Errorf("a leads: %t, and says %v", a.leads(), said)
+			}
+			hang.Store(nil)
+			h <- nil
+			synctest.Wait()
+			if said = a.kinds(regent.EventHealthChanged); len(said) != 2 || said[1].Metadata["healthy"] != "true" {
+				t.Errorf("a says %v", said)
+			}
+			if most.Load() != 1 || asked.Load() != before+1 {
+				t.Errorf("%d checks at once, %d while it hung", most.Load(), asked.Load()-before)
+			}
+			b.quit()
+			leader(t, 10*time.Second, a)
+
+			// A member stops although its check does not, and asks no second time before the first has returned.
+			hang.Store(&h)
+			time.Sleep(5 * time.Second)
+			began = time.Now()
+			a.quit()
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("it took %v to stop", took)
+			}
+			a.lead()
+			time.Sleep(10 * time.Second)
+			if a.leads() || most.Load() != 1 {
+				t.Errorf("leads: %t, %d checks at once", a.leads(), most.Load())
+			}
+			hang.Store(nil)
+			h <- nil
+			leader(t, 10*time.Second, a)
 			a.quit()
 		})
 	})

@@ -322,5 +322,5 @@ func (e *engine) revokeAll(dead []Lease) bool {
 func (e *engine) mayLead() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.cfg.Eligible && e.sick == nil && (e.cfg.OwnLease || e.self != nil && e.self.life.live(e.clock.Now()))
+	return e.cfg.Eligible && e.ill() == nil && (e.cfg.OwnLease || e.self != nil && e.self.life.live(e.clock.Now()))
 }

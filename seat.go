@@ -54,6 +54,7 @@ type term struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	over     atomic.Bool // it was ended, whatever the deadline says
+	stopped  atomic.Bool // its duty has returned
 	cause    error
 	next     string        // the successor to name
 	kept     bool          // the store did not take the release
@@ -65,7 +66,7 @@ type term struct {
 func (e *engine) begin(s *seat, c claim) {
 	l := s.lease
 	t := &term{e: e, s: s, cand: s.cand, run: s.cand.run, life: c.life, finished: make(chan struct{})}
-	t.ctx, t.cancel = context.WithCancelCause(s.cand.ctx)
+	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(s.cand.ctx, t, true)) // so that who asks from inside the duty is known
 	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, t: t}
 	s.term, s.open = t, false
 	c.life.terms.Add(1)
@@ -120,6 +121,7 @@ var errGoexit = errors.New("the duty has ended its goroutine")
 
 // served follows the end of a duty, whatever way it took.
 func (e *engine) served(t *term, err error) {
+	t.stopped.Store(true)
 	returned := false
 	e.mu.Lock()
 	if !t.over.Load() { // of its own accord

@@ -27,13 +27,14 @@ type Stats struct {
 	EpochDriftEvents    uint64        `json:"epochDriftEvents"`
 	ContentionEvents    uint64        `json:"contentionEvents"`
 	DutyFailures        uint64        `json:"dutyFailures"`
-	LostEvents          uint64        `json:"lostEvents"` // that OnEvent was too slow for
-	LoopLag             time.Duration `json:"loopLag"`    // how long the member's own loop is overdue: a loop that is stuck shows here
+	LostEvents          uint64        `json:"lostEvents"`     // that OnEvent was too slow for
+	ObserverPanics      uint64        `json:"observerPanics"` // of OnEvent and OnLifeline
+	LoopLag             time.Duration `json:"loopLag"`        // how long the member's own loop is overdue: a loop that is stuck shows here
 	Note                string        `json:"note,omitempty"`
 }
 
 type counters struct {
-	heartbeats, renewFailures, transitions, drifts, contention, dutyFailures, lost atomic.Uint64
+	heartbeats, renewFailures, transitions, drifts, contention, dutyFailures, lost, observerPanics atomic.Uint64
 
 	heartbeatTime atomic.Int64
 	loopDue       atomic.Int64 // when the loop will next say that it lives, on the member's clock; 0 if there is none
@@ -49,6 +50,7 @@ func (m *Member) Stats() Stats {
 	s := Stats{
 		Heartbeats: c.heartbeats.Load(), RenewFailures: c.renewFailures.Load(), Transitions: c.transitions.Load(),
 		EpochDriftEvents: c.drifts.Load(), ContentionEvents: c.contention.Load(), DutyFailures: c.dutyFailures.Load(), LostEvents: c.lost.Load(),
+		ObserverPanics: c.observerPanics.Load(),
 	}
 	s.HeartbeatTime = time.Duration(c.heartbeatTime.Load())
 	if due := c.loopDue.Load(); due != 0 {

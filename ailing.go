@@ -1,0 +1,142 @@
+package regent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// DutyState is how a duty fares.
+type DutyState struct {
+	Election  string    `json:"election"`
+	Name      string    `json:"name"`
+	Running   bool      `json:"running"`
+	Started   time.Time `json:"started,omitzero"`
+	Failures  uint64    `json:"failures"`  // since its Run was called
+	InARow    int       `json:"inARow"`    // of these, without half a minute's work in between
+	LastError string    `json:"lastError"` // empty if it never failed
+	FailedAt  time.Time `json:"failedAt,omitzero"`
+}
+
+// dutyRecord is a duty, and how it fares. The member's mutex guards the state.
+type dutyRecord struct {
+	Duty
+	state DutyState
+}
+
+// Duties returns how the duties of [Member.Run] fare, in their order. Those with nothing to run are left out.
+func (m *Member) Duties() []DutyState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []DutyState
+	for _, d := range m.duties {
+		all = append(all, d.state)
+	}
+	return all
+}
+
+// dutiesToRun makes the records of those duties that have something to run.
+func (m *Member) dutiesToRun(group []Duty) []*dutyRecord {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var run []*dutyRecord
+	for _, d := range group {
+		if d.Run != nil {
+			run = append(run, &dutyRecord{Duty: d, state: DutyState{Election: d.Election, Name: d.Name}})
+		}
+	}
+	m.duties = append(m.duties, run...)
+	return run
+}
+
+func (m *Member) forgetDuties(run []*dutyRecord) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range run {
+		same := func(o *dutyRecord) bool { return o == d }
+		m.duties = slices.DeleteFunc(m.duties, same)
+		m.ailing = slices.DeleteFunc(m.ailing, same)
+	}
+}
+
+// dutyStarted notes the start of a duty. If it has failed too often, and now does not, its member is well again; the function returned must be
+// called when the duty has ended.
+func (m *Member) dutyStarted(ctx context.Context, d *dutyRecord) func() {
+	m.mu.Lock()
+	d.state.Running, d.state.Started = true, time.Now()
+	ails := slices.Contains(m.ailing, d)
+	m.mu.Unlock()
+	if !ails {
+		return func() {}
+	}
+	timer := m.clock.NewTimer(restartAfterMax)
+	ended, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			m.dutyWell(d)
+		case <-ended:
+		case <-ctx.Done():
+		}
+	}()
+	return func() { close(ended); <-gone }
+}
+
+// dutyFailed notes a failure. Too many in a row make the member ill.
+func (m *Member) dutyFailed(d *dutyRecord, err error) {
+	m.mu.Lock()
+	s := &d.state
+	s.Running, s.LastError, s.FailedAt = false, err.Error(), time.Now()
+	s.Failures++
+	s.InARow++
+	if s.InARow < failsTooOften {
+		m.mu.Unlock()
+		return
+	}
+	m.engine.ails(func() {
+		if !slices.Contains(m.ailing, d) {
+			m.ailing = append(m.ailing, d)
+		}
+	})
+}
+
+// dutyWell notes that a duty runs as it should.
+func (m *Member) dutyWell(d *dutyRecord) {
+	m.mu.Lock()
+	d.state.InARow = 0
+	m.engine.ails(func() { m.ailing = slices.DeleteFunc(m.ailing, func(o *dutyRecord) bool { return o == d }) })
+}
+
+// dutyStopped follows the end of a duty's term. If it made the member ill, that passes after a while: then it may be tried here again.
+func (m *Member) dutyStopped(d *dutyRecord) {
+	m.mu.Lock()
+	d.state.Running = false
+	e, ails := m.engine, slices.Contains(m.ailing, d)
+	m.mu.Unlock()
+	if ails {
+		e.spawn(func() {
+			if e.sleep(e.ctx, convalescence) {
+				m.dutyWell(d)
+			}
+		})
+	}
+}
+
+// ill is why the member should not lead: its health check, or a duty that keeps failing. The mutex is held.
+func (e *engine) ill() error {
+	if e.sick != nil || len(e.m.ailing) == 0 {
+		return e.sick
+	}
+	d := e.m.ailing[0]
+	return fmt.Errorf("duty %s of %s has failed %d times in a row: %s", d.Name, d.Election, d.state.InARow, d.state.LastError)
+}
+
+// ails makes a change to what the member's health depends on, and tells of it. The mutex is held, and is given back.
+func (e *engine) ails(change func()) {
+	before := e.ill()
+	change()
+	e.healthMoved(before)
+}

@@ -1,0 +1,136 @@
+package regent_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// failing is a duty that fails while broken says so.
+func failing(broken *atomic.Bool) regent.Duty {
+	return regent.Duty{Election: "seat", Name: "sync", Run: func(ctx context.Context, _ regent.Term) error {
+		if broken.Load() {
+			return errors.New("no luck")
+		}
+		<-ctx.Done()
+		return nil
+	}}
+}
+
+// campaign runs the duties on a node until the cluster ends.
+func (n *node) campaign(duties ...regent.Duty) *node {
+	ctx, cancel := context.WithCancel(n.c.ctx)
+	n.stop, n.done = cancel, make(chan struct{})
+	go func() {
+		defer close(n.done)
+		n.err = n.Run(ctx, duties...)
+	}()
+	return n
+}
+
+func TestAiling(t *testing.T) {
+	t.Run("P03_a_duty_that_keeps_failing_makes_its_leader_hand_over", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var bad, good atomic.Bool
+			bad.Store(true)
+			a := c.member("a").campaign(failing(&bad))
+			leader(t, time.Second, a)
+			b := c.member("b").campaign(failing(&good))
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if s := a.Duties(); !a.leads() || len(s) != 1 || s[0].Name != "sync" || s[0].Failures != 4 || s[0].InARow != 4 || s[0].LastError != "no luck" {
+				t.Errorf("after four failures: leads %v, %+v", a.leads(), s)
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if !b.leads() || a.leads() {
+				t.Fatal("after five failures it still leads, or nobody does")
+			}
+			lost := a.kinds(regent.EventLostLeadership)
+			ill := a.kinds(regent.EventHealthChanged)
+			if len(lost) != 1 || lost[0].Metadata["reason"] != "unhealthy" || len(ill) != 1 || ill[0].Metadata["healthy"] != "false" {
+				t.Errorf("lost %v, health %v", lost, ill)
+			}
+			// For a minute it stands back, and then is a candidate again.
+			b.quit()
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			if a.leads() {
+				t.Error("it leads again at once")
+			}
+			bad.Store(false)
+			leader(t, time.Minute, a)
+			if ill := a.kinds(regent.EventHealthChanged); len(ill) != 2 || ill[1].Metadata["healthy"] != "true" {
+				t.Errorf("health %v", ill)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("P03_the_last_candidate_goes_on_however_often_its_duty_fails", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var bad atomic.Bool
+			bad.Store(true)
+			a := c.member("a").campaign(failing(&bad))
+			leader(t, time.Second, a)
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			if s := a.Duties(); !a.leads() || s[0].InARow < 10 {
+				t.Fatalf("leads %v, %+v", a.leads(), s)
+			}
+			// Half a minute of work, and it is well.
+			bad.Store(false)
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if s := a.Duties(); !s[0].Running || s[0].InARow != 0 {
+				t.Errorf("%+v", s)
+			}
+			if ill := a.kinds(regent.EventHealthChanged); len(ill) != 2 || ill[1].Metadata["healthy"] != "true" {
+				t.Errorf("health %v", ill)
+			}
+			if s := a.Duties(); s[0].Failures < 10 || s[0].LastError == "" {
+				t.Errorf("what happened is forgotten: %+v", s)
+			}
+			a.quit()
+			if len(a.Duties()) != 0 {
+				t.Error("duties are left")
+			}
+		})
+	})
+
+	t.Run("E01_a_term_that_is_told_of_a_higher_epoch_ends_and_the_next_goes_beyond_it", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			told := false
+			ended := make(chan error, 1)
+			a.campaign(regent.Duty{Election: "seat", Run: func(ctx context.Context, t regent.Term) error {
+				c.note("epoch %d", t.Epoch)
+				if !told {
+					told = true
+					t.Fenced(41)
+					<-ctx.Done()
+					ended <- context.Cause(ctx)
+				}
+				<-ctx.Done()
+				return nil
+			}})
+			if err := <-ended; !errors.Is(err, regent.ErrFenced) {
+				t.Errorf("ended for %v", err)
+			}
+			time.Sleep(time.Second)
+			leader(t, 10*time.Second, a)
+			if c.noted("epoch 1") != 1 || c.noted("epoch 42") != 1 {
+				t.Errorf("got %q", c.log)
+			}
+			if lost := a.kinds(regent.EventLostLeadership); lost[0].Metadata["reason"] != "fenced" {
+				t.Errorf("got %v", lost)
+			}
+			a.quit()
+		})
+	})
+}
