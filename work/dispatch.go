@@ -20,8 +20,8 @@ const (
 	connected                // it may have reached the worker
 )
 
-// sendLoop sends what is in the outbox. What comes while a request is under way goes with the next.
-func (l *link) sendLoop() {
+// sendLoop sends what is in the outbox, if there is enough. What comes while a request is under way goes with the next.
+func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 	var reached contact
 	ctx := httptrace.WithClientTrace(l.ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
@@ -34,10 +34,10 @@ func (l *link) sendLoop() {
 	var body []byte
 	pause := firstPause
 	for {
-		parcels, session := l.pack()
+		parcels, session := l.pack(enough)
 		if len(parcels) == 0 {
 			select {
-			case <-l.sendable:
+			case <-sendable:
 				continue
 			case <-l.ctx.Done():
 				return
@@ -74,9 +74,12 @@ func (l *link) sendLoop() {
 }
 
 // pack takes a batch out of the outbox.
-func (l *link) pack() (parcels []*parcel, session string) {
+func (l *link) pack(enough int) (parcels []*parcel, session string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.outbox) < enough {
+		return nil, ""
+	}
 	n, size := 0, 0
 	for n < len(l.outbox) && n < l.p.opts.Batch && size < batchBytes {
 		t := &l.outbox[n].task

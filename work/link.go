@@ -22,7 +22,8 @@ const (
 	maxAnswer  = 64 << 20 // a worker that wants to fill this process with its answer is cut short
 )
 
-// link is a pool's connection to one worker: one request at a time brings tasks (dispatch.go), another one asks for results (listen.go).
+// link is a pool's connection to one worker: one request at a time brings tasks, or two if there are many (dispatch.go), another one asks for results
+// (listen.go).
 type link struct {
 	p      *Pool
 	id     string
@@ -46,6 +47,7 @@ type link struct {
 	busy     time.Time // until then
 	failing  error
 	sendable chan struct{}
+	plenty   chan struct{} // there is a full batch
 	readable chan struct{}
 }
 
@@ -61,7 +63,7 @@ type parcel struct {
 
 func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
 	l := &link{p: p, id: id, addr: addr, turn: turn, parcels: map[string]*parcel{}, told: map[string]bool{},
-		sendable: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
+		sendable: make(chan struct{}, 1), plenty: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
 	l.url = addr
 	if !strings.Contains(addr, "://") {
 		l.url = p.opts.Scheme + "://" + addr
@@ -74,7 +76,8 @@ func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
 // run returns when everything that was sent has ended, one way or another.
 func (l *link) run() {
 	var loops sync.WaitGroup
-	loops.Go(l.sendLoop)
+	loops.Go(func() { l.sendLoop(1, l.sendable) })
+	loops.Go(func() { l.sendLoop(l.p.opts.Batch, l.plenty) }) // full batches need not wait for the answer to the last one
 	loops.Go(l.readLoop)
 	loops.Wait()
 	cause := ErrEnded
@@ -117,6 +120,9 @@ func (l *link) send(c *parcel) error {
 	l.parcels[c.task.ID] = c
 	l.outbox = append(l.outbox, c)
 	wake(l.sendable)
+	if len(l.outbox) >= l.p.opts.Batch {
+		wake(l.plenty)
+	}
 	return nil
 }
 

@@ -68,7 +68,7 @@ func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
 		p.opts.Recall = time.Minute
 	}
 	if p.opts.Client == nil {
-		p.own = &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}
+		p.own = &http.Transport{MaxIdleConnsPerHost: 3, IdleConnTimeout: time.Minute}
 		p.opts.Client = &http.Client{Transport: p.own}
 	}
 	if p.opts.Fenced == nil {

@@ -162,11 +162,11 @@ func protect(h Handler, ctx context.Context, t Task) (data json.RawMessage, err 
 	case err != nil || len(data) == 0:
 	case len(data) > maxData:
 		err = fmt.Errorf("the result has %d bytes, at most %d are kept", len(data), maxData)
-	case !json.Valid(data):
-		err = errors.New("the result is not valid JSON")
-	case bytes.ContainsAny(data, "\n\r\t "): // a line of the journal is one result
+	case !isCompact(data): // a line of the journal is one result
 		var b bytes.Buffer
-		err = json.Compact(&b, data)
+		if json.Compact(&b, data) != nil {
+			err = errors.New("the result is not valid JSON")
+		}
 		data = b.Bytes()
 	}
 	return data, err
@@ -182,6 +182,11 @@ func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.journal == nil {
+		w.close(r)
+		w.tellNews()
+		return
+	}
 	w.ending = append(w.ending, r)
 	if w.flushing {
 		return
@@ -190,25 +195,42 @@ func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 	for len(w.ending) > 0 {
 		rs := w.ending
 		w.ending = nil
-		if w.journal != nil {
-			w.mu.Unlock()
-			err := w.journal.end(rs)
-			w.mu.Lock()
-			if err != nil {
-				w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
-			}
+		w.mu.Unlock()
+		err := w.journal.end(rs)
+		w.mu.Lock()
+		if err != nil {
+			w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
 		}
-		now := time.Now()
 		for _, r := range rs {
-			r.ended, r.endedAt, r.task.Payload = true, now, nil
-			w.open--
-			w.stats.Outcomes[r.result.Outcome]++
-			w.remember(r)
+			w.close(r)
 		}
-		close(w.news)
-		w.news = make(chan struct{})
+		w.tellNews()
 	}
 	w.flushing = false
+}
+
+// close makes an ended task one that leaders are told of. The mutex is held.
+func (w *Worker) close(r *run) {
+	r.ended, r.endedAt, r.task.Payload = true, time.Now(), nil
+	w.open--
+	w.stats.Outcomes[r.result.Outcome]++
+	w.remember(r)
+}
+
+// tellNews wakes whoever waits for a result. The mutex is held.
+func (w *Worker) tellNews() {
+	if w.news != nil {
+		close(w.news)
+		w.news = nil
+	}
+}
+
+// awaitNews returns a channel that is closed with the next news. The mutex is held.
+func (w *Worker) awaitNews() <-chan struct{} {
+	if w.news == nil {
+		w.news = make(chan struct{})
+	}
+	return w.news
 }
 
 // remember gives an ended task its number. The mutex is held, or nobody else knows the worker yet.

@@ -69,32 +69,15 @@ func (s *scan) number() uint64 {
 
 func (s *scan) int() int64 { return int64(s.number() & math.MaxInt64) }
 
-// value reads any value, as far as the comma or bracket that follows it.
+// value reads any value.
 func (s *scan) value() json.RawMessage {
-	depth, quoted, escaped := 0, false, false
-	for i, c := range s.b {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted:
-			quoted, escaped = c != '"', c == '\\'
-		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			depth++
-		case depth == 0 && (c == ',' || c == '}' || c == ']'):
-			v := s.b[:i:i]
-			s.b = s.b[i:]
-			if !json.Valid(v) || len(bytes.TrimSpace(v)) != len(v) {
-				s.bad = true
-			}
-			return v
-		case c == '}' || c == ']':
-			depth--
-		}
+	n := compactLen(s.b, 0)
+	if n == 0 {
+		s.bad = true
 	}
-	s.bad = true
-	return nil
+	v := s.b[:n:n]
+	s.b = s.b[n:]
+	return v
 }
 
 // list reads what stands between brackets, the first of which was read.

@@ -24,7 +24,7 @@ type page struct {
 	more    bool
 	fresh   bool     // the asker knows nothing of this session, or has missed some of it
 	running []string // if fresh
-	news    chan struct{}
+	news    <-chan struct{}
 }
 
 // tell answers a question for results, as soon as there are any that its asker does not know.
@@ -78,7 +78,7 @@ func (w *Worker) page(q *question) (p page) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.news = w.news
+	p.news = w.awaitNews()
 	from := 0
 	switch {
 	case q.Session != w.session:
@@ -156,8 +156,7 @@ func (w *Worker) heard(last uint64) {
 	if last > w.told {
 		w.told = last
 		if w.stopping { // somebody waits for it
-			close(w.news)
-			w.news = make(chan struct{})
+			w.tellNews()
 		}
 	}
 }

@@ -194,7 +194,7 @@ func (t *Task) valid() error {
 		return fmt.Errorf("task %s: timeout %v must not be negative", t.ID, t.Timeout)
 	case len(t.Payload) > maxData:
 		return fmt.Errorf("task %s: payload has %d bytes, at most %d are sent", t.ID, len(t.Payload), maxData)
-	case len(t.Payload) > 0 && !json.Valid(t.Payload):
+	case len(t.Payload) > 0 && !isJSON(t.Payload):
 		return fmt.Errorf("task %s: payload is not valid JSON", t.ID)
 	}
 	return nil

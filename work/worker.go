@@ -53,7 +53,7 @@ type Worker struct {
 	ended    []*run        // in the order of their numbers, the first one's is base
 	base     uint64        // numbers begin at 1
 	told     uint64        // the last one that a leader was told of
-	news     chan struct{} // closed and replaced when a task has ended
+	news     chan struct{} // closed when a task has ended, if somebody waits for that
 	stats    WorkerStats
 }
 
@@ -81,7 +81,7 @@ func (w *Worker) Handle(kind string, h Handler) {
 // Open reads the journal. The first request does that too; an error is better seen at the start.
 func (w *Worker) Open() error {
 	w.opening.Do(func() {
-		w.session, w.base, w.runs, w.news = rand.Text(), 1, map[string]*run{}, make(chan struct{})
+		w.session, w.base, w.runs = rand.Text(), 1, map[string]*run{}
 		w.stats.Outcomes = map[Outcome]uint64{}
 		w.life, w.end = context.WithCancelCause(context.Background())
 		if w.Fence == nil {
@@ -175,7 +175,7 @@ func (w *Worker) Drain(ctx context.Context) error {
 	defer w.mu.Unlock()
 	w.stopping = true
 	for w.open > 0 || w.told < w.last() {
-		news := w.news
+		news := w.awaitNews()
 		w.mu.Unlock()
 		select {
 		case <-news:

@@ -21,9 +21,10 @@ import (
 
 // Exit codes, besides those of a program under 'regent run'.
 const (
-	exitFailure = 1
-	exitUsage   = 64
-	exitConfig  = 78
+	exitFailure     = 1
+	exitUsage       = 64
+	exitUnreachable = 69 // the store, in all the time that 'regent run --timeout' gave it
+	exitConfig      = 78
 )
 
 const usage = `regent puts exactly one process in charge.
@@ -31,6 +32,7 @@ const usage = `regent puts exactly one process in charge.
 Usage:
   regent serve [flags]                     run a node, with an HTTP face for health, role, metrics and events
   regent run ELECTION [flags] -- CMD ...   run a program while this host leads
+  regent slots [flags] JOURNAL ...         check the journals of all workers: each slot of each poll once, none left out
   regent demo                              three processes on one embedded store: kill the leader, see who takes over, and how fast
   regent help config                       every key: its flag, its variable, its default in each profile
   regent version                           what this is
@@ -105,6 +107,8 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 		return err
 	case "serve":
 		return serve(ctx, args, out, errs)
+	case "slots":
+		return checkSlots(args, out)
 	case "demo":
 		if len(args) > 0 {
 			return fmt.Errorf("demo takes no argument, got %q: %w", args[0], errUsage)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
@@ -75,5 +76,16 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	if code == 0 && err == nil {
 		return nil
 	}
+	if at, cause := store.Seen(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {
+		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
+	}
 	return &exitError{code, err}
+}
+
+// unreachable says why nobody can know whether the seat was free.
+func unreachable(s *config.Settings, waited time.Duration, cause error) error {
+	if cause == nil {
+		cause = errors.New("it does not answer")
+	}
+	return fmt.Errorf("store %s was not reached within %v: %w", config.Redact(s.Store), waited, cause)
 }

@@ -23,14 +23,26 @@ type redisServer struct {
 
 func startRedis(t *testing.T) *redisServer {
 	t.Helper()
+	r := newRedis(t)
+	r.start()
+	return r
+}
+
+// newRedis is a server that does not run yet.
+func newRedis(t *testing.T) *redisServer {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &redisServer{t: t, port: strconv.Itoa(l.Addr().(*net.TCPAddr).Port), dir: t.TempDir()}
 	_ = l.Close()
-	r.start()
-	t.Cleanup(func() { _ = r.cmd.Process.Kill(); _ = r.cmd.Wait() })
+	t.Cleanup(func() {
+		if r.cmd != nil {
+			_ = r.cmd.Process.Kill()
+			_ = r.cmd.Wait()
+		}
+	})
 	return r
 }
 

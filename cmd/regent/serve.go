@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -65,10 +64,9 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if s.TLSCert != "" {
-		if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
-			return fmt.Errorf("tlsCert %s, tlsKey %s: %w", s.TLSCert, s.TLSKey, err)
-		}
+	secure, client, scheme, err := transport(s)
+	if err != nil {
+		return err
 	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
@@ -80,17 +78,22 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if !s.Given("advertise") {
 		advertise = listener.Addr().String() // the port may have been left to the system
 	}
-	n := node.New(node.Options{
+	n, err := node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
-		Open: opener(s.Store, false, storeWarning(log)), Lifeline: companion.Lifeline,
+		Open: opener(s.Store, len(s.Duties) > 0, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
+		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
 	})
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)
 	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: s.Token, Hosts: []string{host}, Version: version()}, stopping), log)
 	served := make(chan error, 1)
 	go func() {
-		if s.TLSCert != "" {
-			served <- server.ServeTLS(listener, s.TLSCert, s.TLSKey)
+		if server.TLSConfig = secure; secure != nil {
+			served <- server.ServeTLS(listener, "", "")
 		} else {
 			served <- server.Serve(listener)
 		}

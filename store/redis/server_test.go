@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -21,8 +22,8 @@ import (
 var shared *server
 
 func TestMain(m *testing.M) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		fmt.Fprintln(os.Stderr, "these tests need a real redis-server: 'make test' installs it (Debian: apt-get install redis-server redis-tools)")
+	if _, err := exec.LookPath(binary()); err != nil {
+		fmt.Fprintln(os.Stderr, "these tests need a real redis-server: 'make test' installs it (Debian: apt-get install redis-server redis-tools); REGENT_REDIS_SERVER names another")
 		os.Exit(1)
 	}
 	dir, err := os.MkdirTemp("", "regent-redis")
@@ -37,6 +38,11 @@ func TestMain(m *testing.M) {
 	shared.stop(syscall.SIGKILL)
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// binary is the server that the tests start: another version of Redis, or Valkey, if the variable says so.
+func binary() string {
+	return cmp.Or(os.Getenv("REGENT_REDIS_SERVER"), "redis-server")
 }
 
 // server is a redis-server of the tests' own.
@@ -82,7 +88,7 @@ func (s *server) start() (err error) {
 	if s.conf != "" {
 		args = append([]string{s.conf}, args...)
 	}
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command(binary(), args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	dieWithUs(s.cmd)
 	if err := s.cmd.Start(); err != nil {

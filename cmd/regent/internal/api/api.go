@@ -14,6 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/work"
 )
 
 // Options is what the face needs to know.
@@ -27,6 +28,9 @@ type Options struct {
 
 // maxBody is the largest body that a request may have.
 const maxBody = 64 << 10
+
+// tasks is where a worker takes tasks, with a limit of its own for their size.
+const tasks = "/v1/tasks"
 
 // patience is how long a request that asks the store, or a leader, may take.
 const patience = 30 * time.Second
@@ -50,19 +54,24 @@ func New(opts Options, stopping <-chan struct{}) http.Handler {
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/elections/{election}", s.election)
 	mux.HandleFunc("GET /v1/elections/{election}/history", s.history)
-	mux.HandleFunc("GET /v1/members", s.members)
+	mux.HandleFunc("GET /v1/members", s.members())
+	s.servePolls(mux)
+	if opts.Node.Worker != nil {
+		mux.Handle("POST "+tasks, opts.Node.Worker)
+		mux.Handle("POST "+tasks+"/results", opts.Node.Worker)
+	}
 	mux.HandleFunc("GET /v1/events", s.events)
 	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
-		return m.HandOff(ctx, election, b.To)
+		return m.HandOff(ctx, election, b.To, regent.AtEpoch(*b.Epoch))
 	}))
-	mux.Handle("POST /v1/elections/{election}/step-down", s.verb(func(ctx context.Context, m *regent.Member, election string, _ request) error {
-		return m.StepDown(ctx, election)
+	mux.Handle("POST /v1/elections/{election}/step-down", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
+		return m.StepDown(ctx, election, regent.AtEpoch(*b.Epoch))
 	}))
-	mux.Handle("POST /v1/elections/{election}/pause", s.verb(func(ctx context.Context, m *regent.Member, election string, _ request) error {
-		return m.Pause(ctx, election)
+	mux.Handle("POST /v1/elections/{election}/pause", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
+		return m.Pause(ctx, election, regent.AtEpoch(*b.Epoch))
 	}))
-	mux.Handle("POST /v1/elections/{election}/resume", s.verb(func(ctx context.Context, m *regent.Member, election string, _ request) error {
-		return m.Resume(ctx, election)
+	mux.Handle("POST /v1/elections/{election}/resume", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
+		return m.Resume(ctx, election, regent.AtEpoch(*b.Epoch))
 	}))
 	return s.protect(mux)
 }
@@ -125,8 +134,22 @@ func (s *server) role(want node.Role) http.HandlerFunc {
 	}
 }
 
+// Figures is the answer of /v1/metrics.
+type Figures struct {
+	regent.Stats
+	Tasks  *work.WorkerStats  `json:"tasks,omitempty"` // as a worker
+	Polls  map[string]uint64  `json:"polls"`           // as their leader: slots by outcome
+	Duties []regent.DutyState `json:"duties,omitempty"`
+}
+
 func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, s.Node.Member.Stats())
+	f := Figures{Stats: s.Node.Member.Stats(), Polls: s.Node.Polls.Stats().Slots, Duties: s.Node.Member.Duties()}
+	f.EpochDriftEvents = s.Node.Drifts()
+	if s.Node.Worker != nil {
+		stats := s.Node.Worker.Stats()
+		f.Tasks = &stats
+	}
+	answer(w, http.StatusOK, f)
 }
 
 // Status is the answer of /v1/status.
@@ -137,6 +160,7 @@ type Status struct {
 	Paused   bool        `json:"paused"`
 	Next     string      `json:"next,omitempty"`
 	Why      *WhyLeading `json:"why,omitempty"`
+	Cluster  *Cluster    `json:"cluster,omitempty"` // as the leader sees it; left out if only this node is asked about
 	Version  string      `json:"version"`
 }
 
@@ -147,11 +171,16 @@ type WhyLeading struct {
 	Ended    time.Time `json:"ended"`
 }
 
-func (s *server) status(w http.ResponseWriter, _ *http.Request) {
+// status is how the node is, and how the cluster is, which it asks the leader for, unless the query says local=1: so the leader asks its members.
+func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	v, _ := s.Node.Member.View(s.Node.Election())
 	body := Status{Health: s.Node.Health(), Election: s.Node.Election(), Since: v.Since, Paused: v.Paused, Next: v.Next, Version: s.Version}
 	if n := len(v.Past); n > 0 {
 		body.Why = &WhyLeading{v.Past[n-1].Holder, v.Past[n-1].Reason, v.Past[n-1].Ended}
+	}
+	if r.URL.Query().Get("local") == "" {
+		c := s.cluster(r.Context())
+		body.Cluster = &c
 	}
 	answer(w, http.StatusOK, body)
 }
@@ -212,27 +241,14 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"election": e.Name, "terms": terms})
 }
 
-func (s *server) members(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
-	all, err := s.Node.Member.Members(ctx)
-	if err != nil {
-		answer(w, http.StatusBadGateway, failure{Error: err.Error()})
-		return
-	}
-	if all == nil {
-		all = []regent.MemberView{}
-	}
-	answer(w, http.StatusOK, map[string]any{"members": all})
-}
-
 // request is the body of a write verb.
 type request struct {
 	Epoch *uint64 `json:"epoch"` // the one that the caller has seen
 	To    string  `json:"to"`
 }
 
-// verb runs one of the verbs, unless the election has moved on since its caller looked.
+// verb runs one of the verbs, unless the election has moved on since its caller looked. It looks first for the sake of a better answer; what
+// counts is the condition that the verb itself runs under.
 func (s *server) verb(run func(context.Context, *regent.Member, string, request) error) http.Handler {
 	return s.authorized(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body request
@@ -266,7 +282,11 @@ func (s *server) verb(run func(context.Context, *regent.Member, string, request)
 			answer(w, http.StatusConflict, failure{Error: fmt.Sprintf("epoch %d has passed: it is %d now", *body.Epoch, l.Epoch), Epoch: l.Epoch})
 			return
 		}
-		if err := run(ctx, s.Node.Member, election, body); err != nil {
+		var moved *regent.MovedError
+		if err := run(ctx, s.Node.Member, election, body); errors.As(err, &moved) {
+			answer(w, http.StatusConflict, failure{Error: err.Error(), Epoch: moved.Epoch})
+			return
+		} else if err != nil {
 			answer(w, http.StatusUnprocessableEntity, failure{Error: err.Error(), Epoch: l.Epoch})
 			return
 		}

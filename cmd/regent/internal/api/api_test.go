@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,8 +29,11 @@ type face struct {
 
 func serve(t *testing.T, store regent.Store, id, token string) *face {
 	t.Helper()
-	n := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: id + ":1", Log: slog.New(slog.DiscardHandler),
+	n, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: id + ":1", Log: slog.New(slog.DiscardHandler),
 		Open: func(context.Context) (regent.Store, error) { return store, nil }, Store: "memory:"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	stopping := make(chan struct{})
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = api.Server(api.New(api.Options{Node: n, Log: slog.New(slog.DiscardHandler), Token: token, Version: "test"}, stopping), slog.New(slog.DiscardHandler))
@@ -72,6 +76,14 @@ func (f *face) ask(method, path, body string, header ...string) (int, map[string
 		out = map[string]any{"text": string(b)}
 	}
 	return resp.StatusCode, out
+}
+
+// post sends a verb that succeeds.
+func (f *face) post(path, body string) {
+	f.t.Helper()
+	if got, answer := f.ask("POST", path, body); got != 200 {
+		f.t.Errorf("%s %s: %d %v", path, body, got, answer)
+	}
 }
 
 // until asks until the answer has the code.
@@ -202,6 +214,62 @@ func TestFace(t *testing.T) {
 		}
 		t.Error("the stream ended without the event")
 	})
+}
+
+// looked is a store that calls then, once, after a request over HTTP has looked at a register.
+type looked struct {
+	*memstore.Store
+	then atomic.Pointer[func()]
+}
+
+func (s *looked) Get(ctx context.Context, name string) (regent.Lease, error) {
+	l, err := s.Store.Get(ctx, name)
+	if ctx.Value(http.ServerContextKey) != nil {
+		if then := s.then.Swap(nil); then != nil {
+			(*then)()
+		}
+	}
+	return l, err
+}
+
+func TestVerbsAtOneInstant(t *testing.T) {
+	for verb, to := range map[string]string{"step-down": "", "handoff": `,"to":"b"`, "pause": "", "resume": ""} {
+		t.Run("a_verb_whose_epoch_passes_while_it_runs_is_409_with_the_current_one_"+verb, func(t *testing.T) {
+			t.Parallel()
+			store := memstore.New()
+			a := serve(t, store, "a", "")
+			a.until("/leader", 200)
+			b := serve(t, store, "b", "")
+			b.until("/standby", 200)
+			slow := &looked{Store: store}
+			operator := serve(t, slow, "o", "")
+			operator.until("/standby", 200)
+			paused := verb == "resume"
+			if paused {
+				a.post("/v1/elections/seat/pause", `{"epoch":1}`)
+			}
+			other := func() { // another operator is quicker
+				if paused {
+					a.post("/v1/elections/seat/resume", `{"epoch":1}`)
+					for v, _ := a.Member.View("seat"); v.Paused; v, _ = a.Member.View("seat") {
+						<-time.After(time.Millisecond)
+					}
+				}
+				a.post("/v1/elections/seat/handoff", `{"epoch":1,"to":"b"}`)
+				b.until("/leader", 200)
+				if paused {
+					b.post("/v1/elections/seat/pause", `{"epoch":2}`)
+				}
+			}
+			slow.then.Store(&other)
+			if got, body := operator.ask("POST", "/v1/elections/seat/"+verb, `{"epoch":1`+to+`}`); got != 409 || body["epoch"] != 2.0 {
+				t.Errorf("%d %v", got, body)
+			}
+			if l, err := store.Get(t.Context(), "seat"); err != nil || l.Holder.ID != "b" || l.Epoch != 2 || l.Next != "" || l.Paused != paused {
+				t.Errorf("the record is %+v, %v", l, err)
+			}
+		})
+	}
 }
 
 func TestToken(t *testing.T) {

@@ -5,14 +5,16 @@ import (
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 )
 
 // metrics serves what the node counts, read when it is asked for: nothing is kept twice.
 func (s *server) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(s.Node, s.Version))
+	registry.MustRegister(newCollector(s.Node, s.Version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
@@ -20,7 +22,8 @@ type collector struct {
 	node    *node.Node
 	version string
 
-	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build *prometheus.Desc
+	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build,
+	tasks, members, cluster, slots, polls, latency, duties *prometheus.Desc
 }
 
 func newCollector(n *node.Node, version string) *collector {
@@ -41,12 +44,20 @@ func newCollector(n *node.Node, version string) *collector {
 		drift:      desc("epoch_drift_events_total", "Work refused for its old epoch."),
 		lost:       desc("lost_events_total", "Events that an observer was too slow for."),
 		build:      desc("build_info", "What this is.", "version", "go"),
+		tasks:      desc("tasks_total", "Tasks that came to this worker: how they ended, or why they were not taken.", "outcome"),
+		members:    desc("members", "Members by status, as the leader sees them; on the leader alone.", "status"),
+		cluster:    desc("cluster_status", "1 for the status of the cluster, as the leader sees it; on the leader alone.", "status"),
+		slots:      desc("polls_total", "Slots of polls that this node has settled as their leader, by outcome.", "outcome"),
+		polls:      desc("polls", "Polls by the state of their targets; on the leader alone.", "state"),
+		latency:    desc("poll_duration_seconds", "How long checks took, by kind.", "kind"),
+		duties:     desc("duty_failures_total", "Duties that failed, and were run again.", "duty"),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build} {
+	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build,
+		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties} {
 		ch <- d
 	}
 }
@@ -76,7 +87,51 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	counter(c.leaderless, counts.Leaderless.Seconds(), election)
 	counter(c.contention, float64(s.ContentionEvents))
-	counter(c.drift, float64(s.EpochDriftEvents))
+	counter(c.drift, float64(c.node.Drifts()))
 	counter(c.lost, float64(s.LostEvents))
 	gauge(c.build, 1, c.version, runtime.Version())
+	c.coordination(ch, gauge, counter)
+}
+
+// coordination collects what the node does as a worker, and as a leader.
+func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter func(*prometheus.Desc, float64, ...string)) {
+	if c.node.Worker != nil {
+		w := c.node.Worker.Stats()
+		for outcome, n := range w.Outcomes {
+			counter(c.tasks, float64(n), string(outcome))
+		}
+		for why, n := range map[string]uint64{"duplicate": w.Duplicates, "stale": w.Stale, "busy": w.Busy, "unknown kind": w.Unknown} {
+			counter(c.tasks, float64(n), why)
+		}
+	}
+	p := c.node.Polls.Stats()
+	for outcome, n := range p.Slots {
+		counter(c.slots, float64(n), outcome)
+	}
+	for kind, h := range p.Latency {
+		buckets, count := h.Buckets()
+		ch <- prometheus.MustNewConstHistogram(c.latency, count, h.Sum.Seconds(), buckets, kind)
+	}
+	for _, d := range c.node.Member.Duties() {
+		counter(c.duties, float64(d.Failures), d.Name)
+	}
+	seen := c.node.Cluster.Snapshot()
+	if _, leads := c.node.Member.Leads(c.node.Election()); !leads || !seen.Known {
+		return
+	}
+	for state, n := range p.Polls {
+		gauge(c.polls, float64(n), string(state))
+	}
+	n := seen.Counts
+	for status, count := range map[health.Status]int{health.Healthy: n.Healthy, health.Degraded: n.Degraded, health.Partitioned: n.Partitioned,
+		health.Unreachable: n.Unreachable, health.Gone: n.Gone, health.Unknown: n.Unknown} {
+		gauge(c.members, float64(count), string(status))
+	}
+	for _, status := range []health.Status{health.Healthy, health.Degraded, health.Critical} {
+		is := 0.0
+		if seen.Status == status {
+			is = 1
+		}
+		gauge(c.cluster, is, string(status))
+	}
 }

@@ -37,6 +37,11 @@ func (s *Settings) check() []finding {
 	check(!strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }), "token", s.Token,
 		"must be ASCII without spaces, since it travels in a header")
 	check(s.TLSCert == "" || s.TLSKey != "", "tlsCert", s.TLSCert, "needs tlsKey", "tlsKey")
+	check(s.TLSCA == "" || s.TLSCert != "", "tlsCA", s.TLSCA, "needs tlsCert and tlsKey, which this node proves itself by", "tlsCert")
+	check(s.Tasks >= 1 && s.Tasks <= 10_000, "workerTasks", strconv.Itoa(s.Tasks), "must be 1 to 10000")
+	check(s.DataDir != "" || !s.Worker, "dataDir", s.DataDir, "must name a directory, unless worker is false", "worker")
+	check(len(s.Polls) == 0 || !s.Regent.OwnLease || s.Regent.Register, "register", strconv.FormatBool(s.Regent.Register),
+		"must be true where there are polls, so that workers are known, unless the member's heartbeat keeps the seats", "ownLease")
 	check(s.TLSKey == "" || s.TLSCert != "", "tlsKey", s.TLSKey, "needs tlsCert", "tlsCert")
 	host, _, err := splitAddress(s.Listen)
 	check(err == nil, "listen", s.Listen, "must be host:port, the port a number up to 65535")

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/poll"
 )
 
 // ErrUsage says that the command line makes no sense; the exit code for it is 64.
@@ -50,12 +51,21 @@ type Settings struct {
 	Reaper    bool
 	LogFormat string // text or json
 	LogLevel  slog.Level
+	Worker    bool
+	DataDir   string // of what a worker must not forget
+	ExecPolls bool
+	Tasks     int // that a worker runs at once
+	TLSCA     string
 	Regent    regent.Config
+
+	Polls  []poll.Poll // of the file
+	Duties []Duty      // likewise, in their order there
 
 	Args     []string // what follows the flags
 	Warnings []string // to be logged at start
 
 	origins map[string]origin
+	parts   []part
 }
 
 // origin is where the value of a key comes from.

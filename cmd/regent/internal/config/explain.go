@@ -22,6 +22,9 @@ func (s *Settings) all() []setting {
 	for _, k := range Keys() {
 		all = append(all, setting{k.Name, k.show(s), s.Origin(k.Name)})
 	}
+	for _, p := range s.parts {
+		all = append(all, setting{p.key, p.value, p.origin})
+	}
 	return all
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/regentd/regent/cmd/regent/internal/poll"
 )
 
 // contents is what a file says.
@@ -18,6 +20,9 @@ type contents struct {
 	values   map[string]given
 	warnings []string
 	errs     []error
+	polls    []poll.Poll
+	duties   []Duty
+	parts    []part
 }
 
 // readYAML reads the file called name; it returns an error if nothing of it can be used. Values are kept as the text that is written
@@ -42,7 +47,7 @@ func readYAML(name string, data []byte) (contents, error) {
 	case root.Kind != yaml.MappingNode:
 		return c, &Error{at(root.Line), errMapping}
 	}
-	var known []string
+	known := slices.Clone(parts)
 	for _, k := range Keys() {
 		known = append(known, k.Name)
 	}
@@ -59,6 +64,9 @@ func readYAML(name string, data []byte) (contents, error) {
 			refuse(key.Line, "key %s is already set in line %d", key.Value, first)
 		case key.Value == "config":
 			refuse(key.Line, "key config cannot be in the file: use --config or REGENT_CONFIG")
+		case slices.Contains(parts, key.Value):
+			lines[key.Value] = key.Line
+			c.readPart(key.Value, value, at)
 		case !slices.Contains(known, key.Value):
 			refuse(key.Line, "unknown key %.80q%s", key.Value, suggest(key.Value, "", known))
 		default:

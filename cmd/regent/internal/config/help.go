@@ -25,6 +25,19 @@ func WriteHelp(w io.Writer, format string) error {
 const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file (--config); the first of these that sets it wins.
 What none of them sets comes from the profile. A duration is written 1.5s or 500ms; a bare number is milliseconds.
 
+Polls and duties are in the file alone:
+
+  polls:
+    home:
+      kind: http                    # http, tcp, dns, icmp, exec
+      target: https://example.com/
+      interval: 10s                 # or cron: "*/5 * * * *", and timeZone
+      timeout: 5s                   # and retries, assign, concurrency, enabled, options
+  duties:
+    sync:
+      command: [rsync, -a, from/, to/]   # runs while the node leads; no shell
+      restart: on-failure                # or always, never; and dir, env
+
 `
 
 func helpText(b *strings.Builder) {

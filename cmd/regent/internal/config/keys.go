@@ -77,7 +77,7 @@ func Profiles() []string { return []string{"cluster", "lock", "fleet"} }
 // defaults returns what a profile sets.
 func defaults(profile string) (*Settings, bool) {
 	s := &Settings{
-		Profile: profile, Election: "coordinator", Store: "sqlite:regent.db", Listen: "127.0.0.1:7468", Reaper: true, LogFormat: "text",
+		Profile: profile, Election: "coordinator", Store: "sqlite:regent.db", Listen: "127.0.0.1:7468", Reaper: true, LogFormat: "text", Worker: true, Tasks: 64, DataDir: "regent-data",
 	}
 	switch profile {
 	case "cluster":
@@ -105,8 +105,13 @@ func Keys() []Key {
 		{Name: "tokenFile", Doc: "a file that holds the cluster token, instead of token", field: func(s *Settings) any { return &s.TokenFile }},
 		{Name: "tlsCert", Doc: "the certificate file to serve TLS with; needs tlsKey", field: func(s *Settings) any { return &s.TLSCert }},
 		{Name: "tlsKey", Doc: "the key file of tlsCert", field: func(s *Settings) any { return &s.TLSKey }},
+		{Name: "tlsCA", Doc: "a file of certificates that the other nodes' must be signed by; a node so proved needs no token", field: func(s *Settings) any { return &s.TLSCA }},
 		{Name: "insecure", Doc: "listen beyond loopback with neither token nor TLS", field: func(s *Settings) any { return &s.Insecure }},
 		{Name: "reaper", Doc: "start the companion process that frees the seat of a dead leader at once", field: func(s *Settings) any { return &s.Reaper }},
+		{Name: "worker", Doc: "take tasks from the leader", field: func(s *Settings) any { return &s.Worker }},
+		{Name: "workerTasks", Doc: "how many tasks a worker runs at once", field: func(s *Settings) any { return &s.Tasks }},
+		{Name: "dataDir", Doc: "where a worker keeps the highest epoch that it has seen, and its journal; below it a directory for each node", field: func(s *Settings) any { return &s.DataDir }},
+		{Name: "execPolls", Doc: "let polls run programs on this node", field: func(s *Settings) any { return &s.ExecPolls }},
 		{Name: "logFormat", Doc: "text or json", field: func(s *Settings) any { return &s.LogFormat }},
 		{Name: "logLevel", Doc: "the least that is logged: debug, info, warn or error", field: func(s *Settings) any { return &s.LogLevel }},
 	}

@@ -22,19 +22,19 @@ func (s *Source) Load(environ []string, readFile func(name string) ([]byte, erro
 	all, warnings := variables(environ)
 	maps.Copy(all, s.given())
 	var errs []error
+	var file contents
 	if g := all["config"]; g.text != "" {
 		data, err := readFile(g.text)
 		if err != nil {
 			return nil, &Error{g.origin, &regent.ConfigError{Key: "config", Value: quote("config", g.text), Rule: "cannot be read: " + err.Error()}}
 		}
-		file, err := readYAML(g.text, data)
-		if err != nil {
+		if file, err = readYAML(g.text, data); err != nil {
 			return nil, err
 		}
 		maps.Copy(file.values, all)
 		all, errs, warnings = file.values, file.errs, append(file.warnings, warnings...)
 	}
-	r := &resolver{given: all, readFile: readFile, bad: map[string]bool{}, errs: errs}
+	r := &resolver{given: all, readFile: readFile, bad: map[string]bool{}, errs: errs, file: file}
 	r.resolve()
 	if err := errors.Join(r.errs...); err != nil {
 		return nil, err
@@ -49,6 +49,7 @@ type resolver struct {
 	*Settings
 	given    map[string]given
 	readFile func(string) ([]byte, error)
+	file     contents
 	bad      map[string]bool // keys whose values are refused, so that others cannot be judged by them
 	errs     []error
 }
@@ -65,6 +66,7 @@ func (r *resolver) resolve() {
 	copied := *base
 	r.Settings = &copied
 	r.origins = map[string]origin{}
+	r.Polls, r.Duties, r.parts = r.file.polls, r.file.duties, r.file.parts
 	for _, k := range Keys() {
 		r.take(k)
 	}

@@ -7,10 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/health"
+	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/work"
 )
 
 // Options is what a node is made of.
@@ -21,18 +26,23 @@ type Options struct {
 	Addr     string // that others are told
 	Log      *slog.Logger
 	Open     func(context.Context) (regent.Store, error)
-	Duties   []regent.Duty         // run while the node leads
+	Duties   []regent.Duty // run while the node leads, besides what every leader does
+	Crew     Crew
 	Lifeline func(regent.Lifeline) // for a companion process, or nil
 	Store    string                // the store's address, without secrets
 }
 
 // Node is a member that runs as a daemon.
 type Node struct {
-	Member *regent.Member
-	Hub    *Hub
+	Member  *regent.Member
+	Hub     *Hub
+	Cluster *health.Monitor
+	Polls   *poll.Orchestrator
+	Worker  *work.Worker // nil if it is none
 
-	opts  Options
-	store *Store
+	opts    Options
+	store   *Store
+	changed chan struct{} // a hint that members have come or gone
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
@@ -41,36 +51,52 @@ type Node struct {
 }
 
 // New returns a node that does nothing yet.
-func New(opts Options) *Node {
+func New(opts Options) (*Node, error) {
+	if opts.ID == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("the node has no name, and the host neither: %w", err)
+		}
+		opts.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
 	n := &Node{opts: opts, Hub: &Hub{}, store: NewStore(opts.Open), reasons: map[string]uint64{}}
-	log := regent.LogEvents(opts.Log)
+	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
 		OnEvent: func(e regent.Event) {
+			n.learn(e)
 			log(e)
 			n.take(e)
 			n.Hub.Send(e)
 		}}
-	return n
+	return n, n.coordinate()
 }
 
-// Run is the node's life: it returns when ctx has ended, its duties have stopped, its seat is released and its store is closed, in this order.
+// Run is the node's life: it returns when ctx has ended, its tasks and duties have stopped, its seat is released and its store is closed, in this order.
 func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	n.since = time.Now()
 	n.mu.Unlock()
-	var work sync.WaitGroup
+	var others sync.WaitGroup
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	work.Go(func() {
+	others.Go(func() {
 		n.store.Run(life, func(err error) { n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err) })
 	})
-	work.Go(func() { n.countLeaderless(life) })
-	duties := n.opts.Duties
-	if len(duties) == 0 {
-		duties = []regent.Duty{{Election: n.opts.Election}}
-	}
-	err := n.Member.Run(ctx, duties...)
+	others.Go(func() { n.countLeaderless(life) })
+	others.Go(func() { n.passHints(life) })
+	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	unhook := context.AfterFunc(ctx, func() {
+		n.wind(n.opts.Log)
+		stop(context.Cause(ctx))
+	})
+	defer unhook()
+	err := n.Member.Run(campaign, n.duties()...)
 	cancel()
-	work.Wait()
+	others.Wait()
+	if n.Worker != nil {
+		if cerr := n.Worker.Close(); cerr != nil {
+			n.opts.Log.Warn("closing the journal failed", "error", cerr)
+		}
+	}
 	if cerr := n.store.Close(); cerr != nil {
 		n.opts.Log.Warn("closing the store failed", "store", n.opts.Store, "error", cerr)
 	}
@@ -78,6 +104,54 @@ func (n *Node) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// logEvents writes events as the library does, but those that only a node knows at a level of their own.
+func logEvents(l *slog.Logger) func(regent.Event) {
+	log := regent.LogEvents(l)
+	quieter := regent.LogEvents(slog.New(levelHandler{l.Handler(), slog.LevelDebug}))
+	louder := regent.LogEvents(slog.New(levelHandler{l.Handler(), slog.LevelWarn}))
+	return func(e regent.Event) {
+		switch {
+		case e.Kind == health.EventHealthCheck: // twice a minute is too much for a log
+			quieter(e)
+		case e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed,
+			e.Kind == poll.EventChanged && e.Metadata["to"] == string(poll.Down):
+			louder(e)
+		default:
+			log(e)
+		}
+	}
+}
+
+// levelHandler writes everything at one level.
+type levelHandler struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h levelHandler) Enabled(ctx context.Context, _ slog.Level) bool {
+	return h.Handler.Enabled(ctx, h.level)
+}
+
+func (h levelHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = h.level
+	return h.Handler.Handle(ctx, r)
+}
+
+// passHints tells the monitor that members have come or gone.
+func (n *Node) passHints(ctx context.Context) {
+	for hints := n.store.Wake(ctx, memberPrefix); ; {
+		select {
+		case <-hints:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case n.changed <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // take counts what the metrics tell.
@@ -208,6 +282,23 @@ const stuckAfter = 30 * time.Second
 
 // Election is the name of the node's election.
 func (n *Node) Election() string { return n.opts.Election }
+
+// Config is how the member behaves.
+func (n *Node) Config() regent.Config { return n.opts.Config }
+
+// Peers returns how other nodes are reached.
+func (n *Node) Peers() (client *http.Client, scheme string) {
+	return n.opts.Crew.Client, n.opts.Crew.Scheme
+}
+
+// Drifts returns how many tasks and other work this node has refused for their old epochs.
+func (n *Node) Drifts() uint64 {
+	drifts := n.Member.Stats().EpochDriftEvents
+	if n.Worker != nil {
+		drifts += n.Worker.Fence.Refused()
+	}
+	return drifts
+}
 
 // Counts are what only the node counts.
 type Counts struct {

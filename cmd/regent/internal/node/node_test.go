@@ -24,7 +24,10 @@ func start(t *testing.T, id string, open func(context.Context) (regent.Store, er
 	for _, f := range change {
 		f(&opts)
 	}
-	n := node.New(opts)
+	n, err := node.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestNothingIsLeft kills the bench while servers, nodes and their reapers run, and looks for what outlives it.
+func TestNothingIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
+	t.Parallel()
+	bin, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "killed-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd := exec.Command("/proc/self/exe", "-quick", "-regent", bin, "processes")
+	cmd.Env, cmd.Stderr, cmd.WaitDelay = append(os.Environ(), "TMPDIR="+dir), &said, time.Second
+	dieWithUs(cmd, syscall.SIGKILL)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
+	until(t, "a reaper runs", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("it ended first: %s", &said)
+		default:
+		}
+		return slices.ContainsFunc(processesOf(dir), func(p string) bool { return strings.Contains(p, "reaper-process") })
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	until(t, "all are gone", func() bool { return len(processesOf(dir)) == 0 })
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(patience); !f(); <-tick.C {
+		if time.Now().After(limit) {
+			t.Fatalf("not after %v: %s", patience, what)
+		}
+	}
+}
+
+// processesOf returns the command lines of all processes that work in a directory, run a program from there, or were told of it.
+func processesOf(dir string) []string {
+	var found []string
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range all {
+		cwd, _ := os.Readlink(proc + "/cwd")
+		exe, _ := os.Readlink(proc + "/exe")
+		env, _ := os.ReadFile(proc + "/environ")
+		if strings.HasPrefix(cwd, dir) || strings.HasPrefix(exe, dir) || bytes.Contains(env, []byte("TMPDIR="+dir)) {
+			line, _ := os.ReadFile(proc + "/cmdline")
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}

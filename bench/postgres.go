@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// errNoPostgres says that the binaries are not there: the rest of a figure is made without them.
+var errNoPostgres = errors.New("PostgreSQL was left out: it is not installed ('scripts/install postgresql')")
+
+// postgresBinary finds one where Debian puts it, the newest version, or in the PATH.
+func postgresBinary(name string) (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) > 0 {
+		return slices.Max(found), nil
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", errNoPostgres
+	}
+	return path, nil
+}
+
+// postgres starts a server and returns its address.
+func (l *lab) postgres(ctx context.Context) (string, error) {
+	initdb, err1 := postgresBinary("initdb")
+	server, err2 := postgresBinary("postgres")
+	if err := errors.Join(err1, err2); err != nil {
+		return "", errNoPostgres
+	}
+	dir, err := l.subdir("postgres")
+	if err != nil {
+		return "", err
+	}
+	data := filepath.Join(dir, "data")
+	make := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	make.Dir = dir
+	dieWithUs(make, syscall.SIGKILL)
+	if err := asNobody(make, dir); err != nil {
+		return "", err
+	}
+	if said, err := make.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("initdb: %w: %s", err, said)
+	}
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(server, "-D", data, "-p", strconv.Itoa(port), "-k", dir, "-h", "127.0.0.1", "-F")
+	dieWithUs(cmd, syscall.SIGQUIT) // which it takes for an order to end its own processes, and itself
+	if err := asNobody(cmd, dir); err != nil {
+		return "", err
+	}
+	addr := fmt.Sprintf("postgres://bench@127.0.0.1:%d/postgres?sslmode=disable", port)
+	return addr, l.launch(cmd, dir, func() error {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		conn, err := pgx.Connect(short, addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close(ctx)
+	})
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bsm/redislock"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// obtainLock is bsm/redislock as its documentation has it: a waiter tries again every 100 ms.
+type obtainLock struct {
+	client *goredis.Client
+	locks  *redislock.Client
+	ttl    time.Duration
+}
+
+func openRedislock(ttl time.Duration) func(context.Context, string) (contender, error) {
+	return func(_ context.Context, addr string) (contender, error) {
+		client := goredis.NewClient(&goredis.Options{Addr: addr})
+		return &obtainLock{client, redislock.New(client), ttl}, nil
+	}
+}
+
+func (o *obtainLock) hold(ctx context.Context, election string, led func()) error {
+	retry := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
+	var lock *redislock.Lock
+	for lock == nil {
+		var err error
+		lock, err = o.locks.Obtain(ctx, "redislock:"+election, o.ttl, retry)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, context.DeadlineExceeded): // it gives up after a lease, and is asked again
+			return err
+		}
+	}
+	led()
+	err := keep(ctx, o.ttl, func() error { return lock.Refresh(ctx, o.ttl, nil) })
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return lock.Release(context.WithoutCancel(ctx))
+}
+
+func (o *obtainLock) once(ctx context.Context, election string) error {
+	lock, err := o.locks.Obtain(ctx, "redislock:"+election, o.ttl, nil)
+	if err != nil {
+		return err
+	}
+	return lock.Release(ctx)
+}
+
+func (o *obtainLock) close() { closeQuietly(o.client) }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/store/redis"
+)
+
+// regentMember is a member with a connection of its own.
+type regentMember struct {
+	store  *redis.Store
+	member *regent.Member
+}
+
+func openRegent(cfg regent.Config) func(context.Context, string) (contender, error) {
+	return func(ctx context.Context, addr string) (contender, error) { return newRegentMember(ctx, addr, cfg, nil) }
+}
+
+func newRegentMember(ctx context.Context, addr string, cfg regent.Config, onEvent func(regent.Event)) (*regentMember, error) {
+	store, err := redis.Open(ctx, "redis://"+addr, redis.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &regentMember{store, &regent.Member{Store: store, ID: rand.Text(), Config: cfg, OnEvent: onEvent}}, nil
+}
+
+func (r *regentMember) hold(ctx context.Context, election string, led func()) error {
+	err := r.member.Lead(ctx, election, func(ctx context.Context, _ regent.Term) error {
+		led()
+		<-ctx.Done()
+		return nil
+	})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (r *regentMember) once(ctx context.Context, election string) error {
+	return r.member.Lead(ctx, election, func(context.Context, regent.Term) error { return nil })
+}
+
+func (r *regentMember) close() { closeQuietly(r.store) }

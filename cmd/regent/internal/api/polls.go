@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/gate"
+)
+
+// servePolls adds what is about polls. Any node takes the requests; the leader answers them.
+func (s *server) servePolls(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/polls", s.onLeader(s.listPolls, nobody))
+	mux.HandleFunc("GET /v1/polls/{name}", s.onLeader(s.getPoll, nobody))
+	mux.Handle("PUT /v1/polls/{name}", s.authorized(s.onLeader(s.current(s.putPoll), nobody)))
+	mux.Handle("DELETE /v1/polls/{name}", s.authorized(s.onLeader(s.current(s.deletePoll), nobody)))
+	mux.Handle("POST /v1/polls/{name}/run", s.authorized(s.onLeader(s.runPoll, nobody)))
+}
+
+func (s *server) listPolls(w http.ResponseWriter, _ *http.Request) {
+	all, err := s.Node.Polls.List()
+	if err != nil {
+		refusePoll(w, err)
+		return
+	}
+	answer(w, http.StatusOK, map[string]any{"polls": all})
+}
+
+func (s *server) getPoll(w http.ResponseWriter, r *http.Request) {
+	v, err := s.Node.Polls.Get(r.PathValue("name"))
+	if err != nil {
+		refusePoll(w, err)
+		return
+	}
+	answer(w, http.StatusOK, v)
+}
+
+func (s *server) putPoll(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	p, err := poll.Decode(r.PathValue("name"), body)
+	if err != nil {
+		answer(w, http.StatusUnprocessableEntity, failure{Error: err.Error()})
+		return
+	}
+	if c := s.Node.Config(); c.OwnLease && !c.Register {
+		answer(w, http.StatusUnprocessableEntity, failure{Error: "register must be true on all nodes where there are polls, so that workers are known"})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	created, err := s.Node.Polls.Put(ctx, p)
+	if err != nil {
+		refusePoll(w, err)
+		return
+	}
+	s.Log.Info("poll kept", "poll", p.Name, "remote", r.RemoteAddr)
+	code := http.StatusOK
+	if created {
+		code = http.StatusCreated
+	}
+	answer(w, code, p.Redacted())
+}
+
+func (s *server) deletePoll(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	if err := s.Node.Polls.Remove(ctx, r.PathValue("name")); err != nil {
+		refusePoll(w, err)
+		return
+	}
+	s.Log.Info("poll removed", "poll", r.PathValue("name"), "remote", r.RemoteAddr)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// runPoll runs a poll at once, unless the leader has changed since its caller looked, and answers with the outcome.
+func (s *server) runPoll(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	var seen request
+	if err := json.Unmarshal(body, &seen); err != nil || seen.Epoch == nil {
+		answer(w, http.StatusBadRequest, failure{Error: `the body must be JSON with the epoch that you have seen: {"epoch": 7}`})
+		return
+	}
+	if !s.inEpoch(w, *seen.Epoch) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	run, err := s.Node.Polls.RunNow(ctx, r.PathValue("name"))
+	if err != nil {
+		refusePoll(w, err)
+		return
+	}
+	answer(w, http.StatusOK, run)
+}
+
+// current refuses a write whose caller has named an epoch, in the header Regent-Epoch, that has passed.
+func (s *server) current(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if text := r.Header.Get(gate.EpochHeader); text != "" {
+			epoch, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("%s %q: must be a number", gate.EpochHeader, text)})
+				return
+			}
+			if !s.inEpoch(w, epoch) {
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
+func (s *server) inEpoch(w http.ResponseWriter, epoch uint64) bool {
+	now := s.Node.Health().Epoch
+	if now != epoch {
+		answer(w, http.StatusConflict, failure{Error: fmt.Sprintf("epoch %d has passed: it is %d now", epoch, now), Epoch: now})
+	}
+	return now == epoch
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	b, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+	case err != nil:
+		answer(w, http.StatusBadRequest, failure{Error: "the body cannot be read"})
+	}
+	return b, err == nil
+}
+
+func refusePoll(w http.ResponseWriter, err error) {
+	code := http.StatusBadGateway
+	switch {
+	case errors.Is(err, poll.ErrNoPoll):
+		code = http.StatusNotFound
+	case errors.Is(err, poll.ErrFixed):
+		code = http.StatusConflict
+	case errors.Is(err, poll.ErrNotLeading), errors.Is(err, poll.ErrStopping), errors.Is(err, regent.ErrNotLeader):
+		w.Header().Set("Retry-After", "1")
+		code = http.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		code = http.StatusGatewayTimeout
+	}
+	answer(w, code, failure{Error: err.Error()})
+}

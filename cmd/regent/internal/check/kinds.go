@@ -1,0 +1,49 @@
+package check
+
+import (
+	"context"
+	"fmt"
+)
+
+// probe is a check that makes sense and is ready to be made.
+type probe func(ctx context.Context) (Outcome, error)
+
+// builtin returns how the definition of each kind is read. What a reader asks for are the options that there are, so that checking a
+// definition and carrying it out cannot differ.
+func builtin() map[string]func(*reader) probe {
+	return map[string]func(*reader) probe{
+		"http": readHTTP,
+		"tcp":  readTCP,
+		"dns":  readDNS,
+		"icmp": readICMP,
+		"exec": readExec,
+	}
+}
+
+// Builtin reports whether the kind is one of this package.
+func Builtin(kind string) bool { return builtin()[kind] != nil }
+
+// Fault is a rule that a definition breaks.
+type Fault struct {
+	Key   string // target, or options.NAME
+	Value string // as it may be shown
+	Rule  string
+}
+
+func (f *Fault) Error() string { return fmt.Sprintf("%s %s: %s %s", f.Key, f.Value, f.Key, f.Rule) }
+
+// Validate returns every rule that target and options break. Of a kind that is not built in it knows none.
+func Validate(kind, target string, options map[string]string) []*Fault {
+	if !Builtin(kind) {
+		return nil
+	}
+	_, faults := parse(kind, target, options)
+	return faults
+}
+
+func parse(kind, target string, options map[string]string) (probe, []*Fault) {
+	r := &reader{target: target, options: options, known: map[string]bool{}}
+	p := builtin()[kind](r)
+	r.refuseUnknown(kind)
+	return p, r.faults
+}

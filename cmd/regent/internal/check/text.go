@@ -1,0 +1,92 @@
+package check
+
+import (
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// messageMax bounds what one check can add to a record that holds many.
+const messageMax = 500
+
+// oneLine returns text that fits in a line of a log or a page: valid UTF-8, without control characters, of at most max bytes.
+func oneLine(s string, max int) string {
+	s = s[:min(len(s), 4*max)] // an answer can be long
+	s = strings.ToValidUTF8(s, "�")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if len(s) <= max {
+		return s
+	}
+	const more = "…"
+	end := max - len(more)
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + more
+}
+
+// hidden stands for a secret, as net/url writes it.
+const hidden = "xxxxx"
+
+// Redact returns a target without what may be secret: user and password of a URL, and its query.
+func Redact(target string) string {
+	scheme, rest, ok := strings.Cut(target, "://")
+	if !ok {
+		return target
+	}
+	rest, _, query := strings.Cut(rest, "?")
+	if u, err := url.Parse(target); err != nil || u.User != nil { // what cannot be read is hidden rather too far
+		if i := strings.LastIndex(rest, "@"); i >= 0 {
+			rest = hidden + rest[i:]
+		}
+	}
+	if query {
+		rest += "?" + hidden
+	}
+	return scheme + "://" + rest
+}
+
+// Conceal returns the value of an option as it may be shown: headers, variables, and what is sent may be secret.
+func Conceal(option, value string) string {
+	if strings.HasPrefix(option, "header.") || strings.HasPrefix(option, "env.") || option == "send" || option == "body" || option == "args" {
+		return hidden
+	}
+	return value
+}
+
+// Nearest returns the name that was probably meant, or nothing.
+func Nearest(name string, known []string) string {
+	name = strings.ToLower(name)
+	best, least := "", 2+len(name)/4
+	for _, k := range known {
+		if d := distance(name, strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, drop or change to get from a to b.
+func distance(a, b string) int {
+	if len(a) > 100 {
+		return len(a) // nobody meant that
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

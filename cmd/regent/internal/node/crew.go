@@ -1,0 +1,142 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/check"
+	"github.com/regentd/regent/cmd/regent/internal/health"
+	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/work"
+)
+
+// Crew is how a node works with the others: as their leader, and as a worker.
+type Crew struct {
+	Token  string       // that tasks carry
+	Client *http.Client // for requests to other nodes; without one, nobody is asked how it is
+	Scheme string       // http or https
+	Polls  []poll.Poll  // of the configuration file
+
+	Worker    bool   // take tasks
+	DataDir   string // where the worker keeps what it must not forget
+	Tasks     int    // at once
+	ExecPolls bool
+}
+
+// memberPrefix begins the names of the members' registers.
+var memberPrefix = regent.MemberRegister("")
+
+// coordinate makes the duties that every leader has, and the worker.
+func (n *Node) coordinate() error {
+	if n.opts.Crew.Scheme == "" {
+		n.opts.Crew.Scheme = "http"
+	}
+	opts, crew := n.opts, n.opts.Crew
+	var probe func(context.Context, regent.MemberView) (health.Report, error)
+	if crew.Client != nil {
+		probe = health.HTTPProbe(crew.Client, crew.Scheme)
+	}
+	n.changed = make(chan struct{}, 1)
+	var err error
+	n.Cluster, err = health.New(health.Options{
+		Self: n.Member.ID, Members: n.Member.Members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
+		HeartbeatInterval: opts.Config.HeartbeatInterval,
+		Past:              func() []regent.Past { v, _ := n.Member.View(opts.Election); return v.Past },
+	})
+	if err != nil {
+		return err
+	}
+	n.Polls = poll.NewOrchestrator(poll.Options{
+		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
+		Hints: func(ctx context.Context) <-chan struct{} { return n.store.Wake(ctx, memberPrefix) },
+		Pool:  work.Options{Token: crew.Token, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log,
+	})
+	if !crew.Worker {
+		return nil
+	}
+	n.Member.Worker = true
+	n.Worker, err = n.newWorker(filepath.Join(crew.DataDir, n.Member.ID))
+	return err
+}
+
+// newWorker makes the worker, which remembers in a directory of its own.
+func (n *Node) newWorker(dir string) (*work.Worker, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("dataDir: %w (worker=false goes without)", err)
+	}
+	cfg, crew := n.opts.Config, n.opts.Crew
+	w := &work.Worker{Election: n.opts.Election, Token: crew.Token, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, Log: n.opts.Log,
+		Fence: &regent.Fence{Path: filepath.Join(dir, "epoch"), Confirm: n.confirm, Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled,
+			OnLate: func(epoch, newest uint64, age time.Duration) {
+				n.opts.Log.Warn("took a task of the last leader", "epoch", epoch, "newest", newest, "age", age)
+			}}}
+	poll.Serve(w, &check.Checker{AllowExec: crew.ExecPolls})
+	if err := w.Open(); err != nil {
+		return nil, fmt.Errorf("dataDir: %w", err)
+	}
+	if _, err := w.Fence.Highest(); err != nil {
+		return nil, errors.Join(fmt.Errorf("dataDir: %w", err), w.Close())
+	}
+	return w, nil
+}
+
+// confirm asks the store whether there has been such an epoch: whoever can send a task can write any number into it.
+func (n *Node) confirm(epoch uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	l, err := n.store.Get(ctx, n.opts.Election)
+	if err != nil {
+		return err
+	}
+	if l.Epoch < epoch {
+		return fmt.Errorf("the store knows of no epoch beyond %d", l.Epoch)
+	}
+	return nil
+}
+
+// learn raises the worker's fence with what the member has seen, before the new leader has sent anything.
+func (n *Node) learn(e regent.Event) {
+	if n.Worker == nil || e.Election != n.opts.Election || e.Kind != regent.EventLeaderChanged && e.Kind != regent.EventBecameLeader {
+		return
+	}
+	if err := n.Worker.Fence.Learn(e.Epoch); err != nil {
+		n.opts.Log.Error("fence cannot be raised", "epoch", e.Epoch, "error", err)
+	}
+}
+
+// Duties is how many duties every leader has, besides its user's.
+const Duties = 2
+
+// duties are what the node does while it leads: what every leader does first, and then its user's.
+func (n *Node) duties() []regent.Duty {
+	return append([]regent.Duty{
+		{Election: n.opts.Election, Name: "cluster-health", Run: n.Cluster.Run},
+		{Election: n.opts.Election, Name: "polls", Run: n.Polls.Run},
+	}, n.opts.Duties...)
+}
+
+// drainFor is how long a node that is told to stop gives its tasks, and its polls, before it lets go of its seat.
+const drainFor = time.Second
+
+// wind ends the work of a node that is about to stop, while it still leads: what ends now is known to the next leader.
+func (n *Node) wind(log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
+	defer cancel()
+	if n.Worker != nil {
+		if err := n.Worker.Drain(ctx); err != nil {
+			log.Warn("stopping with tasks under way", "error", err)
+		}
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), drainFor)
+	defer cancel()
+	if err := n.Polls.Quiesce(ctx); err != nil {
+		log.Warn("stopping with polls under way", "error", err)
+	}
+}

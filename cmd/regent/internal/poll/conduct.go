@@ -1,0 +1,355 @@
+package poll
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/work"
+)
+
+const (
+	// recoverFor is how long a new leader holds everything back for workers that do not answer.
+	recoverFor = time.Second
+	// doubtFor is how long, beyond its timeout, a slot of the last leader's time waits for such a worker: it may be there.
+	doubtFor = 30 * time.Second
+	// skew is by how much the clock of the last leader may have been ahead of this one's, as far as doubt goes.
+	skew = time.Second
+	// queueFor is how long a slot may wait at its worker.
+	queueFor = 5 * time.Second
+	// again is when a slot that no worker takes is offered again.
+	again = time.Second
+)
+
+// conduct is one term of an orchestrator.
+type conduct struct {
+	o      *Orchestrator
+	term   regent.Term
+	ctx    context.Context
+	cancel context.CancelFunc
+	pool   *work.Pool
+	shelf  *shelf
+	wake   chan struct{}
+	needed chan struct{} // there is a poll
+	began  time.Time
+	others sync.WaitGroup // its goroutines but the one of run
+
+	editing sync.Mutex // of polls
+
+	mu       sync.Mutex
+	entries  map[string]*entry
+	heap     dueHeap
+	listed   []*entry // with something to send, maybe
+	open     map[*slot]struct{}
+	members  map[string]*member
+	suspects map[string]bool // workers that the last leader may have sent to, and that have not answered
+	looked   time.Time       // when members were first listed
+	turn     int             // of the workers
+	quiet    bool            // nothing more is sent
+	through  time.Time       // all slots that are due up to here were released
+	moved    uint64          // counts what a checkpoint should tell
+	told     uint64          // moved, when it was last saved
+	savedAt  time.Time
+	idle     chan struct{} // closed when nothing is out, if somebody waits for it
+}
+
+func newConduct(ctx context.Context, o *Orchestrator, t regent.Term) *conduct {
+	c := &conduct{o: o, term: t, wake: make(chan struct{}, 1), needed: make(chan struct{}, 1), began: time.Now(), entries: map[string]*entry{}, open: map[*slot]struct{}{},
+		members: map[string]*member{}, suspects: map[string]bool{}}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	c.shelf = &shelf{store: o.opts.Store, election: t.Election, epoch: t.Epoch, valid: t.Valid}
+	return c
+}
+
+// load takes up where the last term ended.
+func (c *conduct) load() error {
+	stored, err := c.shelf.load(c.ctx)
+	if err != nil {
+		return err
+	}
+	cp, err := readCheckpoint(c.term.Saved())
+	if err != nil {
+		c.o.opts.Log.Error("checkpoint cannot be read: slots since the last leader's end may be lost", "error", err)
+	}
+	now := c.began
+	if cp.Through == 0 {
+		cp.Through = now.UnixMilli()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range stored {
+		e, err := newEntry(p, false)
+		if err != nil {
+			return fmt.Errorf("poll %s, as the store has it: %w", p.Name, err)
+		}
+		c.entries[p.Name] = e
+	}
+	for _, p := range c.o.opts.Fixed {
+		e, err := newEntry(p, true)
+		if err != nil {
+			return err
+		}
+		c.entries[p.Name] = e
+	}
+	from := cp.begin()
+	for _, e := range c.entries {
+		c.enter(e, time.UnixMilli(cp.Through), now)
+	}
+	for _, id := range cp.Open {
+		i, ok := parseID(id)
+		if e := c.entries[i.name]; ok && e != nil && e.poll.Enabled && !i.manual {
+			if due := time.UnixMilli(i.due); now.Sub(due) > catchUp && !e.sched.Next(due).After(now) {
+				c.missed(e, 1) // there is a newer one
+				continue
+			}
+			s := &slot{entry: e, due: i.due, attempt: i.attempt}
+			e.putBack(s)
+			c.open[s] = struct{}{}
+			c.list(e)
+		}
+	}
+	for _, name := range cp.Down {
+		if e := c.entries[name]; e != nil {
+			e.state, e.since = Down, now
+		}
+	}
+	c.through = time.UnixMilli(cp.Through)
+	opts := c.o.opts.Pool
+	opts.Leader, opts.Found, opts.Ready = c.o.opts.Leader, c.found, c.ready
+	opts.Recall = max(15*time.Second, now.Sub(from)+10*time.Second)
+	c.pool = work.NewPool(c.ctx, c.term, opts)
+	return nil
+}
+
+// enter computes a poll's slots from a time on. The mutex is held.
+func (c *conduct) enter(e *entry, from, now time.Time) {
+	if e.poll.Since.After(from) {
+		from = e.poll.Since
+	}
+	if missed := e.begin(from, now); missed > 0 {
+		c.missed(e, missed)
+	}
+	if !e.next.IsZero() {
+		heap.Push(&c.heap, e)
+	}
+}
+
+// list notes that a poll may have something to send. The mutex is held.
+func (c *conduct) list(e *entry) {
+	if !e.listed {
+		e.listed = true
+		c.listed = append(c.listed, e)
+	}
+}
+
+// run conducts until the term ends.
+func (c *conduct) run() {
+	c.others.Go(c.lookAround)
+	c.others.Go(c.keepCheckpoint)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-c.wake:
+		case <-c.ctx.Done():
+			return
+		}
+		timer.Reset(c.step(time.Now()))
+	}
+}
+
+// close returns when nothing of the conduct is left.
+func (c *conduct) close() {
+	c.cancel()
+	if c.pool != nil {
+		c.pool.Close()
+	}
+	c.others.Wait()
+}
+
+func (c *conduct) stir() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// step releases what is due and sends what can be sent. It returns how long nothing will happen by itself.
+func (c *conduct) step(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.heap) > 0 && !c.heap[0].next.After(now) {
+		e := c.heap[0]
+		s, missed := e.release(now)
+		if s != nil {
+			c.open[s] = struct{}{}
+			c.list(e)
+			c.moved++
+		}
+		if missed > 0 {
+			c.missed(e, uint64(missed))
+		}
+		if e.next.IsZero() {
+			heap.Pop(&c.heap)
+		} else {
+			heap.Fix(&c.heap, 0)
+		}
+	}
+	c.through = now
+	next := now.Add(time.Minute)
+	if len(c.heap) > 0 && c.heap[0].next.Before(next) {
+		next = c.heap[0].next
+	}
+	if at := c.dispatch(now); !at.IsZero() && at.Before(next) {
+		next = at
+	}
+	return max(next.Sub(now), time.Millisecond)
+}
+
+// dispatch sends what can be sent, and returns when there may be more.
+func (c *conduct) dispatch(now time.Time) (next time.Time) {
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	if c.quiet || c.looked.IsZero() {
+		return next
+	}
+	if until := c.looked.Add(recoverFor); len(c.suspects) > 0 && now.Before(until) {
+		return until
+	}
+	crew := c.crew()
+	left := c.listed[:0]
+	for _, e := range c.listed {
+		for {
+			s, at := e.sendable(now)
+			sooner(at)
+			if s == nil {
+				break
+			}
+			if doubt := c.doubtful(s); now.Before(doubt) {
+				sooner(doubt)
+				break
+			}
+			w := crew.pick(s)
+			if w == nil {
+				sooner(now.Add(again))
+				break
+			}
+			c.send(s, w, now)
+		}
+		if e.listed = len(e.queue) > 0; e.listed {
+			left = append(left, e)
+		}
+	}
+	clear(c.listed[len(left):])
+	c.listed = left
+	return next
+}
+
+// doubtful returns until when a slot must wait, because a worker that does not answer may have it from the last leader.
+func (c *conduct) doubtful(s *slot) time.Time {
+	if len(c.suspects) == 0 || s.manual || s.dueTime().After(c.began.Add(skew)) {
+		return time.Time{}
+	}
+	return c.began.Add(time.Duration(s.entry.poll.Timeout) + doubtFor)
+}
+
+// send gives a slot to a worker. The mutex is held.
+func (c *conduct) send(s *slot, w *work.WorkerView, now time.Time) {
+	e := s.entry
+	s.worker, s.sent = w.ID, now
+	e.took(s, now)
+	// Not idempotent, as far as fences go: what the last leader sent must not be taken after this one has asked what was.
+	t := work.Task{ID: s.id(), Kind: e.poll.Kind, Payload: e.job(s), Timeout: time.Duration(e.poll.Timeout) + queueFor}
+	attempt := s.attempt
+	err := c.pool.Send(w.ID, t, func(r work.Result, err error) { c.ended(s, attempt, r, err) })
+	if err != nil {
+		e.putBack(s)
+		s.tried = append(s.tried, w.ID)
+		w.Busy = true
+		return
+	}
+	w.Tasks++
+}
+
+// runNow queues a slot that is on no schedule.
+func (c *conduct) runNow(name string) (chan Run, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[name]
+	switch {
+	case e == nil:
+		return nil, fmt.Errorf("poll %q: %w", name, ErrNoPoll)
+	case c.quiet:
+		return nil, fmt.Errorf("poll %q: %w", name, ErrStopping)
+	}
+	s := &slot{entry: e, due: time.Now().UnixMilli(), manual: true, done: make(chan Run, 1)}
+	for e.find(identity{due: s.due, manual: true}) != nil {
+		s.due++
+	}
+	e.putBack(s)
+	c.open[s] = struct{}{}
+	c.list(e)
+	c.stir()
+	return s.done, nil
+}
+
+// replace puts a poll in the place of another; either may be nil.
+func (c *conduct) replace(old, e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if old != nil {
+		if old.place >= 0 {
+			heap.Remove(&c.heap, old.place)
+		}
+		delete(c.entries, old.poll.Name)
+		for _, s := range append(append([]*slot(nil), old.queue...), old.out...) {
+			s.settled = true
+			delete(c.open, s)
+		}
+		old.queue, old.out = nil, nil
+	}
+	if e != nil {
+		from := now
+		if old != nil && e.poll.Since.Equal(old.poll.Since) {
+			from = c.through // the schedule is the same
+			e.record = old.record
+		}
+		c.entries[e.poll.Name] = e
+		c.enter(e, from, now)
+		select {
+		case c.needed <- struct{}{}:
+		default:
+		}
+	}
+	c.moved++
+	c.stir()
+}
+
+// missed tells of slots that it was too late for. The mutex is held.
+func (c *conduct) missed(e *entry, n uint64) {
+	if e.counts == nil {
+		e.counts = map[string]uint64{}
+	}
+	e.counts[outcomeMissed] += n
+	c.moved++
+	c.o.count(outcomeMissed, e.poll.Kind, 0, n)
+	c.emit(EventMissed, map[string]string{"poll": e.poll.Name, "slots": strconv.FormatUint(n, 10)})
+	for s := range c.open {
+		if s.settled {
+			delete(c.open, s)
+		}
+	}
+}
+
+func (c *conduct) emit(kind string, metadata map[string]string) {
+	c.o.opts.Emit(regent.Event{Kind: kind, Election: c.term.Election, Epoch: c.term.Epoch, Metadata: metadata})
+}

@@ -1,0 +1,130 @@
+package poll
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/work"
+)
+
+// member is a member of the cluster as the conductor sees it.
+type member struct {
+	view regent.MemberView
+	seen time.Time // when its revision was last seen to change
+}
+
+// lookAround keeps the pool's workers those that live.
+func (c *conduct) lookAround() {
+	var hints <-chan struct{}
+	if c.o.opts.Hints != nil {
+		hints = c.o.opts.Hints(c.ctx)
+	}
+	tick := time.NewTicker(c.o.opts.Look)
+	defer tick.Stop()
+	for {
+		if !c.busy() { // without polls nobody need be known
+			select {
+			case <-c.needed:
+			case <-c.ctx.Done():
+				return
+			}
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, max(c.o.opts.Look, time.Second))
+		views, err := c.o.opts.Members(ctx)
+		cancel()
+		if c.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			c.o.opts.Log.Warn("members cannot be listed", "error", err)
+		} else {
+			c.see(views, time.Now())
+		}
+		select {
+		case <-tick.C:
+		case <-hints:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *conduct) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.entries) > 0
+}
+
+// see takes in the members as they are. One whose heartbeat has run out is as good as gone: what it had is given to others.
+func (c *conduct) see(views []regent.MemberView, now time.Time) {
+	var add, remove []regent.MemberView
+	c.mu.Lock()
+	for _, v := range views {
+		m := c.members[v.ID]
+		if m == nil {
+			m = &member{}
+			c.members[v.ID] = m
+		}
+		if m.view.Rev != v.Rev {
+			m.seen = now
+		}
+		m.view = v
+		switch {
+		case v.Incarnation == "" || now.Sub(m.seen) > v.Lease:
+			remove = append(remove, v)
+			delete(c.suspects, v.ID)
+		case v.Worker && v.Addr != "":
+			add = append(add, v)
+			if c.looked.IsZero() {
+				c.suspects[v.ID] = true
+			}
+		default:
+			remove = append(remove, v)
+		}
+	}
+	if c.looked.IsZero() {
+		c.looked = now
+	}
+	c.giveUp(now)
+	c.mu.Unlock()
+	for _, v := range remove {
+		c.pool.Remove(v.ID)
+	}
+	for _, v := range add {
+		c.pool.Add(v.ID, v.Addr)
+	}
+	c.stir()
+}
+
+// crew are the workers of one round of sending.
+type crew struct {
+	workers []work.WorkerView
+	members map[string]*member
+	turn    *int // who is looked at first, so that equals take turns
+}
+
+func (c *conduct) crew() *crew { return &crew{c.pool.Workers(), c.members, &c.turn} }
+
+// pick returns the worker that should have a slot, or nil: the one with the least to do, if possible one that has not tried it before.
+func (c *crew) pick(s *slot) *work.WorkerView {
+	var best *work.WorkerView
+	fresh := false
+	*c.turn++
+	for i := range c.workers {
+		w := &c.workers[(i+*c.turn)%len(c.workers)]
+		m := c.members[w.ID]
+		if !w.Usable() || m == nil || !s.entry.poll.Matches(w.ID, m.view.Labels) {
+			continue
+		}
+		untried := !slices.Contains(s.tried, w.ID)
+		if best == nil || untried && !fresh || untried == fresh && w.Tasks < best.Tasks {
+			best, fresh = w, untried
+		}
+	}
+	if best != nil && !fresh {
+		s.tried = nil // all have: from the beginning, then
+	}
+	return best
+}

@@ -1,0 +1,192 @@
+package poll
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// catchUp is how late a slot may be and still be run. The newest one that is due is run however late it is.
+const catchUp = time.Minute
+
+// longestPause is the most by which late slots of a poll are spread.
+const longestPause = 30 * time.Second
+
+// entry is a poll and its slots.
+type entry struct {
+	poll    Poll
+	sched   Schedule
+	fixed   bool // it comes from the configuration file
+	payload []byte
+	next    time.Time // when the first slot that was not released is due; zero if never
+	place   int       // in the heap, or -1
+
+	queue     []*slot // released, and not sent; in order of their due times
+	out       []*slot // sent, and not ended
+	notBefore time.Time
+	ahead     map[int64]bool // slots from next on that are known to be done, or to be with a worker: an earlier leader's clock was ahead
+	listed    bool           // among those with something to send
+
+	record
+}
+
+func newEntry(p Poll, fixed bool) (*entry, error) {
+	e := &entry{poll: p, fixed: fixed, place: -1}
+	var err error
+	e.sched, err = p.Schedule()
+	e.write()
+	return e, err
+}
+
+// write prepares what a worker is told, but for the due time.
+func (e *entry) write() {
+	b, _ := json.Marshal(struct {
+		Poll    string            `json:"poll"`
+		Target  string            `json:"target"`
+		Options map[string]string `json:"options,omitempty"`
+		Timeout int64             `json:"timeoutMs"`
+	}{e.poll.Name, e.poll.Target, e.poll.Options, time.Duration(e.poll.Timeout).Milliseconds()}) // it holds nothing that JSON cannot hold
+	e.payload = append(b[:len(b)-1], `,"due":`...)
+}
+
+func (e *entry) job(s *slot) json.RawMessage {
+	b := make([]byte, 0, len(e.payload)+16)
+	b = append(b, e.payload...)
+	b = strconv.AppendInt(b, s.due, 10)
+	return append(b, '}')
+}
+
+// begin sets the first slot that is due after from, and returns how many before it are too late to be run.
+func (e *entry) begin(from, now time.Time) (missed uint64) {
+	if e.next = e.sched.Next(from); !e.poll.Enabled {
+		e.next = time.Time{}
+	}
+	horizon := now.Add(-catchUp)
+	if e.next.IsZero() || !e.next.Before(horizon) {
+		return 0
+	}
+	first := e.sched.Next(horizon)
+	if interval := time.Duration(e.poll.Interval); interval > 0 && !first.After(now) {
+		missed = uint64(first.Sub(e.next) / interval)
+		e.next = first
+		return missed
+	}
+	for { // the times of a cron expression are minutes apart at least, and there is no way but to go through them
+		n := e.sched.Next(e.next)
+		if n.IsZero() || n.After(now) || !first.After(now) && !e.next.Before(first) {
+			return missed
+		}
+		e.next = n
+		missed++
+	}
+}
+
+// release makes a slot of the time that is due, unless it is known to be done, and moves on to the next.
+func (e *entry) release(now time.Time) (released *slot, missed int) {
+	due := e.next.UnixMilli()
+	e.next = e.sched.Next(e.next)
+	if e.ahead[due] {
+		delete(e.ahead, due)
+		return nil, 0
+	}
+	s := &slot{entry: e, due: due}
+	e.queue = append(e.queue, s)
+	for len(e.queue) > 1 && now.Sub(e.queue[0].dueTime()) > catchUp {
+		e.queue[0].settled = true
+		e.queue = e.queue[1:]
+		missed++
+	}
+	return s, missed
+}
+
+// find returns the open slot of a time.
+func (e *entry) find(i identity) *slot {
+	same := func(s *slot) bool { return s.due == i.due && s.manual == i.manual }
+	if n := slices.IndexFunc(e.queue, same); n >= 0 {
+		return e.queue[n]
+	}
+	if n := slices.IndexFunc(e.out, same); n >= 0 {
+		return e.out[n]
+	}
+	return nil
+}
+
+// sendable returns the slot to send next, or when there may be one.
+func (e *entry) sendable(now time.Time) (*slot, time.Time) {
+	switch {
+	case len(e.queue) == 0:
+		return nil, time.Time{}
+	case e.queue[0].manual:
+		return e.queue[0], time.Time{}
+	case len(e.out) >= e.poll.Concurrency:
+		return nil, time.Time{}
+	case now.Before(e.notBefore):
+		return nil, e.notBefore
+	}
+	return e.queue[0], time.Time{}
+}
+
+// took follows the sending of a slot. Those behind it are late, and wait half an interval each: a target that was away is not met by a burst.
+func (e *entry) took(s *slot, now time.Time) {
+	e.drop(s)
+	e.out = append(e.out, s)
+	if len(e.queue) > 0 && !s.manual {
+		apart := e.queue[0].dueTime().Sub(s.dueTime())
+		e.notBefore = now.Add(min(max(apart, 0)/2, longestPause))
+	}
+}
+
+// putBack queues a slot again, in its place.
+func (e *entry) putBack(s *slot) {
+	e.drop(s)
+	n, _ := slices.BinarySearchFunc(e.queue, s, func(a, b *slot) int {
+		switch {
+		case a.manual != b.manual && a.manual:
+			return -1
+		case a.manual != b.manual:
+			return 1
+		}
+		return int(a.due - b.due)
+	})
+	e.queue = slices.Insert(e.queue, n, s)
+}
+
+// drop takes a slot out of both lists.
+func (e *entry) drop(s *slot) {
+	same := func(o *slot) bool { return o == s }
+	e.queue = slices.DeleteFunc(e.queue, same)
+	e.out = slices.DeleteFunc(e.out, same)
+}
+
+// dueHeap orders entries by their next slots.
+type dueHeap []*entry
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].next.Before(h[j].next) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+func (h *dueHeap) Push(x any) {
+	e := x.(*entry)
+	e.place = len(*h)
+	*h = append(*h, e)
+}
+func (h *dueHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.place = -1
+	return e
+}
+
+// reserve takes a slot that is not due yet.
+func (e *entry) reserve(s *slot) {
+	if e.ahead == nil {
+		e.ahead = map[int64]bool{}
+	}
+	e.ahead[s.due] = true
+	e.putBack(s)
+}

@@ -1,0 +1,42 @@
+package poll
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/check"
+	"github.com/regentd/regent/work"
+)
+
+// job is what a worker is told of a slot.
+type job struct {
+	Poll      string            `json:"poll"`
+	Target    string            `json:"target"`
+	Options   map[string]string `json:"options"`
+	TimeoutMs int64             `json:"timeoutMs"`
+	Due       int64             `json:"due"` // Unix milliseconds
+}
+
+// Serve has a worker make the checks that its checker can make.
+func Serve(w *work.Worker, c *check.Checker) {
+	for _, kind := range c.Kinds() {
+		w.Handle(kind, func(ctx context.Context, t work.Task) (json.RawMessage, error) {
+			var j job
+			if err := json.Unmarshal(t.Payload, &j); err != nil {
+				return nil, fmt.Errorf("the task cannot be read: %w", err)
+			}
+			if j.TimeoutMs > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(j.TimeoutMs)*time.Millisecond)
+				defer cancel()
+			}
+			o, err := c.Run(ctx, kind, j.Target, j.Options)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(o)
+		})
+	}
+}

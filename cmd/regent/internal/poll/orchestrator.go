@@ -1,0 +1,248 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/work"
+)
+
+// Options is what an orchestrator is made of.
+type Options struct {
+	Store    regent.Store
+	Election string
+	Leader   string // this node
+	Fixed    []Poll // of the configuration file
+	Members  func(context.Context) ([]regent.MemberView, error)
+	// Look is how often members are listed, besides whenever Hints says so.
+	Look  time.Duration
+	Hints func(context.Context) <-chan struct{}
+	Pool  work.Options // how workers are reached
+	Emit  func(regent.Event)
+	Log   *slog.Logger
+}
+
+// Orchestrator is the duty that has polls run by workers. Outside of a term it knows nothing.
+type Orchestrator struct {
+	opts Options
+
+	mu      sync.Mutex
+	current *conduct
+	totals  map[string]uint64 // slots by outcome, over all terms
+	latency map[string]*Histogram
+}
+
+// The kinds of event of polls.
+const (
+	EventChanged = "poll:changed" // poll, from, to, message, worker, slot: what it says of its target
+	EventMissed  = "poll:missed"  // poll, slots: how many it was too late for
+)
+
+// Errors of what is asked of an orchestrator.
+var (
+	ErrNotLeading = errors.New("this node does not conduct the polls")
+	ErrNoPoll     = errors.New("there is no such poll")
+	ErrFixed      = errors.New("the poll is set in the configuration file, and can be changed there only")
+	ErrStopping   = errors.New("this node is stopping")
+)
+
+// NewOrchestrator returns an orchestrator. Its Run is the duty.
+func NewOrchestrator(opts Options) *Orchestrator {
+	return &Orchestrator{opts: opts, totals: map[string]uint64{}, latency: map[string]*Histogram{}}
+}
+
+// Run conducts the polls for a term. When it returns nothing of the term is left: no request, no goroutine, no timer.
+func (o *Orchestrator) Run(ctx context.Context, t regent.Term) error {
+	c := newConduct(ctx, o, t)
+	defer c.close()
+	if err := c.load(); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	o.mu.Lock()
+	o.current = c
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		o.current = nil
+		o.mu.Unlock()
+	}()
+	c.run()
+	return nil
+}
+
+func (o *Orchestrator) conduct() (*conduct, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.current == nil {
+		return nil, ErrNotLeading
+	}
+	return o.current, nil
+}
+
+// List returns all polls, by name.
+func (o *Orchestrator) List() ([]View, error) {
+	c, err := o.conduct()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]View, 0, len(c.entries))
+	for _, e := range c.entries {
+		all = append(all, e.view(false))
+	}
+	slices.SortFunc(all, func(a, b View) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Get returns one poll, with its history.
+func (o *Orchestrator) Get(name string) (View, error) {
+	c, err := o.conduct()
+	if err != nil {
+		return View{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[name]
+	if e == nil {
+		return View{}, fmt.Errorf("poll %q: %w", name, ErrNoPoll)
+	}
+	return e.view(true), nil
+}
+
+// Put keeps a poll in the store, new or changed, and conducts it from now on. It reports whether it is new.
+func (o *Orchestrator) Put(ctx context.Context, p Poll) (created bool, err error) {
+	c, err := o.conduct()
+	if err != nil {
+		return false, err
+	}
+	c.editing.Lock()
+	defer c.editing.Unlock()
+	c.mu.Lock()
+	old := c.entries[p.Name]
+	p.Since = time.Now().UTC()
+	switch {
+	case old != nil && old.fixed:
+		c.mu.Unlock()
+		return false, fmt.Errorf("poll %q: %w", p.Name, ErrFixed)
+	case old != nil && old.poll.Enabled && p.Enabled && old.poll.Interval == p.Interval && old.poll.Cron == p.Cron && old.poll.TimeZone == p.TimeZone:
+		p.Since = old.poll.Since // its slots stay the same
+	}
+	c.mu.Unlock()
+	e, err := newEntry(p, false)
+	if err != nil {
+		return false, err
+	}
+	if err := c.shelf.put(ctx, p); err != nil {
+		return false, err
+	}
+	c.replace(old, e)
+	return old == nil, nil
+}
+
+// Remove forgets a poll.
+func (o *Orchestrator) Remove(ctx context.Context, name string) error {
+	c, err := o.conduct()
+	if err != nil {
+		return err
+	}
+	c.editing.Lock()
+	defer c.editing.Unlock()
+	c.mu.Lock()
+	old := c.entries[name]
+	c.mu.Unlock()
+	switch {
+	case old == nil:
+		return fmt.Errorf("poll %q: %w", name, ErrNoPoll)
+	case old.fixed:
+		return fmt.Errorf("poll %q: %w", name, ErrFixed)
+	}
+	if err := c.shelf.remove(ctx, name); err != nil {
+		return err
+	}
+	c.replace(old, nil)
+	return nil
+}
+
+// RunNow has a poll run at once, beside its schedule, and returns the outcome.
+func (o *Orchestrator) RunNow(ctx context.Context, name string) (Run, error) {
+	c, err := o.conduct()
+	if err != nil {
+		return Run{}, err
+	}
+	done, err := c.runNow(name)
+	if err != nil {
+		return Run{}, err
+	}
+	select {
+	case r := <-done:
+		return r, nil
+	case <-ctx.Done():
+		return Run{}, fmt.Errorf("poll %q: it was asked for, but has not ended: %w", name, context.Cause(ctx))
+	case <-c.ctx.Done():
+		return Run{}, fmt.Errorf("poll %q: it was asked for, but the term has ended: %w", name, context.Cause(c.ctx))
+	}
+}
+
+// Quiesce is for a leader that is about to stop: it sends nothing more, waits for what workers have, as long as ctx lets it, and saves the checkpoint, so
+// that the next leader knows of everything that has ended, even at workers that stop with this one.
+func (o *Orchestrator) Quiesce(ctx context.Context) error {
+	c, err := o.conduct()
+	if err != nil {
+		return nil // there is nothing to do
+	}
+	return c.quiesce(ctx)
+}
+
+// Stats are figures for metrics.
+type Stats struct {
+	Slots   map[string]uint64    // ended since the node was started, by outcome
+	Latency map[string]Histogram // of checks, by kind
+	Polls   map[State]int        // now; empty where the node does not lead
+}
+
+// Stats returns the orchestrator's figures.
+func (o *Orchestrator) Stats() Stats {
+	s := Stats{Slots: map[string]uint64{}, Latency: map[string]Histogram{}, Polls: map[State]int{}}
+	o.mu.Lock()
+	for k, n := range o.totals {
+		s.Slots[k] = n
+	}
+	for k, h := range o.latency {
+		s.Latency[k] = *h
+	}
+	c := o.current
+	o.mu.Unlock()
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, e := range c.entries {
+			s.Polls[e.view(false).State]++
+		}
+	}
+	return s
+}
+
+func (o *Orchestrator) count(outcome, kind string, latency time.Duration, n uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.totals[outcome] += n
+	if outcome == outcomeOK || outcome == outcomeFailed {
+		h := o.latency[kind]
+		if h == nil {
+			h = &Histogram{}
+			o.latency[kind] = h
+		}
+		h.add(latency)
+	}
+}

@@ -1,0 +1,166 @@
+package poll
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// shelves is how many registers the polls of an election are spread over: a register holds 64 KiB.
+const shelves = 256
+
+// shelf keeps polls in the store. Only a leader writes, and a former one cannot: when a term begins, its leader writes every register anew with its
+// own epoch, so that a swap on a revision that an earlier leader has seen is a conflict, however late it comes.
+type shelf struct {
+	store    regent.Store
+	election string
+	epoch    uint64
+	valid    func() bool
+
+	records map[string]regent.Lease // by register
+}
+
+// errNotLeading says that the term was over when a poll should have been written.
+var errNotLeading = fmt.Errorf("polls: %w", regent.ErrNotLeader)
+
+// register is where a poll is kept.
+func (s *shelf) register(name string) string {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return fmt.Sprintf("regent/polls/%02x/%s", h.Sum32()%shelves, s.election)
+}
+
+// load reads all polls and makes them this term's.
+func (s *shelf) load(ctx context.Context) ([]Poll, error) {
+	if name := s.register(""); !regent.ValidName(name) {
+		return nil, fmt.Errorf("election %.50q: the name is too long for polls to be kept in the store", s.election)
+	}
+	s.records = map[string]regent.Lease{}
+	for l, err := range s.store.List(ctx, "regent/polls/") {
+		if err != nil {
+			return nil, fmt.Errorf("list polls: %w", err)
+		}
+		if strings.HasSuffix(l.Name, "/"+s.election) && len(l.Name) == len(s.register("")) {
+			s.records[l.Name] = l
+		}
+	}
+	if err := s.claim(ctx); err != nil {
+		return nil, err
+	}
+	var all []Poll
+	for name, l := range s.records {
+		polls, err := unpack(l)
+		if err != nil {
+			return nil, fmt.Errorf("register %s: %w", name, err)
+		}
+		all = append(all, polls...)
+	}
+	slices.SortFunc(all, func(a, b Poll) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// claim writes this term's epoch into every register, together where the store can.
+func (s *shelf) claim(ctx context.Context) error {
+	var old []regent.Lease
+	for _, l := range s.records {
+		if l.Epoch > s.epoch {
+			return errNotLeading
+		}
+		if l.Epoch < s.epoch {
+			old = append(old, s.mine(l, l.Data))
+		}
+	}
+	if batcher, ok := s.store.(regent.Batcher); ok && len(old) > 1 {
+		for i, out := range batcher.SwapAll(ctx, old) {
+			if out.Err == nil {
+				s.records[old[i].Name] = out.Lease
+			}
+		}
+	}
+	for _, l := range old {
+		for s.records[l.Name].Epoch < s.epoch {
+			if err := s.write(ctx, l.Name, func(data []byte) ([]byte, error) { return data, nil }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *shelf) mine(l regent.Lease, data []byte) regent.Lease {
+	return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: s.epoch, Nonce: rand.Uint64(), Since: time.Now(), Data: data}
+}
+
+// write changes a register by compare-and-swap, until it is known to be changed or somebody else's.
+func (s *shelf) write(ctx context.Context, name string, edit func([]byte) ([]byte, error)) error {
+	for {
+		l := s.records[name]
+		l.Name = name
+		if l.Epoch > s.epoch || !s.valid() {
+			return errNotLeading
+		}
+		data, err := edit(l.Data)
+		if err != nil {
+			return err
+		}
+		got, err := s.store.Swap(ctx, s.mine(l, data))
+		if err == nil {
+			s.records[name] = got
+			return nil
+		}
+		now, rerr := s.store.Get(ctx, name)
+		if rerr != nil && !errors.Is(rerr, regent.ErrNotFound) {
+			return fmt.Errorf("write polls: %w; and read: %w", err, rerr)
+		}
+		if now.Rev == l.Rev && !errors.Is(err, regent.ErrConflict) {
+			return fmt.Errorf("write polls: %w", err) // it may yet be applied, which an edit of the same revision will find out
+		}
+		s.records[name] = now
+	}
+}
+
+// put keeps a poll.
+func (s *shelf) put(ctx context.Context, p Poll) error {
+	return s.edit(ctx, p.Name, func(polls []Poll) []Poll { return append(polls, p) })
+}
+
+// remove forgets a poll.
+func (s *shelf) remove(ctx context.Context, name string) error {
+	return s.edit(ctx, name, func(polls []Poll) []Poll { return polls })
+}
+
+// edit replaces the poll of a name by what change adds.
+func (s *shelf) edit(ctx context.Context, name string, change func([]Poll) []Poll) error {
+	return s.write(ctx, s.register(name), func(data []byte) ([]byte, error) {
+		polls, err := unpack(regent.Lease{Data: data})
+		if err != nil {
+			return nil, err
+		}
+		polls = change(slices.DeleteFunc(polls, func(p Poll) bool { return p.Name == name }))
+		slices.SortFunc(polls, func(a, b Poll) int { return strings.Compare(a.Name, b.Name) })
+		b, err := json.Marshal(polls)
+		if err == nil && len(b) > regent.MaxData {
+			err = fmt.Errorf("poll %s: there is no room for it: with those it shares a register with it takes %d bytes, at most %d are kept", name, len(b), regent.MaxData)
+		}
+		return b, err
+	})
+}
+
+func unpack(l regent.Lease) ([]Poll, error) {
+	var polls []Poll
+	if len(l.Data) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(l.Data, &polls); err != nil {
+		return nil, fmt.Errorf("the polls in it cannot be read: %w", err)
+	}
+	return polls, nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStoreUnreachable runs 'regent run' against stores that are not there.
+func TestStoreUnreachable(t *testing.T) {
+	t.Run("a_store_that_is_never_reached_within_the_timeout_is_69_in_one_line", func(t *testing.T) {
+		silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never says anything
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		for name, store := range map[string]string{
+			"refused":      "redis://:hunter2@127.0.0.1:" + newRedis(t).port,
+			"silent":       "redis://:hunter2@" + silent.Addr().String(),
+			"no_directory": "sqlite:" + filepath.Join(t.TempDir(), "missing", "x.db"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				marker := filepath.Join(t.TempDir(), "ran")
+				cmd := command(t, nil, "run", "job", "--store", store, "--timeout", "1500ms", "--", "touch", marker)
+				out, _ := cmd.CombinedOutput()
+				var said []string
+				for line := range strings.Lines(string(out)) {
+					if strings.HasPrefix(line, "regent: ") {
+						said = append(said, line)
+					}
+				}
+				if code := cmd.ProcessState.ExitCode(); code != exitUnreachable || len(said) != 1 ||
+					!strings.Contains(said[0], "was not reached within 1.5s") || strings.Contains(string(out), "hunter2") {
+					t.Errorf("exit code %d\n%s", code, out)
+				}
+				if found, _ := filepath.Glob(marker); len(found) != 0 {
+					t.Error("the program ran")
+				}
+			})
+		}
+	})
+
+	t.Run("without_a_timeout_it_is_waited_for", func(t *testing.T) {
+		t.Parallel()
+		r := newRedis(t)
+		cmd := command(t, nil, "run", "job", "--store", r.address(), "--", "sh", "-c", "exit 3")
+		pipe, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = cmd.Process.Kill() }()
+		tries := 0
+		for in := bufio.NewScanner(pipe); in.Scan(); {
+			if strings.Contains(in.Text(), "store unreachable") {
+				if tries++; tries == 2 {
+					r.start()
+				}
+			}
+		}
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 3 || tries < 2 {
+			t.Errorf("exit code %d after %d tries", code, tries)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTakeoverDelay is C12 with real processes. A holder believes for less than its lease, so one that was silent for longer has given up its
+// term by itself when it is back: nobody can keep it then. What the delay promises is that nobody is hasty: neither on a leader that was
+// there all the time, and only not seen, nor on one that is silent, before the delay is over.
+func TestTakeoverDelay(t *testing.T) {
+	const lease, delay = 3 * time.Second, 8 * time.Second
+	timing := func(delay time.Duration) []string {
+		return []string{"--profile", "cluster", "--lease-duration", lease.String(), "--stop-timeout", "300ms", "--heartbeat-interval", "500ms",
+			"--election-interval", "500ms", "--takeover-delay", delay.String(), "--reaper=false"}
+	}
+	// silent is between the lease and the end of the delay.
+	silent := func() { <-time.After(lease + delay/2) }
+	// pair starts a leader and a standby. The standby sees Redis through the proxy.
+	pair := func(t *testing.T, delay time.Duration) (a, b *daemon, p *proxy) {
+		r := startRedis(t)
+		p = startProxy(t, "127.0.0.1:"+r.port)
+		a = start(t, "a", r.address(), nil, timing(delay)...)
+		a.until("/leader", 200)
+		b = start(t, "b", p.address(), nil, timing(delay)...)
+		b.until("/standby", 200)
+		return a, b, p
+	}
+
+	for name, unseen := range map[string]func(*daemon, *proxy) (again func()){
+		"answers_cut": func(_ *daemon, p *proxy) func() { p.cutFrom.Store(true); return p.heal },
+		"both_ways_cut": func(_ *daemon, p *proxy) func() {
+			p.cutTo.Store(true)
+			p.cutFrom.Store(true)
+			return p.heal
+		},
+		"standby_frozen": func(b *daemon, _ *proxy) func() {
+			b.signal(syscall.SIGSTOP)
+			return func() { b.signal(syscall.SIGCONT) }
+		},
+	} {
+		t.Run("C12_a_leader_that_was_not_seen_for_longer_than_its_lease_stays_"+name, func(t *testing.T) {
+			t.Parallel()
+			a, b, p := pair(t, delay)
+			again := unseen(b, p)
+			silent()
+			again()
+			<-time.After(lease + delay) // by when it would have been taken over
+			if body := b.until("/standby", 200); body["leader"] != "a" || body["epoch"] != 1.0 {
+				t.Errorf("b says %v", body)
+			}
+			if body := a.until("/leader", 200); body["epoch"] != 1.0 || len(a.said("became leader")) != 1 || len(b.said("became leader")) != 0 {
+				t.Errorf("a says %v", body)
+			}
+			a.stop()
+			b.stop()
+		})
+	}
+
+	t.Run("C12_a_silent_leader_is_not_taken_over_within_the_delay", func(t *testing.T) {
+		t.Parallel()
+		a, b, _ := pair(t, delay)
+		a.signal(syscall.SIGSTOP)
+		silent()
+		if body := b.until("/standby", 200); body["leader"] != "a" || body["epoch"] != 1.0 {
+			t.Errorf("b says %v", body)
+		}
+		stop := neverTwo(t, a, b)
+		a.signal(syscall.SIGCONT)
+		// It has given up its first term, by its own deadline; and there is exactly one more.
+		if got := a.await("lost leadership.*"); !strings.Contains(got, "reason=partition") {
+			t.Errorf("a says %q", got)
+		}
+		for limit := time.Now().Add(30 * time.Second); len(a.said("became leader"))+len(b.said("became leader")) < 2; <-time.After(time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatal("nobody leads any more")
+			}
+		}
+		<-time.After(lease + delay)
+		stop()
+		if n := len(a.said("became leader")) + len(b.said("became leader")); n != 2 {
+			t.Errorf("%d terms", n)
+		}
+		t.Logf("a leads again: %t", len(a.said("became leader")) == 2)
+		a.stop()
+		b.stop()
+	})
+
+	t.Run("C13_without_a_delay_it_is", func(t *testing.T) {
+		t.Parallel()
+		a, b, _ := pair(t, 0)
+		a.signal(syscall.SIGSTOP)
+		silent()
+		if body := b.until("/leader", 200); body["epoch"] != 2.0 {
+			t.Errorf("b says %v", body)
+		}
+		a.signal(syscall.SIGCONT)
+		a.until("/standby", 200)
+		a.stop()
+		b.stop()
+	})
+}
