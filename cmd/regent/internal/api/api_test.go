@@ -29,13 +29,14 @@ type face struct {
 
 func serve(t *testing.T, store regent.Store, id, token string) *face {
 	t.Helper()
-	n, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: id + ":1", Log: slog.New(slog.DiscardHandler),
-		Open: func(context.Context) (regent.Store, error) { return store, nil }, Store: "memory:"})
+	server := httptest.NewUnstartedServer(nil)
+	n, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: server.Listener.Addr().String(), Log: slog.New(slog.DiscardHandler),
+		Open: func(context.Context) (regent.Store, error) { return store, nil }, Store: "memory:",
+		Crew: node.Crew{Token: token, Client: &http.Client{Transport: &http.Transport{}}, Worker: true, DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stopping := make(chan struct{})
-	server := httptest.NewUnstartedServer(nil)
 	server.Config = api.Server(api.New(api.Options{Node: n, Log: slog.New(slog.DiscardHandler), Token: token, Version: "test"}, stopping), slog.New(slog.DiscardHandler))
 	server.Start()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,6 +51,22 @@ func serve(t *testing.T, store regent.Store, id, token string) *face {
 		server.Close()
 	})
 	return &face{n, t, server}
+}
+
+// becomes asks until the answer is as it should be.
+func (f *face) becomes(path string, good func(map[string]any) bool) map[string]any {
+	f.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(30 * time.Second); ; <-tick.C {
+		_, body := f.ask("GET", path, "")
+		if good(body) {
+			return body
+		}
+		if time.Now().After(limit) {
+			f.t.Fatalf("%s is %v", path, body)
+		}
+	}
 }
 
 // ask sends a request, and returns the code and the body.
@@ -119,7 +136,7 @@ func TestFace(t *testing.T) {
 			}
 		}
 		_, body := b.ask("GET", "/readyz", "")
-		if body["node"] != "b" || body["role"] != "standby" || body["leader"] != "a" || body["leaderAddr"] != "a:1" || body["epoch"] != 1.0 || body["leaseRemainingMs"] != 0.0 {
+		if body["node"] != "b" || body["role"] != "standby" || body["leader"] != "a" || body["leaderAddr"] != a.server.Listener.Addr().String() || body["epoch"] != 1.0 || body["leaseRemainingMs"] != 0.0 {
 			t.Errorf("b says %v", body)
 		}
 		if body["store"].(map[string]any)["reachable"] != true || body["checks"].(map[string]any)["store"] != "ok" {
@@ -140,9 +157,17 @@ func TestFace(t *testing.T) {
 		if got, body := b.ask("GET", "/v1/elections/seat/history", ""); got != 200 || len(body["terms"].([]any)) != 0 {
 			t.Errorf("%d %v", got, body)
 		}
-		_, body := a.ask("GET", "/v1/members", "")
-		if got := fmt.Sprint(body); !strings.Contains(got, "id:a") || !strings.Contains(got, "id:b") || !strings.Contains(got, "healthy:true") {
-			t.Errorf("%v", body)
+		for _, n := range []*face{a, b} {
+			n.becomes("/v1/members", func(body map[string]any) bool {
+				got := fmt.Sprint(body)
+				return strings.Contains(got, "id:a") && strings.Contains(got, "id:b") && body["status"] == "healthy" && body["leader"] == "a"
+			})
+		}
+		if _, body := b.ask("GET", "/v1/status", ""); body["cluster"].(map[string]any)["status"] != "healthy" {
+			t.Errorf("%v", body["cluster"])
+		}
+		if _, body := b.ask("GET", "/v1/status?local=1", ""); body["cluster"] != nil {
+			t.Errorf("%v", body["cluster"])
 		}
 	})
 

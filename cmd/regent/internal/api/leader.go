@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -39,6 +40,11 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 					p.Out.Header.Set(forwarded, h.Node)
 				},
 				ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+					var large *http.MaxBytesError
+					if errors.As(err, &large) {
+						answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+						return
+					}
 					s.Log.Warn("leader cannot be reached", "leader", h.Leader, "addr", h.LeaderAddr, "error", err)
 					otherwise(w, r, fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr))
 				},

@@ -179,7 +179,7 @@ func (c *cron) Next(after time.Time) time.Time {
 func (c *cron) nextShown(after time.Time) time.Time {
 	for t, from := after, shown(after)+1; ; {
 		_, offset := t.Zone()
-		_, end := t.ZoneBounds()
+		end := steadyUntil(t)
 		clock, ok := c.next(from)
 		at := time.Unix(clock-int64(offset), 0)
 		switch {

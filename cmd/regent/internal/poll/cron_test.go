@@ -27,7 +27,7 @@ func TestCron(t *testing.T) {
 		{"the_31st_skips_short_months", "0 0 31 * *", "", "2026-05-31T00:00:00Z", "2026-07-31T00:00:00Z"},
 		{"a_leap_day", "0 0 29 2 *", "", "2026-05-01T00:00:00Z", "2028-02-29T00:00:00Z"},
 		{"a_leap_day_over_a_year_that_is_none", "0 0 29 2 *", "", "2096-05-01T00:00:00Z", "2104-02-29T00:00:00Z"},
-		{"a_leap_day_on_a_Sunday_over_forty_years", "0 * 29 2 */7", "Europe/Berlin", "2080-05-01T00:00:00Z", "2120-02-29T00:00:00+01:00"},
+		{"a_leap_day_on_a_Sunday_across_2100", "0 * 29 2 */7", "Europe/Berlin", "2088-05-01T00:00:00Z", "2128-02-29T00:00:00+01:00"},
 		{"hourly", "@hourly", "", "2026-05-01T10:00:00Z", "2026-05-01T11:00:00Z"},
 		{"daily", "@daily", "", "2026-05-01T10:00:00Z", "2026-05-02T00:00:00Z"},
 		{"weekly", "@weekly", "", "2026-05-01T10:00:00Z", "2026-05-03T00:00:00Z"},
@@ -46,6 +46,8 @@ func TestCron(t *testing.T) {
 		{"an_hourly_one_misses_no_hour_that_passes", "30 * * * *", "Europe/Berlin", "2026-03-29T01:30:00+01:00", "2026-03-29T03:30:00+02:00"},
 		{"a_clock_that_is_put_forward_by_half_an_hour", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", "2026-10-04T02:30:00+11:00"},
 		{"a_clock_that_is_put_back_by_half_an_hour", "45 1 * * *", "Australia/Lord_Howe", "2026-04-05T01:45:00+11:00", "2026-04-06T01:45:00+10:30"},
+		{"the_last_day_of_a_leap_year", "0 * 31 12 *", "Europe/Berlin", "2028-12-31T23:30:00Z", "2029-12-31T00:00:00+01:00"},
+		{"the_last_night_of_a_leap_year", "30 0 1 1 *", "America/New_York", "2028-12-31T12:00:00Z", "2029-01-01T00:30:00-05:00"},
 		{"a_gap_at_midnight", "0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00-03:00", "2018-11-04T01:00:00-02:00"},
 		{"a_day_that_never_was", "0 12 30 12 *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-31T00:00:00+14:00"},
 	} {

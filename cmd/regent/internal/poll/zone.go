@@ -31,14 +31,24 @@ func reached(clock int64, zone *time.Location) time.Time {
 	const more = 30 * 3600 // than any zone is ahead of UTC
 	for t := time.Unix(clock-more, 0).In(zone); ; {
 		_, offset := t.Zone()
-		start, end := t.ZoneBounds()
 		at := time.Unix(clock-int64(offset), 0).In(zone)
-		if !start.IsZero() && at.Before(start) {
-			at = start // the gap between the last offset and this one holds it
+		if at.Before(t) {
+			at = t // it fell into the gap between the last offset and this one
 		}
+		end := steadyUntil(t)
 		if end.IsZero() || at.Before(end) {
 			return at
 		}
 		t = end
 	}
+}
+
+// steadyUntil returns a time up to which the offset of t's zone stays as it is, or the zero time if it does for ever. [time.Time.ZoneBounds] tells; but
+// on the last day of a leap year it may answer with a time that is over (golang/go#81583), and no clock is changed on that day.
+func steadyUntil(t time.Time) time.Time {
+	_, end := t.ZoneBounds()
+	if !end.IsZero() && !end.After(t) {
+		return t.Add(time.Hour)
+	}
+	return end
 }

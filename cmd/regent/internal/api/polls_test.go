@@ -1,0 +1,118 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/regentd/regent/memstore"
+)
+
+func TestPolls(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "fine") }))
+	defer target.Close()
+	store := memstore.New()
+	a := serve(t, store, "a", "secret")
+	a.until("/leader", 200)
+	b := serve(t, store, "b", "secret")
+	b.until("/standby", 200)
+	token := []string{"Authorization", "Bearer secret"}
+	good := fmt.Sprintf(`{"kind":"http","target":%q,"interval":"1h","options":{"header.X-Key":"hidden"}}`, target.URL)
+
+	t.Run("a_write_needs_the_token_on_every_node", func(t *testing.T) {
+		for _, n := range []*face{a, b} {
+			for _, verb := range []string{"PUT /v1/polls/x", "DELETE /v1/polls/x", "POST /v1/polls/x/run"} {
+				method, path, _ := strings.Cut(verb, " ")
+				if got, body := n.ask(method, path, good); got != 401 {
+					t.Errorf("%s: %d %v", verb, got, body)
+				}
+			}
+		}
+	})
+
+	t.Run("a_poll_is_kept_told_run_and_removed_through_any_node", func(t *testing.T) {
+		if got, body := b.ask("PUT", "/v1/polls/home", good, token...); got != 201 || body["kind"] != "http" || strings.Contains(fmt.Sprint(body), "hidden") {
+			t.Fatalf("%d %v", got, body)
+		}
+		if got, body := a.ask("PUT", "/v1/polls/home", strings.Replace(good, "1h", "2h", 1), token...); got != 200 || body["interval"] != "2h0m0s" {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, body := b.ask("GET", "/v1/polls", ""); got != 200 || len(body["polls"].([]any)) != 1 || strings.Contains(fmt.Sprint(body), "hidden") {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, body := b.ask("POST", "/v1/polls/home/run", `{"epoch": 1}`, token...); got != 200 || body["outcome"] != "ok" || body["worker"] == "" {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, body := b.ask("GET", "/v1/polls/home", ""); got != 200 || body["state"] != "up" || body["source"] != "store" || len(body["results"].([]any)) != 1 {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, body := b.ask("DELETE", "/v1/polls/home", "", token...); got != 204 {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, body := a.ask("GET", "/v1/polls/home", ""); got != 404 || !strings.Contains(fmt.Sprint(body), "home") {
+			t.Errorf("%d %v", got, body)
+		}
+	})
+
+	t.Run("what_makes_no_sense_is_refused_with_key_value_and_rule", func(t *testing.T) {
+		for _, c := range []struct {
+			method, path, body string
+			header             []string
+			code               int
+			want               string
+		}{
+			{"PUT", "/v1/polls/x", `{"kind":"http","target":"http://h/","interval":"10ms"}`, nil, 422, "polls.x.interval 10ms"},
+			{"PUT", "/v1/polls/x", `{"kind":"http","target":"http://h/","intervall":"10s"}`, nil, 422, "intervall"},
+			{"PUT", "/v1/polls/x", `not json`, nil, 422, ""},
+			{"PUT", "/v1/polls/a%20b", good, nil, 422, "polls."},
+			{"PUT", "/v1/polls/x", strings.Repeat("x", 70<<10), nil, 413, "bytes"},
+			{"PUT", "/v1/polls/x", good, []string{"Regent-Epoch", "7"}, 409, "epoch 7 has passed: it is 1 now"},
+			{"PUT", "/v1/polls/x", good, []string{"Regent-Epoch", "old"}, 400, "must be a number"},
+			{"DELETE", "/v1/polls/none", "", nil, 404, "none"},
+			{"POST", "/v1/polls/none/run", `{"epoch": 1}`, nil, 404, "none"},
+			{"POST", "/v1/polls/none/run", `{"epoch": 2}`, nil, 409, "it is 1 now"},
+			{"POST", "/v1/polls/none/run", `{}`, nil, 400, "epoch"},
+		} {
+			for _, n := range []*face{a, b} {
+				got, body := n.ask(c.method, c.path, c.body, append(c.header, token...)...)
+				if got != c.code || !strings.Contains(fmt.Sprint(body), c.want) {
+					t.Errorf("%s %s %.60s: %d %v", c.method, c.path, c.body, got, body)
+				}
+			}
+		}
+	})
+
+	t.Run("tasks_of_more_than_the_common_limit_are_read_and_need_the_token", func(t *testing.T) {
+		big := fmt.Sprintf(`{"election":"seat","leader":"a","epoch":1,"tasks":[{"id":"x","kind":"nothing","payload":%q}]}`, strings.Repeat("x", 100<<10))
+		if got, body := b.ask("POST", "/v1/tasks", big, token...); got != 422 || !strings.Contains(fmt.Sprint(body), "handler") {
+			t.Errorf("%d %v", got, body)
+		}
+		if got, _ := b.ask("POST", "/v1/tasks", big); got != 401 {
+			t.Errorf("%d", got)
+		}
+	})
+}
+
+func TestWithoutALeader(t *testing.T) {
+	store := memstore.New()
+	a := serve(t, store, "a", "")
+	a.until("/leader", 200)
+	if got, body := a.ask("POST", "/v1/elections/seat/pause", `{"epoch": 1}`); got != 200 {
+		t.Fatalf("%d %v", got, body)
+	}
+	if got, body := a.ask("POST", "/v1/elections/seat/step-down", `{"epoch": 1}`); got != 200 {
+		t.Fatalf("%d %v", got, body)
+	}
+	a.until("/standby", 200)
+	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no coordinator") {
+		t.Errorf("%d %v", got, body)
+	}
+	if got, body := a.ask("GET", "/v1/members", ""); got != 200 || body["status"] != "critical" || !strings.Contains(fmt.Sprint(body), "no coordinator") {
+		t.Errorf("%d %v", got, body)
+	}
+	if _, body := a.ask("GET", "/v1/status", ""); body["cluster"].(map[string]any)["status"] != "critical" {
+		t.Errorf("%v", body["cluster"])
+	}
+}
