@@ -103,6 +103,15 @@ func (c *conduct) keepCheckpoint() {
 	}
 }
 
+// anchor saves a first checkpoint where there has never been one. A leader that has none begins with what is due from then on, so that a slot that was due
+// under the last one, and not sent before that died, would be lost.
+func (c *conduct) anchor(ctx context.Context) error {
+	if len(c.term.Saved()) > 0 {
+		return nil
+	}
+	return c.save(ctx)
+}
+
 func (c *conduct) save(ctx context.Context) error {
 	cp, moved := c.checkpoint()
 	b, err := json.Marshal(cp)

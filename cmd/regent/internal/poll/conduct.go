@@ -47,6 +47,7 @@ type conduct struct {
 	open     map[*slot]struct{}
 	members  map[string]*member
 	suspects map[string]bool // workers that the last leader may have sent to, and that have not answered
+	first    bool            // there was no leader before
 	looked   time.Time       // when members were first listed
 	turn     int             // of the workers
 	quiet    bool            // nothing more is sent
@@ -67,9 +68,12 @@ func newConduct(ctx context.Context, o *Orchestrator, t regent.Term) *conduct {
 
 // load takes up where the last term ended.
 func (c *conduct) load() error {
-	stored, err := c.shelf.load(c.ctx)
+	stored, spoilt, err := c.shelf.load(c.ctx)
 	if err != nil {
 		return err
+	}
+	if spoilt != nil {
+		c.o.opts.Log.Error("some polls cannot be read, and are not conducted", "error", spoilt)
 	}
 	cp, err := readCheckpoint(c.term.Saved())
 	if err != nil {
@@ -78,13 +82,15 @@ func (c *conduct) load() error {
 	now := c.began
 	if cp.Through == 0 {
 		cp.Through = now.UnixMilli()
+		c.first = c.term.Epoch == 1
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range stored {
 		e, err := newEntry(p, false)
-		if err != nil {
-			return fmt.Errorf("poll %s, as the store has it: %w", p.Name, err)
+		if err != nil { // a time zone that this machine does not know, say
+			c.o.opts.Log.Error("a poll cannot be conducted", "poll", p.Name, "error", err)
+			continue
 		}
 		c.entries[p.Name] = e
 	}
@@ -228,13 +234,9 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 	left := c.listed[:0]
 	for _, e := range c.listed {
 		for {
-			s, at := e.sendable(now)
+			s, at := e.sendable(now, c.doubtful)
 			sooner(at)
 			if s == nil {
-				break
-			}
-			if doubt := c.doubtful(s); now.Before(doubt) {
-				sooner(doubt)
 				break
 			}
 			w := crew.pick(s)

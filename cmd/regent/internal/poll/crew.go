@@ -77,7 +77,7 @@ func (c *conduct) see(views []regent.MemberView, now time.Time) {
 			delete(c.suspects, v.ID)
 		case v.Worker && v.Addr != "":
 			add = append(add, v)
-			if c.looked.IsZero() {
+			if c.looked.IsZero() && !c.first {
 				c.suspects[v.ID] = true
 			}
 		default:

@@ -112,28 +112,35 @@ func (e *entry) find(i identity) *slot {
 	return nil
 }
 
-// sendable returns the slot to send next, or when there may be one.
-func (e *entry) sendable(now time.Time) (*slot, time.Time) {
-	switch {
-	case len(e.queue) == 0:
-		return nil, time.Time{}
-	case e.queue[0].manual:
-		return e.queue[0], time.Time{}
-	case len(e.out) >= e.poll.Concurrency:
-		return nil, time.Time{}
-	case now.Before(e.notBefore):
-		return nil, e.notBefore
+// sendable returns the slot to send next, or when there may be one. A slot in doubt lets those behind it pass.
+func (e *entry) sendable(now time.Time, doubt func(*slot) time.Time) (s *slot, next time.Time) {
+	for _, s := range e.queue {
+		until := doubt(s)
+		switch {
+		case s.manual:
+			return s, time.Time{}
+		case now.Before(until):
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+			continue
+		case len(e.out) >= e.poll.Concurrency:
+			return nil, next
+		case now.Before(e.notBefore):
+			return nil, e.notBefore
+		}
+		return s, time.Time{}
 	}
-	return e.queue[0], time.Time{}
+	return nil, next
 }
 
 // took follows the sending of a slot. Those behind it are late, and wait half an interval each: a target that was away is not met by a burst.
 func (e *entry) took(s *slot, now time.Time) {
 	e.drop(s)
 	e.out = append(e.out, s)
-	if len(e.queue) > 0 && !s.manual {
-		apart := e.queue[0].dueTime().Sub(s.dueTime())
-		e.notBefore = now.Add(min(max(apart, 0)/2, longestPause))
+	behind := slices.IndexFunc(e.queue, func(o *slot) bool { return !o.manual && o.due > s.due })
+	if behind >= 0 && !s.manual {
+		e.notBefore = now.Add(min(e.queue[behind].dueTime().Sub(s.dueTime())/2, longestPause))
 	}
 }
 

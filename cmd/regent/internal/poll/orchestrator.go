@@ -62,7 +62,11 @@ func NewOrchestrator(opts Options) *Orchestrator {
 func (o *Orchestrator) Run(ctx context.Context, t regent.Term) error {
 	c := newConduct(ctx, o, t)
 	defer c.close()
-	if err := c.load(); err != nil {
+	err := c.load()
+	if err == nil && c.busy() {
+		err = c.anchor(ctx)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -141,6 +145,9 @@ func (o *Orchestrator) Put(ctx context.Context, p Poll) (created bool, err error
 	c.mu.Unlock()
 	e, err := newEntry(p, false)
 	if err != nil {
+		return false, err
+	}
+	if err := c.anchor(ctx); err != nil {
 		return false, err
 	}
 	if err := c.shelf.put(ctx, p); err != nil {

@@ -38,33 +38,32 @@ func (s *shelf) register(name string) string {
 	return fmt.Sprintf("regent/polls/%02x/%s", h.Sum32()%shelves, s.election)
 }
 
-// load reads all polls and makes them this term's.
-func (s *shelf) load(ctx context.Context) ([]Poll, error) {
+// load reads all polls and makes them this term's. Registers that cannot be read are told in spoilt, and left as they are.
+func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) {
 	if name := s.register(""); !regent.ValidName(name) {
-		return nil, fmt.Errorf("election %.50q: the name is too long for polls to be kept in the store", s.election)
+		return nil, nil, fmt.Errorf("election %.50q: the name is too long for polls to be kept in the store", s.election)
 	}
 	s.records = map[string]regent.Lease{}
 	for l, err := range s.store.List(ctx, "regent/polls/") {
 		if err != nil {
-			return nil, fmt.Errorf("list polls: %w", err)
+			return nil, nil, fmt.Errorf("list polls: %w", err)
 		}
 		if strings.HasSuffix(l.Name, "/"+s.election) && len(l.Name) == len(s.register("")) {
 			s.records[l.Name] = l
 		}
 	}
 	if err := s.claim(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []Poll
 	for name, l := range s.records {
 		polls, err := unpack(l)
 		if err != nil {
-			return nil, fmt.Errorf("register %s: %w", name, err)
+			spoilt = errors.Join(spoilt, fmt.Errorf("register %s: %w", name, err))
 		}
 		all = append(all, polls...)
 	}
 	slices.SortFunc(all, func(a, b Poll) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return all, spoilt, nil
 }
 
 // claim writes this term's epoch into every register, together where the store can.
@@ -111,7 +110,8 @@ func (s *shelf) write(ctx context.Context, name string, edit func([]byte) ([]byt
 		if err != nil {
 			return err
 		}
-		got, err := s.store.Swap(ctx, s.mine(l, data))
+		sent := s.mine(l, data)
+		got, err := s.store.Swap(ctx, sent)
 		if err == nil {
 			s.records[name] = got
 			return nil
@@ -120,10 +120,12 @@ func (s *shelf) write(ctx context.Context, name string, edit func([]byte) ([]byt
 		if rerr != nil && !errors.Is(rerr, regent.ErrNotFound) {
 			return fmt.Errorf("write polls: %w; and read: %w", err, rerr)
 		}
+		if s.records[name] = now; now.Nonce == sent.Nonce {
+			return nil // it was applied
+		}
 		if now.Rev == l.Rev && !errors.Is(err, regent.ErrConflict) {
 			return fmt.Errorf("write polls: %w", err) // it may yet be applied, which an edit of the same revision will find out
 		}
-		s.records[name] = now
 	}
 }
 

@@ -1,0 +1,418 @@
+package poll_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/check"
+	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/memstore"
+	"github.com/regentd/regent/work"
+)
+
+// stage is a store, workers with real servers, and leaders that conduct one after the other.
+type stage struct {
+	t     *testing.T
+	store regent.Store
+	fixed []poll.Poll
+
+	mu      sync.Mutex
+	workers map[string]*worker
+	runs    []ran
+	events  []regent.Event
+	rev     int
+	changed chan struct{} // closed and replaced with each run
+}
+
+// ran is a run of a slot that came to its end.
+type ran struct {
+	id     string
+	worker string
+	epoch  uint64
+}
+
+// worker makes whatever check it is asked for, as do says.
+type worker struct {
+	*work.Worker
+	name   string
+	server *httptest.Server
+	labels map[string]string
+	gone   bool
+}
+
+func newStage(t *testing.T, polls ...poll.Poll) *stage {
+	return &stage{t: t, store: memstore.New(), fixed: polls, workers: map[string]*worker{}, changed: make(chan struct{})}
+}
+
+// hire adds a worker for a kind. Its checks succeed, unless do says otherwise.
+func (s *stage) hire(name, kind string, labels map[string]string, do func(context.Context, work.Task) error) *worker {
+	s.t.Helper()
+	w := &worker{Worker: &work.Worker{Election: "seat"}, name: name, labels: labels}
+	w.Handle(kind, func(ctx context.Context, t work.Task) (json.RawMessage, error) {
+		found := check.Outcome{OK: true, Latency: time.Millisecond}
+		if do != nil {
+			if err := do(ctx, t); err != nil {
+				found = check.Outcome{Message: err.Error()}
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s.mu.Lock()
+		s.runs = append(s.runs, ran{t.ID, name, t.Epoch})
+		close(s.changed)
+		s.changed = make(chan struct{})
+		s.mu.Unlock()
+		return json.Marshal(found)
+	})
+	w.server = httptest.NewServer(w)
+	s.mu.Lock()
+	s.workers[name] = w
+	s.mu.Unlock()
+	s.t.Cleanup(func() {
+		w.server.CloseClientConnections()
+		w.server.Close()
+		_ = w.Close()
+	})
+	return w
+}
+
+// members lists the workers as their registers would.
+func (s *stage) members(context.Context) ([]regent.MemberView, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []regent.MemberView
+	for _, w := range s.workers {
+		v := regent.MemberView{ID: w.name, Addr: strings.TrimPrefix(w.server.URL, "http://"), Incarnation: "1", Lease: 6 * time.Second, Rev: fmt.Sprint(s.rev)}
+		v.Worker, v.Labels = true, w.labels
+		if w.gone {
+			v.Incarnation = ""
+		}
+		s.rev++
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// leader is a member that conducts while it leads.
+type leader struct {
+	*regent.Member
+	*poll.Orchestrator
+	stop func()
+}
+
+func (s *stage) leader(id string) *leader {
+	cfg := regent.Cluster() // but quick to stand again
+	cfg.HeartbeatInterval, cfg.RenewInterval, cfg.ElectionInterval, cfg.ElectionIntervalMax = 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond, 250*time.Millisecond
+	l := &leader{Member: &regent.Member{Store: s.store, ID: id, Config: cfg}}
+	l.Orchestrator = poll.NewOrchestrator(poll.Options{Store: s.store, Election: "seat", Leader: id, Fixed: s.fixed, Members: s.members, Look: 50 * time.Millisecond,
+		Log: slog.New(slog.DiscardHandler), Emit: func(e regent.Event) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.events = append(s.events, e)
+		}})
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = l.Member.Run(ctx, regent.Duty{Election: "seat", Name: "polls", Run: l.Orchestrator.Run})
+	}()
+	l.stop = sync.OnceFunc(func() { cancel(); <-done })
+	s.t.Cleanup(l.stop)
+	return l
+}
+
+// await waits until the runs are as they should be.
+func (s *stage) await(good func([]ran) bool) []ran {
+	s.t.Helper()
+	limit := time.After(60 * time.Second)
+	for {
+		s.mu.Lock()
+		runs, changed := slices.Clone(s.runs), s.changed
+		s.mu.Unlock()
+		if good(runs) {
+			return runs
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			s.t.Fatalf("it never came: %v", runs)
+		}
+	}
+}
+
+func (s *stage) kinds(kind string) []regent.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.events), func(e regent.Event) bool { return e.Kind != kind })
+}
+
+func define(t *testing.T, name, rest string) poll.Poll {
+	t.Helper()
+	p, err := poll.Decode(name, []byte(`{"kind":"tcp","target":"127.0.0.1:1",`+rest+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// slotsOf returns the due times of a poll's runs, in order.
+func slotsOf(t *testing.T, runs []ran, name string) []int64 {
+	t.Helper()
+	var dues []int64
+	for _, r := range runs {
+		var due int64
+		id, _, _ := strings.Cut(r.id, "#")
+		if rest, ok := strings.CutPrefix(id, name+"/"); ok {
+			if _, err := fmt.Sscan(rest, &due); err != nil {
+				t.Fatal(err)
+			}
+			dues = append(dues, due)
+		}
+	}
+	slices.Sort(dues)
+	return dues
+}
+
+func TestConduct(t *testing.T) {
+	t.Run("C08_however_terms_end_each_slot_is_run_once", func(t *testing.T) {
+		t.Parallel()
+		var polls []poll.Poll
+		for i := range 40 {
+			polls = append(polls, define(t, fmt.Sprintf("p%d", i), `"interval":"1s"`))
+		}
+		s := newStage(t, polls...)
+		slow := func(ctx context.Context, _ work.Task) error { // so that some are under way whenever a term ends
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		for _, name := range []string{"w1", "w2", "w3"} {
+			s.hire(name, "tcp", nil, slow)
+		}
+		leaders := []*leader{s.leader("a"), s.leader("b")}
+		ended := 0
+		for n := 60; n < 500; n += 60 {
+			s.await(func(runs []ran) bool { return len(runs) >= n })
+			for _, l := range leaders {
+				if t, ok := l.Leads("seat"); ok {
+					ended++
+					switch ended % 3 {
+					case 0:
+						t.Fenced(t.Epoch) // at once, with all that is under way
+					case 1:
+						go func() { _ = l.StepDown(context.Background(), "seat") }()
+					default:
+						_ = l.Quiesce(context.Background())
+						go func() { _ = l.StepDown(context.Background(), "seat") }()
+					}
+				}
+			}
+		}
+		runs := s.await(func(runs []ran) bool { return len(runs) >= 560 })
+		if ended < 4 {
+			t.Errorf("only %d terms ended", ended)
+		}
+		epochs := map[uint64]bool{}
+		for _, r := range runs {
+			epochs[r.epoch] = true
+		}
+		if len(epochs) < 4 {
+			t.Errorf("runs of %d terms only", len(epochs))
+		}
+		for _, p := range polls {
+			dues := slotsOf(t, runs, p.Name)
+			for i := 1; i < len(dues); i++ {
+				if dues[i]-dues[i-1] != 1000 {
+					t.Errorf("%s: %d follows %d", p.Name, dues[i], dues[i-1])
+				}
+			}
+		}
+	})
+
+	t.Run("a_run_whose_worker_is_gone_goes_to_another", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, define(t, "p", `"interval":"1s","timeout":"1s"`))
+		begun := make(chan string, 100)
+		hang := func(name string) func(context.Context, work.Task) error {
+			return func(ctx context.Context, t work.Task) error {
+				select {
+				case begun <- name + " " + t.ID:
+				default:
+				}
+				if name == "w1" {
+					<-ctx.Done()
+				}
+				return nil
+			}
+		}
+		w1 := s.hire("w1", "tcp", nil, hang("w1"))
+		s.leader("a")
+		first := <-begun
+		s.hire("w2", "tcp", nil, hang("w2"))
+		s.mu.Lock()
+		w1.gone = true
+		s.mu.Unlock()
+		_, id, _ := strings.Cut(first, " ")
+		s.await(func(runs []ran) bool {
+			return slices.ContainsFunc(runs, func(r ran) bool { return r.worker == "w2" && strings.HasPrefix(r.id, id) })
+		})
+	})
+
+	t.Run("a_check_that_fails_is_made_again_by_another_worker", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, define(t, "p", `"interval":"1s","retries":1`))
+		s.hire("w1", "tcp", nil, func(context.Context, work.Task) error { return errors.New("no") })
+		s.hire("w2", "tcp", nil, func(context.Context, work.Task) error { return errors.New("no") })
+		l := s.leader("a")
+		runs := s.await(func(runs []ran) bool { return len(runs) >= 4 })
+		if runs[0].worker == runs[1].worker || runs[0].id+"#1" != runs[1].id {
+			t.Errorf("got %v", runs)
+		}
+		for len(s.kinds(poll.EventChanged)) == 0 {
+			runtime.Gosched()
+		}
+		if v, err := l.Get("p"); err != nil || v.State != poll.Down || v.Results[0].Attempts != 2 || v.Results[0].Message != "no" {
+			t.Errorf("%+v %v", v, err)
+		}
+	})
+
+	t.Run("only_those_who_match_are_given_it_and_it_waits_for_one_who_can", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, define(t, "labelled", `"interval":"1s","assign":"label:zone=x"`), define(t, "named", `"interval":"1s","assign":"node:w2"`))
+		s.hire("w1", "tcp", map[string]string{"zone": "x"}, nil)
+		s.hire("w2", "tcp", map[string]string{"zone": "y"}, nil)
+		s.hire("w3", "udp", map[string]string{"zone": "x"}, nil) // it does not know the kind
+		s.leader("a")
+		runs := s.await(func(runs []ran) bool {
+			return len(slotsOf(t, runs, "labelled")) > 2 && len(slotsOf(t, runs, "named")) > 2
+		})
+		for _, r := range runs {
+			if strings.HasPrefix(r.id, "labelled") != (r.worker == "w1") {
+				t.Errorf("got %v", r)
+			}
+		}
+	})
+
+	t.Run("a_worker_that_cannot_be_reached_is_passed_over", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t, define(t, "p", `"interval":"1s"`))
+		s.hire("w1", "tcp", nil, nil).server.Close()
+		s.hire("w2", "tcp", nil, nil)
+		s.leader("a")
+		s.await(func(runs []ran) bool { return len(runs) >= 2 })
+	})
+
+	t.Run("polls_are_changed_enabled_and_removed_while_they_run", func(t *testing.T) {
+		t.Parallel()
+		s := newStage(t)
+		s.hire("w1", "tcp", nil, nil)
+		l := s.leader("a")
+		ctx := t.Context()
+		put := func(p poll.Poll) (bool, error) {
+			for {
+				created, err := l.Put(ctx, p)
+				if !errors.Is(err, poll.ErrNotLeading) {
+					return created, err
+				}
+				runtime.Gosched()
+			}
+		}
+		if created, err := put(define(t, "p", `"interval":"1s"`)); !created || err != nil {
+			t.Fatal(created, err)
+		}
+		s.await(func(runs []ran) bool { return len(runs) >= 1 })
+		if created, err := put(define(t, "p", `"interval":"1s","enabled":false`)); created || err != nil {
+			t.Fatal(created, err)
+		}
+		if v, err := l.Get("p"); err != nil || !v.Next.IsZero() {
+			t.Errorf("%+v %v", v, err)
+		}
+		if r, err := l.RunNow(ctx, "p"); err != nil || r.Outcome != "ok" || !strings.Contains(r.Slot, "now-") {
+			t.Errorf("%+v %v", r, err)
+		}
+		if err := l.Remove(ctx, "p"); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.RunNow(ctx, "p"); !errors.Is(err, poll.ErrNoPoll) {
+			t.Error(err)
+		}
+		if all, err := l.List(); err != nil || len(all) != 0 {
+			t.Errorf("%v %v", all, err)
+		}
+	})
+}
+
+// spy looks at all goroutines whenever a seat is given back.
+type spy struct {
+	regent.Store
+	released atomic.Int32
+	left     atomic.Value
+}
+
+func (s *spy) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if l.Name == "seat" && l.Vacant() && l.Epoch > 0 {
+		b := make([]byte, 4<<20)
+		b = b[:runtime.Stack(b, true)]
+		for _, g := range strings.Split(string(b), "\n\n") {
+			if strings.Contains(g, "poll.(*conduct)") || strings.Contains(g, "work.(*link)") || strings.Contains(g, "work.(*Pool)") {
+				s.left.Store(g)
+			}
+		}
+		s.released.Add(1)
+	}
+	return s.Store.Swap(ctx, l)
+}
+
+func TestNothingOfATermIsLeft(t *testing.T) {
+	s := newStage(t, define(t, "p", `"interval":"1s"`), define(t, "q", `"interval":"1s"`))
+	watch := &spy{Store: s.store}
+	s.store = watch
+	var active atomic.Int32
+	begun := make(chan struct{}, 100)
+	w := s.hire("w1", "tcp", nil, func(ctx context.Context, _ work.Task) error {
+		begun <- struct{}{}
+		<-ctx.Done() // under way when the term ends
+		return nil
+	})
+	inner := w.server.Config.Handler
+	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		active.Add(1)
+		defer active.Add(-1)
+		inner.ServeHTTP(rw, r)
+	})
+	l := s.leader("a")
+	for round := range 3 {
+		<-begun
+		if err := l.StepDown(t.Context(), "seat"); err != nil {
+			t.Fatal(err)
+		}
+		if n := watch.released.Load(); n != int32(round)+1 {
+			t.Fatalf("%d releases", n)
+		}
+		if g := watch.left.Load(); g != nil {
+			t.Fatalf("when the seat was given back, this was left:\n%s", g)
+		}
+		for len(begun) > 0 {
+			<-begun
+		}
+		if err := l.Resume(t.Context(), "seat"); err != nil {
+			t.Log(err)
+		}
+	}
+}
