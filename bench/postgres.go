@@ -42,13 +42,13 @@ func (l *lab) postgres(ctx context.Context) (string, error) {
 		return "", err
 	}
 	data := filepath.Join(dir, "data")
-	make := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	make.Dir = dir
-	dieWithUs(make, syscall.SIGKILL)
-	if err := asNobody(make, dir); err != nil {
+	create := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	create.Dir = dir
+	dieWithUs(create, syscall.SIGKILL)
+	if err := asNobody(create, dir); err != nil {
 		return "", err
 	}
-	if said, err := make.CombinedOutput(); err != nil {
+	if said, err := create.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb: %w: %s", err, said)
 	}
 	port, err := freePort()

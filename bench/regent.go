@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"os"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/store/redis"
@@ -16,7 +19,16 @@ type regentMember struct {
 }
 
 func openRegent(cfg regent.Config) func(context.Context, string) (contender, error) {
-	return func(ctx context.Context, addr string) (contender, error) { return newRegentMember(ctx, addr, cfg, nil) }
+	return func(ctx context.Context, addr string) (contender, error) {
+		return newRegentMember(ctx, addr, cfg, mishaps)
+	}
+}
+
+// mishaps tells of what should not happen in a figure: a term that was lost, and not given up.
+func mishaps(e regent.Event) {
+	if reason := e.Metadata["reason"]; e.Kind == regent.EventMemberDropped || e.Kind == regent.EventLostLeadership && reason != regent.ErrShutdown.Error() {
+		fmt.Fprintln(os.Stderr, "bench:", e.Time.Format(time.TimeOnly), e.Node, e.Kind, "epoch", e.Epoch, reason)
+	}
 }
 
 func newRegentMember(ctx context.Context, addr string, cfg regent.Config, onEvent func(regent.Event)) (*regentMember, error) {

@@ -112,7 +112,7 @@ func (c *crowd) gather(ctx context.Context) error {
 	return nil
 }
 
-// look counts, after a check that everything is still as it was: one leads, nobody has ended.
+// look counts, after a check that nothing has changed: the first one leads, nobody has ended.
 func (c *crowd) look(ctx context.Context, calls *map[string]int, at *time.Time) (err error) {
 	for i, st := range c.stints {
 		select {
@@ -120,7 +120,7 @@ func (c *crowd) look(ctx context.Context, calls *map[string]int, at *time.Time) 
 			st.done <- err
 			return fmt.Errorf("%s: number %d of %d has ended: %w", c.side.name, i, c.standbys, errors.Join(err, ctx.Err()))
 		case <-st.led:
-			return fmt.Errorf("%s: number %d of %d leads as well", c.side.name, i, c.standbys)
+			return fmt.Errorf("%s: number %d of %d has come to lead, so that something did change", c.side.name, i, c.standbys)
 		default:
 		}
 	}

@@ -63,7 +63,7 @@ type daemon struct {
 func start(t *testing.T, name, store string, env []string, args ...string) *daemon {
 	t.Helper()
 	d := &daemon{t: t, name: name, gone: make(chan struct{}), news: make(chan struct{})}
-	d.cmd = command(t, env, append([]string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0"}, args...)...)
+	d.cmd = command(t, env, append([]string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, args...)...)
 	pipe, err := d.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +84,10 @@ func start(t *testing.T, name, store string, env []string, args ...string) *daem
 	}()
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
+		select { // with its companion, which writes to the store too
+		case <-d.gone:
+		case <-time.After(10 * time.Second):
+		}
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, strings.Join(d.said(""), "\n"))
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/regentd/regent/cmd/regent/internal/nearest"
 )
 
 // reader reads a definition, and notes what is wrong with it.
@@ -70,7 +72,7 @@ func (r *reader) refuseUnknown(kind string) {
 			continue
 		}
 		rule := "is no option of kind " + kind
-		if near := Nearest(name, slices.Sorted(maps.Keys(r.known))); near != "" {
+		if near := nearest.Name(name, slices.Sorted(maps.Keys(r.known))); near != "" {
 			rule += ", did you mean " + near + "?"
 		}
 		r.refuse("options."+oneLine(name, 80), "(set)", rule)

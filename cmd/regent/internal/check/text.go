@@ -54,39 +54,3 @@ func Conceal(option, value string) string {
 	}
 	return value
 }
-
-// Nearest returns the name that was probably meant, or nothing.
-func Nearest(name string, known []string) string {
-	name = strings.ToLower(name)
-	best, least := "", 2+len(name)/4
-	for _, k := range known {
-		if d := distance(name, strings.ToLower(k)); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, drop or change to get from a to b.
-func distance(a, b string) int {
-	if len(a) > 100 {
-		return len(a) // nobody meant that
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}

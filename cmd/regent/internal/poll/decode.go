@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/check"
+	"github.com/regentd/regent/cmd/regent/internal/nearest"
 )
 
 // setting is a key and what it was set to, as the text that is written there: the key gives it a type, as in the rest of the configuration.
@@ -130,7 +130,7 @@ func parse(field any, text string) (rule string) {
 }
 
 func suggestion(key string, fields map[string]any) string {
-	if near := check.Nearest(key, slices.Sorted(maps.Keys(fields))); near != "" {
+	if near := nearest.Name(key, slices.Sorted(maps.Keys(fields))); near != "" {
 		return ", did you mean " + near + "?"
 	}
 	return ""

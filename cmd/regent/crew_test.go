@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/slots"
+)
+
+// crew is a cluster that runs polls. Each of its nodes can be started again as it was: with its name, its port and its data.
+type crew struct {
+	t       *testing.T
+	store   string
+	dir     string // of the configuration file, and of what workers keep
+	polls   int
+	args    map[string][]string
+	nodes   map[string]*daemon // as last started
+	workers []string           // those with a journal
+}
+
+func newCrew(t *testing.T, store, config string) *crew {
+	t.Helper()
+	c := &crew{t: t, store: store, dir: t.TempDir(), args: map[string][]string{}, nodes: map[string]*daemon{}}
+	if err := os.WriteFile(c.config(), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *crew) config() string { return filepath.Join(c.dir, "regent.yaml") }
+
+// start starts a node for the first time.
+func (c *crew) start(name string, args ...string) *daemon {
+	c.t.Helper()
+	c.args[name] = append([]string{"--listen", freePort(c.t), "--data-dir", c.dir, "--config", c.config()}, args...)
+	return c.again(name)
+}
+
+// again starts a node as before.
+func (c *crew) again(name string) *daemon {
+	c.t.Helper()
+	c.nodes[name] = start(c.t, name, c.store, nil, c.args[name]...)
+	return c.nodes[name]
+}
+
+// freePort returns an address that is not given to a connection by chance while its node is down: the system takes those from 32768 on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(20000)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+}
+
+// leader waits for a node that leads, other than those named, and returns it.
+func (c *crew) leader(but ...*daemon) *daemon {
+	c.t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); <-tick.C {
+	next:
+		for _, d := range c.nodes {
+			for _, not := range but {
+				if d == not {
+					continue next
+				}
+			}
+			if code, _ := d.get("/leader"); code == http.StatusOK {
+				return d
+			}
+		}
+	}
+	c.t.Fatal("nobody leads")
+	return nil
+}
+
+// journalLine is a line of a worker's journal: a task that it has taken, or what became of it.
+type journalLine struct {
+	Begin   string
+	ID      string
+	Epoch   uint64
+	Outcome string
+}
+
+// slot is the poll and the due time of a line, and which attempt it is.
+func (l journalLine) slot() (poll string, due int64, attempt string) {
+	poll, rest, _ := strings.Cut(l.Begin+l.ID, "/")
+	rest, attempt, _ = strings.Cut(rest, "#")
+	due, _ = strconv.ParseInt(rest, 10, 64)
+	return poll, due, attempt
+}
+
+func (c *crew) journal(worker string) string { return filepath.Join(c.dir, worker, "journal") }
+
+// lines returns what a worker's journal says by now.
+func (c *crew) lines(worker string) []journalLine {
+	b, _ := os.ReadFile(c.journal(worker)) // it may not be there yet
+	var all []journalLine
+	for text := range bytes.Lines(b) {
+		var l journalLine
+		if json.Unmarshal(text, &l) == nil { // else it is being written
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// wait looks again and again until something is so.
+func (c *crew) wait(what string, is func() bool) {
+	c.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(60 * time.Second); !is(); <-tick.C {
+		if time.Now().After(limit) {
+			c.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// goesOn waits until each poll has run for a time that is due from now on, by an epoch from the given one on.
+func (c *crew) goesOn(epoch uint64) {
+	c.t.Helper()
+	now := time.Now().UnixMilli()
+	c.wait("all polls go on", func() bool {
+		done := map[string]bool{}
+		for _, w := range c.workers {
+			for _, l := range c.lines(w) {
+				if poll, due, _ := l.slot(); l.Outcome == "done" && due >= now && l.Epoch >= epoch {
+					done[poll] = true
+				}
+			}
+		}
+		return len(done) == c.polls
+	})
+}
+
+// check stops everything, those who lead last, and has 'regent slots' check the journals.
+func (c *crew) check() slots.Report {
+	c.t.Helper()
+	last := c.leader()
+	for _, d := range c.nodes {
+		if d != last && !c.isWorker(d.name) {
+			d.stop()
+		}
+	}
+	last.stop()
+	args := []string{"slots", "-o", "json", "--config", c.config()}
+	for _, w := range c.workers {
+		c.nodes[w].stop()
+		args = append(args, c.journal(w))
+	}
+	cmd := command(c.t, nil, args...)
+	out, err := cmd.Output()
+	var r slots.Report
+	if jerr := json.Unmarshal(out, &r); err != nil || jerr != nil {
+		c.t.Errorf("regent slots: exit code %d: %v\n%s", cmd.ProcessState.ExitCode(), jerr, out)
+	}
+	c.t.Logf("%d slots of %d polls in %v, %d retries, %d runs cut short; from due to begun p50 %v, p99 %v, longest %v", r.Slots, r.Polls,
+		r.To.Sub(r.From).Round(time.Second), r.Retries, r.Cut, r.DelayP50, r.DelayP99, r.DelayMax)
+	if r.Polls != c.polls {
+		c.t.Errorf("the journals tell of %d polls, there are %d", r.Polls, c.polls)
+	}
+	return r
+}
+
+func (c *crew) isWorker(name string) bool {
+	for _, w := range c.workers {
+		if w == name {
+			return true
+		}
+	}
+	return false
+}
+
+// webTarget is a web server that polls look at. It takes its time, so that there is always something under way.
+func webTarget(t *testing.T) (url string) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, "ok")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// everySecond is a configuration file with polls of a target.
+func everySecond(polls int, target string) string {
+	var b strings.Builder
+	b.WriteString("polls:\n")
+	for i := range polls {
+		fmt.Fprintf(&b, "  p%d: {kind: http, target: %q, interval: 1s}\n", i, target)
+	}
+	return b.String()
+}
+
+// fullCrew is three nodes that may lead, two workers, and ten polls of one second, all under way.
+func fullCrew(t *testing.T, store string, args ...string) *crew {
+	t.Helper()
+	c := newCrew(t, store, everySecond(10, webTarget(t)))
+	c.polls, c.workers = 10, []string{"w1", "w2"}
+	for _, name := range []string{"a", "b", "c"} {
+		c.start(name, append([]string{"--worker=false"}, args...)...)
+	}
+	for _, name := range c.workers {
+		c.start(name, append([]string{"--eligible=false"}, args...)...)
+	}
+	c.goesOn(1)
+	return c
+}
+
+// do sends a request, and returns the code and what was answered.
+func (d *daemon) do(method, path, body string, header ...string) (int, http.Header, map[string]any) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 40*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatalf("%s %s %s: %v", d.name, method, path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var answer map[string]any
+	_ = json.Unmarshal(b, &answer)
+	return resp.StatusCode, resp.Header, answer
+}
+
+// seen asks a node until its answer is as it should be, and returns it.
+func seen[T any](d *daemon, path string, is func(T) bool) T {
+	d.t.Helper()
+	var last []byte
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); <-tick.C {
+		resp, err := http.Get(d.url + path)
+		if err != nil {
+			continue
+		}
+		last, _ = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		var answer T
+		if json.Unmarshal(last, &answer) == nil && is(answer) {
+			return answer
+		}
+	}
+	d.t.Fatalf("%s: %s is never as it should be, but\n%s", d.name, path, last)
+	panic("unreachable")
+}
+
+// happens waits for an event on a node's /v1/events, which begins with those that have been.
+func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 60*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/events", nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
+		text, ok := strings.CutPrefix(in.Text(), "data: ")
+		var e regent.Event
+		if ok && json.Unmarshal([]byte(text), &e) == nil && e.Kind == kind && is(e) {
+			return e
+		}
+	}
+	d.t.Fatalf("%s: no such event %s", d.name, kind)
+	panic("unreachable")
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/poll"
+)
+
+// pollSeen is what /v1/polls/{name} tells.
+type pollSeen struct {
+	Name, Target, Source, State string
+	Waiting                     int
+	Interval                    string
+	Counts                      map[string]uint64
+	Results                     []poll.Run
+}
+
+// holding is a web server that keeps its first request waiting.
+type holding struct {
+	*httptest.Server
+	held    chan struct{} // closed when the first request is there
+	release chan struct{} // close it, and that is answered
+}
+
+func newHolding(t *testing.T) *holding {
+	h := &holding{held: make(chan struct{}), release: make(chan struct{})}
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-first:
+			close(h.held)
+			select {
+			case <-h.release:
+			case <-r.Context().Done():
+			}
+		default:
+		}
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+// TestWorkerStops ends workers in the middle of a long check.
+func TestWorkerStops(t *testing.T) {
+	// slowly starts a leader, two workers, and a poll whose first check is held up, and returns who makes it, and the slot.
+	slowly := func(t *testing.T) (c *crew, target *holding, worker, slot string) {
+		t.Helper()
+		target = newHolding(t)
+		c = newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"),
+			fmt.Sprintf("polls:\n  slow: {kind: http, target: %q, interval: 2s, timeout: 20s, concurrency: 10}\n", target.URL))
+		c.polls, c.workers = 1, []string{"w1", "w2"}
+		c.start("a", "--worker=false")
+		for _, w := range c.workers {
+			c.start(w, "--eligible=false")
+		}
+		<-target.held
+		for _, w := range c.workers {
+			open := map[string]bool{}
+			for _, l := range c.lines(w) {
+				open[l.Begin] = true
+				delete(open, l.ID)
+			}
+			delete(open, "")
+			for id := range open {
+				if slot != "" {
+					t.Fatalf("both %s and %s are under way", slot, id)
+				}
+				worker, slot = w, id
+			}
+		}
+		if slot == "" {
+			t.Fatal("no worker has begun")
+		}
+		return c, target, worker, slot
+	}
+	// ends returns the lines of a slot that tell of an end, by worker and attempt.
+	ends := func(c *crew, slot string) map[string]string {
+		all := map[string]string{}
+		for _, w := range c.workers {
+			for _, l := range c.lines(w) {
+				if id, attempt, _ := strings.Cut(l.ID, "#"); id == slot {
+					all[w+"#"+attempt] = l.Outcome
+				}
+			}
+		}
+		return all
+	}
+
+	t.Run("the_check_of_a_worker_that_was_killed_is_made_by_another", func(t *testing.T) {
+		t.Parallel()
+		c, _, victim, slot := slowly(t)
+		d := c.nodes[victim]
+		d.signal(syscall.SIGKILL)
+		<-d.gone
+		other := "w1"
+		if victim == other {
+			other = "w2"
+		}
+		c.wait(slot+" is made by "+other, func() bool { return ends(c, slot)[other+"#1"] == "done" })
+		c.again(victim).until("/readyz", 200)
+		c.goesOn(1)
+		if got := ends(c, slot); len(got) != 2 || got[victim+"#"] != "interrupted" {
+			t.Errorf("the slot ended as %v", got)
+		}
+		if r := c.check(); r.Cut != 1 {
+			t.Errorf("%d runs were cut short", r.Cut)
+		}
+	})
+
+	t.Run("a_worker_that_is_told_to_stop_ends_its_check_first", func(t *testing.T) {
+		t.Parallel()
+		c, target, worker, slot := slowly(t)
+		d := c.nodes[worker]
+		d.signal(syscall.SIGTERM)
+		for n := 0; ; n++ { // until it takes nothing more
+			task := fmt.Sprintf(`{"election":"coordinator","leader":"a","epoch":1,"dispatchedMs":%d,"tasks":[{"id":"any-%d","kind":"http","payload":{"target":%q}}]}`,
+				time.Now().UnixMilli(), n, target.URL)
+			code, _, answer := d.do("POST", "/v1/tasks", task)
+			if code == http.StatusServiceUnavailable && strings.Contains(fmt.Sprint(answer["error"]), "stopping") {
+				break
+			}
+			if code != http.StatusOK {
+				t.Fatalf("%d %v", code, answer)
+			}
+		}
+		close(target.release)
+		<-d.gone
+		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		if got := ends(c, slot); len(got) != 1 || got[worker+"#"] != "done" {
+			t.Errorf("the slot ended as %v", got)
+		}
+		seen(c.nodes["a"], "/v1/polls/slow", func(p pollSeen) bool {
+			for _, r := range p.Results {
+				if r.Slot == slot {
+					return r.Worker == worker && r.Outcome == "ok" && r.Attempts == 1
+				}
+			}
+			return false
+		})
+		c.again(worker).until("/readyz", 200)
+		c.goesOn(1)
+		if r := c.check(); r.Cut != 0 {
+			t.Errorf("%d runs were cut short", r.Cut)
+		}
+	})
+
+	t.Run("a_check_that_takes_too_long_for_that_is_made_by_another", func(t *testing.T) {
+		t.Parallel()
+		c, _, worker, slot := slowly(t)
+		if code := c.nodes[worker].stop(); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+		c.nodes[worker].await("stopping with tasks under way")
+		c.wait(slot+" has ended at both", func() bool {
+			got := ends(c, slot)
+			return len(got) == 2 && got[worker+"#"] == "interrupted"
+		})
+		c.again(worker).until("/readyz", 200)
+		c.goesOn(1)
+		if r := c.check(); r.Cut != 1 {
+			t.Errorf("%d runs were cut short", r.Cut)
+		}
+	})
+}
