@@ -17,12 +17,13 @@ import (
 // programs makes duties of the programs in the configuration: each runs while the node leads, by the engine of 'regent run'.
 func programs(s *config.Settings, companion *reaper.Reaper, log *slog.Logger) []regent.Duty {
 	all := make([]regent.Duty, len(s.Duties))
-	// A duty has its share of the stop timeout: what every leader does has one each as well.
-	turn := s.Regent.StopTimeout / time.Duration(len(s.Duties)+node.Duties)
+	before, n := node.Duties, time.Duration(len(s.Duties)+node.Duties) // those that every leader has come first
 	for i, d := range s.Duties {
+		// The last one is told to stop first, and the others each a share of the stop timeout later: what is left then is theirs.
+		left := s.Regent.StopTimeout * time.Duration(before+i+1) / n
 		all[i] = regent.Duty{Election: s.Election, Name: d.Name, Run: func(ctx context.Context, t regent.Term) error {
 			c := &runner.Command{Path: d.Command[0], Args: d.Command[1:], Dir: d.Dir, Env: environ(d.Env), Node: s.Node,
-				Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: turn, OnStart: companion.Group, OnEnd: companion.Ungroup}
+				Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: left, OnStart: companion.Group, OnEnd: companion.Ungroup}
 			for {
 				err := runDuty(ctx, t, c, d, log)
 				if err != nil || d.Restart != "always" || ctx.Err() != nil {

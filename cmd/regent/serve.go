@@ -89,7 +89,7 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	}
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)
-	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: s.Token, Hosts: []string{host}, Version: version()}, stopping), log)
+	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: s.Token, Guarded: s.Exposed(), Hosts: []string{host}, Version: version()}, stopping), log)
 	served := make(chan error, 1)
 	go func() {
 		if server.TLSConfig = secure; secure != nil {

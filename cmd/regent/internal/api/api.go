@@ -22,6 +22,7 @@ type Options struct {
 	Node    *node.Node
 	Log     *slog.Logger
 	Token   string   // that write verbs must carry; empty for none
+	Guarded bool     // writes need a proof, even if no token is set: a certificate
 	Hosts   []string // names under which the node may be asked, besides addresses and localhost
 	Version string
 }
@@ -57,8 +58,8 @@ func New(opts Options, stopping <-chan struct{}) http.Handler {
 	mux.HandleFunc("GET /v1/members", s.members())
 	s.servePolls(mux)
 	if opts.Node.Worker != nil {
-		mux.Handle("POST "+tasks, opts.Node.Worker)
-		mux.Handle("POST "+tasks+"/results", opts.Node.Worker)
+		mux.Handle("POST "+tasks, s.authorized(opts.Node.Worker))
+		mux.Handle("POST "+tasks+"/results", s.authorized(opts.Node.Worker))
 	}
 	mux.HandleFunc("GET /v1/events", s.events)
 	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {

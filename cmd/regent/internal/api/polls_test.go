@@ -2,11 +2,13 @@ package api_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -114,5 +116,34 @@ func TestWithoutALeader(t *testing.T) {
 	}
 	if _, body := a.ask("GET", "/v1/status", ""); body["cluster"].(map[string]any)["status"] != "critical" {
 		t.Errorf("%v", body["cluster"])
+	}
+}
+
+func TestGuarded(t *testing.T) {
+	a := serve(t, memstore.New(), "a", "")
+	a.until("/leader", 200)
+	open := a.server.Config.Handler
+	for guarded, want := range map[bool]int{true: 403, false: 404} {
+		h := open
+		if guarded {
+			h = api.New(api.Options{Node: a.Node, Log: slog.New(slog.DiscardHandler), Guarded: true}, make(chan struct{}))
+		}
+		for _, path := range []string{"DELETE /v1/polls/none", "POST /v1/polls/none/run"} {
+			method, path, _ := strings.Cut(path, " ")
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(method, path, strings.NewReader(`{"epoch": 1}`))
+			r.Host = "localhost"
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("guarded %v: %s is %d %s", guarded, path, w.Code, w.Body)
+			}
+		}
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/v1/tasks", strings.NewReader(`{"election":"seat","epoch":1,"tasks":[]}`))
+		r.Host = "localhost"
+		h.ServeHTTP(w, r)
+		if refused := w.Code == 403; refused != guarded {
+			t.Errorf("guarded %v: tasks are answered %d", guarded, w.Code)
+		}
 	}
 }

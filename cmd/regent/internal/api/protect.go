@@ -50,16 +50,19 @@ func (s *server) known(hostport string) bool {
 // authorized lets a write through if it carries the token, where there is one, or comes from a client whose certificate was verified.
 func (s *server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if verified := r.TLS != nil && len(r.TLS.VerifiedChains) > 0; s.Token != "" && !verified {
-			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			// Hashed, so that neither content nor length shows in the time that it takes.
-			a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
-			if !ok || subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				answer(w, http.StatusUnauthorized, failure{Error: "this needs the cluster's token: Authorization: Bearer …"})
-				return
-			}
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		// Hashed, so that neither content nor length shows in the time that it takes.
+		a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
+		token := ok && s.Token != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+		verified := r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+		switch {
+		case token, verified, s.Token == "" && !s.Guarded:
+			next.ServeHTTP(w, r)
+		case s.Token == "":
+			answer(w, http.StatusForbidden, failure{Error: "this node can be reached from elsewhere, and has neither token nor tlsCA to know who may write"})
+		default:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer(w, http.StatusUnauthorized, failure{Error: "this needs the cluster's token: Authorization: Bearer …"})
 		}
-		next.ServeHTTP(w, r)
 	})
 }

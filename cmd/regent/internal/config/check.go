@@ -53,6 +53,12 @@ func (s *Settings) check() []finding {
 	return append(found, s.checkMember()...)
 }
 
+// Exposed reports whether others than this machine can reach the node, and it was not said that anybody may write.
+func (s *Settings) Exposed() bool {
+	host, _, err := splitAddress(s.Listen)
+	return (err != nil || !loopback(host)) && !s.Insecure
+}
+
 // comparedTo finds the keys that the library's rules compare a value to: "must be >= startupJitterMin (5s)".
 var comparedTo = regexp.MustCompile(`(\w+) \(`)
 

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -303,37 +304,49 @@ func (c *conduct) runNow(name string) (chan Run, error) {
 	return s.done, nil
 }
 
-// replace puts a poll in the place of another; either may be nil.
+// replace puts a poll in the place of another; either may be nil. What is under way, or waits, stays the poll's, unless it is conducted no more.
 func (c *conduct) replace(old, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	c.moved++
+	defer c.stir()
+	if old != nil && e != nil && e.poll.Since.Equal(old.poll.Since) { // its slots are the same
+		old.poll = e.poll
+		old.write()
+		return
+	}
 	if old != nil {
 		if old.place >= 0 {
 			heap.Remove(&c.heap, old.place)
 		}
 		delete(c.entries, old.poll.Name)
-		for _, s := range append(append([]*slot(nil), old.queue...), old.out...) {
+		for _, s := range slices.Concat(old.queue, old.out) {
+			if e != nil && (e.poll.Enabled || s.manual) {
+				s.entry = e
+				continue
+			}
 			s.settled = true
 			delete(c.open, s)
 		}
-		old.queue, old.out = nil, nil
 	}
-	if e != nil {
-		from := now
-		if old != nil && e.poll.Since.Equal(old.poll.Since) {
-			from = c.through // the schedule is the same
-			e.record = old.record
-		}
-		c.entries[e.poll.Name] = e
-		c.enter(e, from, now)
-		select {
-		case c.needed <- struct{}{}:
-		default:
-		}
+	if e == nil {
+		return
 	}
-	c.moved++
-	c.stir()
+	if old != nil {
+		e.record = old.record
+		if e.queue = old.queue; !e.poll.Enabled {
+			e.queue = slices.DeleteFunc(e.queue, func(s *slot) bool { return s.settled })
+		}
+		e.out = slices.DeleteFunc(old.out, func(s *slot) bool { return s.settled })
+	}
+	c.entries[e.poll.Name] = e
+	c.enter(e, now, now)
+	c.list(e)
+	select {
+	case c.needed <- struct{}{}:
+	default:
+	}
 }
 
 // missed tells of slots that it was too late for. The mutex is held.

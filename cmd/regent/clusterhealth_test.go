@@ -1,0 +1,122 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/api"
+	"github.com/regentd/regent/cmd/regent/internal/health"
+)
+
+// TestClusterHealth follows a cluster in the eyes of its leader, as any node tells it, while it falls apart.
+func TestClusterHealth(t *testing.T) {
+	timing := []string{"--lease-duration", "3s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
+	status := func(c health.Cluster) map[string]health.Status {
+		all := map[string]health.Status{}
+		for _, m := range c.Members {
+			all[m.ID] = m.Status
+		}
+		return all
+	}
+	says := func(reasons []string, words ...string) bool {
+		text := strings.Join(reasons, "; ")
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				return false
+			}
+		}
+		return true
+	}
+
+	t.Run("all_nodes_tell_the_same_until_nobody_is_left_to_look", func(t *testing.T) {
+		t.Parallel()
+		c := newCrew(t, startRedis(t).address(), "")
+		a := c.start("a", timing...)
+		a.until("/leader", 200)
+		b := c.start("b", append([]string{"--region", "north", "--labels", "disk=fast"}, timing...)...)
+		standby := c.start("c", timing...)
+		w := c.start("w", append([]string{"--eligible=false"}, timing...)...)
+		roles := map[string]string{"a": "leader", "b": "standby", "c": "standby", "w": "observer"}
+		for _, d := range c.nodes {
+			got := seen(d, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Healthy && h.Counts.Healthy == 4 })
+			if got.Leader != "a" || got.Epoch != 1 || !got.Known || len(got.Reasons) != 0 || got.CheckedAt.IsZero() {
+				t.Errorf("%s tells %+v", d.name, got)
+			}
+			for _, m := range got.Members {
+				if m.Role != roles[m.ID] || m.Version == "" || m.LatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy || m.Eligible != (m.ID != "w") {
+					t.Errorf("%s tells %+v", d.name, m)
+				}
+				if m.ID == "b" && (m.Region != "north" || m.Labels["disk"] != "fast") {
+					t.Errorf("%s tells %+v", d.name, m)
+				}
+			}
+			seen(d, "/v1/status", func(s api.Status) bool {
+				return s.Cluster != nil && s.Cluster.Status == health.Healthy && s.Cluster.Counts.Members == 4
+			})
+		}
+
+		// Without a hint the leader looks twice a minute. Somebody who joins is one.
+		hint := func(name string) { c.start(name, append([]string{"--eligible=false"}, timing...)...) }
+		b.signal(syscall.SIGKILL)
+		<-b.gone
+		hint("x")
+		e := a.happens(health.EventNodeDown, func(e regent.Event) bool { return e.Metadata["member"] == "b" })
+		if e.Epoch != 1 || e.Metadata["to"] != string(health.Unreachable) || !strings.Contains(e.Metadata["why"], "no heartbeat for") {
+			t.Errorf("a tells %+v", e)
+		}
+		a.await("level=WARN msg=cluster:node_down")
+		got := seen(standby, "/v1/members", func(h health.Cluster) bool { return status(h)["b"] == health.Unreachable })
+		if got.Status != health.Degraded || got.Counts.Unreachable != 1 || !says(got.Reasons, "1 of 5 members is not healthy", "b (unreachable: no heartbeat for") {
+			t.Errorf("c tells %+v", got)
+		}
+
+		standby.signal(syscall.SIGKILL)
+		<-standby.gone
+		hint("y")
+		s := seen(w, "/v1/status", func(s api.Status) bool { return s.Cluster != nil && s.Cluster.Counts.Unreachable == 2 })
+		if s.Cluster.Status != health.Critical || !says(s.Cluster.Reasons, "no other member could take over", "2 of 6 members are not healthy") {
+			t.Errorf("w tells %+v", s.Cluster)
+		}
+
+		// Somebody is back, and says so.
+		c.again("b")
+		a.happens(health.EventNodeUp, func(e regent.Event) bool {
+			return e.Metadata["member"] == "b" && e.Metadata["from"] == string(health.Unreachable)
+		})
+		seen(w, "/v1/members", func(h health.Cluster) bool { return status(h)["b"] == health.Healthy && h.Status == health.Degraded })
+		for _, name := range []string{"b", "x", "y"} {
+			c.nodes[name].stop()
+		}
+
+		a.stop()
+		s = seen(w, "/v1/status", func(s api.Status) bool {
+			return s.Cluster != nil && s.Cluster.Status == health.Critical && s.Leader == ""
+		})
+		if !says(s.Cluster.Reasons, "no coordinator: nobody leads") || s.Role != "observer" {
+			t.Errorf("w tells %+v", s.Cluster)
+		}
+		got = seen(w, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Critical })
+		if !says(got.Reasons, "no coordinator") || status(got)["w"] != health.Unknown {
+			t.Errorf("w tells %+v", got)
+		}
+		w.stop()
+	})
+
+	t.Run("a_leader_that_is_dead_and_still_named_is_no_coordinator_either", func(t *testing.T) {
+		t.Parallel()
+		c := newCrew(t, startRedis(t).address(), "")
+		a := c.start("a", timing...)
+		a.until("/leader", 200)
+		w := c.start("w", append([]string{"--eligible=false"}, timing...)...)
+		seen(w, "/v1/status", func(s api.Status) bool { return s.Cluster != nil && s.Cluster.Status == health.Healthy })
+		a.signal(syscall.SIGKILL)
+		<-a.gone
+		s := seen(w, "/v1/status", func(s api.Status) bool { return s.Cluster != nil && s.Cluster.Status == health.Critical })
+		if !says(s.Cluster.Reasons, "no coordinator: the leader, a, cannot be reached at") && !says(s.Cluster.Reasons, "no coordinator: nobody leads") {
+			t.Errorf("w tells %+v", s.Cluster)
+		}
+		w.stop()
+	})
+}
