@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,13 +114,16 @@ func (x *bed) round(tasks int, whole bool) time.Duration {
 func (x *bed) end(_ work.Result, err error) { x.ends <- err }
 
 // BenchmarkDispatch sends tasks to one worker over loopback, by turns with a plain net/http client that sends the same bytes as often, and is answered
-// with as many. The ratio is that of their throughputs, the median of all turns: until the worker has the tasks, and, as "whole", until the
-// leader has been told how each of them ended, which a plain client does not hear.
+// with as many. The ratio is that of their throughputs, the median of all turns, until the worker has the tasks: to a plain handler that reads the body
+// and throws it away; as "decoded" to one that knows what was in it, by encoding/json; and as "whole" to the former, until the leader has been told
+// how each of them ended, which a plain client does not hear.
 func BenchmarkDispatch(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			x := newBed(b, size)
-			x.round(8*size, false)
+			for bytes.Count(x.body, []byte(`{"id":`)) < size { // until a full one was seen
+				x.round(32*size, false)
+			}
 			x.warm = true
 			plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if _, err := io.Copy(io.Discard, r.Body); err == nil {
@@ -126,16 +131,30 @@ func BenchmarkDispatch(b *testing.B) {
 				}
 			}))
 			b.Cleanup(plain.Close)
+			decoding := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				var batch struct {
+					Tasks []struct {
+						ID, Kind string
+						Payload  json.RawMessage
+					}
+				}
+				if json.NewDecoder(r.Body).Decode(&batch) == nil && len(batch.Tasks) == size {
+					rw.Write(x.answer)
+				}
+			}))
+			b.Cleanup(decoding.Close)
 			client := &http.Client{Transport: &http.Transport{}}
 			b.Cleanup(client.CloseIdleConnections)
 			batches := 2048 / max(8, size)
 			tasks := batches * size
 			plainly(b, client, plain.URL, x.body, 16)
 			x.round(tasks, true)
-			var ratio, whole, ours, theirs []float64
+			var ratio, whole, decoded, ours, theirs []float64
 			for b.Loop() {
 				p := plainly(b, client, plain.URL, x.body, batches)
+				j := plainly(b, client, decoding.URL, x.body, batches)
 				d := x.round(tasks, false)
+				decoded = append(decoded, j.Seconds()/d.Seconds())
 				w := x.round(tasks, true)
 				ratio, whole = append(ratio, p.Seconds()/d.Seconds()), append(whole, p.Seconds()/w.Seconds())
 				ours, theirs = append(ours, float64(tasks)/d.Seconds()), append(theirs, float64(tasks)/p.Seconds())
@@ -143,6 +162,7 @@ func BenchmarkDispatch(b *testing.B) {
 			median := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(ratio), "ratio")
+			b.ReportMetric(median(decoded), "ratio-decoded")
 			b.ReportMetric(median(whole), "ratio-whole")
 			b.ReportMetric(median(ours), "tasks/s")
 			b.ReportMetric(median(theirs), "plain-tasks/s")
@@ -189,7 +209,10 @@ func BenchmarkWorker(b *testing.B) {
 					if i > 0 {
 						body = append(body, ',')
 					}
-					body = fmt.Appendf(body, `{"id":"poll/health-check/%08d","kind":"http","payload":%s}`, n, payload)
+					body = append(body, `{"id":"poll/health-check/`...)
+					body = strconv.AppendInt(body, int64(10_000_000+n), 10)
+					body = append(body, `","kind":"http","payload":`...)
+					body = append(append(body, payload...), '}')
 				}
 				body = append(body, `]}`...)
 				if rec := post("/v1/tasks", body); rec.Code != http.StatusOK {
@@ -218,4 +241,83 @@ func BenchmarkWorker(b *testing.B) {
 
 func perTask(b *testing.B, size int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/task")
+}
+
+// canned answers a pool as a worker would, always the same.
+type canned struct {
+	size    int
+	session sync.Once
+	posted  chan int // tasks of a request
+	results []byte
+}
+
+func newCanned(size int) *canned {
+	c := &canned{size: size, posted: make(chan int, size)}
+	c.results = []byte(`{"session":"S","next":1,"results":[`)
+	for i := range size {
+		if i > 0 {
+			c.results = append(c.results, ',')
+		}
+		c.results = fmt.Appendf(c.results, `{"id":"poll/health-check/%08d","kind":"http","epoch":1,"outcome":"done","beganMs":1700000000000,"tookUs":12}`, i)
+	}
+	c.results = append(c.results, `]}`...)
+	return c
+}
+
+func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := []byte(`{"session":"S"}`)
+	if strings.HasSuffix(r.URL.Path, "/results") {
+		answer = c.results
+		c.session.Do(func() { answer = []byte(`{"session":"S","next":0,"running":[],"results":[]}`) })
+		for n := 0; n < c.size && len(answer) == len(c.results); {
+			select {
+			case more := <-c.posted:
+				n += more
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		}
+	} else {
+		body := make([]byte, r.ContentLength)
+		if _, err := io.ReadFull(r.Body, body); err != nil {
+			return nil, err
+		}
+		c.posted <- bytes.Count(body, []byte(`{"id":`))
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
+}
+
+// BenchmarkLeader is the leader's side alone, without a network: tasks are sent, and their results heard.
+func BenchmarkLeader(b *testing.B) {
+	for _, size := range []int{1, 16, 128} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			term := lead(b, memstore.New(), "a")
+			ready := make(chan struct{}, 1)
+			pool := work.NewPool(term.ctx, term.Term, work.Options{Batch: size, Client: &http.Client{Transport: newCanned(size)},
+				Ready: func(string, []string) { ready <- struct{}{} }})
+			b.Cleanup(pool.Close)
+			pool.Add("w", "worker")
+			<-ready
+			tasks := make([]work.Task, size)
+			for i := range tasks {
+				tasks[i] = work.Task{ID: fmt.Sprintf("poll/health-check/%08d", i), Kind: "http", Payload: payload}
+			}
+			ends := make(chan error, size)
+			done := func(_ work.Result, err error) { ends <- err }
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, t := range tasks {
+					if err := pool.Send("w", t, done); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for range tasks {
+					if err := <-ends; err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			perTask(b, size)
+		})
+	}
 }

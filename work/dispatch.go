@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,6 +33,7 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 		GotConn: func(httptrace.GotConnInfo) { reached = connected },
 	})
 	var body []byte
+	var answer bytes.Buffer
 	pause := firstPause
 	for {
 		parcels, session := l.pack(enough)
@@ -59,7 +61,7 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 		body = append(body, endBatch...)
 		reached = unknown
 		var v verdict
-		code, err := l.post(ctx, sendFor, "", body, v.parse, &v)
+		code, err := l.post(ctx, sendFor, "", body, &answer, v.parse, &v)
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.beaten(code, v.Epoch):
 			return
@@ -127,6 +129,7 @@ func (l *link) settle(parcels []*parcel, code int, v *verdict, err error, maybe 
 			again = again || err != nil
 			c.tried = true
 			l.outbox = append(l.outbox, c)
+			wake(l.sendable) // they may be too few for the loop that had them
 		case err != nil || why != "":
 			if why == whyBusy {
 				l.busy = time.Now().Add(busyFor)

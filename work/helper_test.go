@@ -66,6 +66,15 @@ func leaks(t testing.TB) {
 	})
 }
 
+// quick is a cluster whose leases are short.
+func quick() regent.Config {
+	c := regent.Cluster()
+	c.LeaseDuration, c.StopTimeout, c.TakeoverDelay = 1500*time.Millisecond, 300*time.Millisecond, 0
+	c.HeartbeatInterval, c.RenewInterval = 200*time.Millisecond, 200*time.Millisecond
+	c.ElectionInterval, c.ElectionIntervalMax = 200*time.Millisecond, 200*time.Millisecond
+	return c
+}
+
 // held is a term that a real member leads.
 type held struct {
 	regent.Term

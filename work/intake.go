@@ -106,7 +106,7 @@ func (w *Worker) learn(epoch uint64) (newest uint64, err error) {
 // admit asks the fence, for each task by itself: that costs next to nothing, and some tasks of a stale batch may have a grace.
 func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried []string, err error) {
 	now, dispatched := time.Now(), time.UnixMilli(b.Dispatched)
-	all := make([]run, len(b.Tasks)) // one allocation: they come together, and are forgotten together
+	var some []run // allocated together, since they come together, and are forgotten together
 	runs, tried = make([]*run, 0, len(b.Tasks)), make([]string, 0, len(b.Tasks))
 	for n := range b.Tasks {
 		i := &b.Tasks[n]
@@ -123,7 +123,11 @@ func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried 
 		if err != nil {
 			return nil, nil, err
 		}
-		r := &all[n]
+		if len(some) == 0 {
+			some = make([]run, min(32, len(b.Tasks)-n))
+		}
+		r := &some[0]
+		some = some[1:]
 		r.sent = b.Epoch
 		r.task = Task{ID: i.ID, Kind: i.Kind, Payload: i.Payload, Timeout: time.Duration(i.TimeoutMs) * time.Millisecond, Idempotent: i.Idempotent,
 			Epoch: b.Epoch, Dispatched: dispatched, Leader: b.Leader}

@@ -139,8 +139,9 @@ func (l *link) view() WorkerView {
 	return WorkerView{ID: l.id, Addr: l.addr, Ready: l.ready, Tasks: len(l.parcels), Busy: time.Now().Before(l.busy), Err: l.failing}
 }
 
-// post sends a request. An error means that there is no answer that makes sense.
-func (l *link) post(ctx context.Context, limit time.Duration, below string, body []byte, parse func([]byte) bool, into any) (int, error) {
+// post sends a request. An error means that there is no answer that makes sense. The buffer is its caller's, so that it need not grow each time;
+// nothing that is read from it is kept.
+func (l *link) post(ctx context.Context, limit time.Duration, below string, body []byte, answer *bytes.Buffer, parse func([]byte) bool, into any) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+below, bytes.NewReader(body))
@@ -148,7 +149,9 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header["Idempotency-Key"] = nil // a connection that had gone stale is replaced without asking: what comes twice does no harm
+	if below != "" { // a question: a connection that had gone stale is replaced without asking. Tasks have to say that they come again.
+		r.Header["Idempotency-Key"] = nil
+	}
 	if l.p.opts.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+l.p.opts.Token)
 	}
@@ -157,14 +160,16 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 		return 0, err
 	}
 	defer resp.Body.Close()
-	b, err := readAll(io.LimitReader(resp.Body, maxAnswer), resp.ContentLength)
-	if err != nil {
+	if answer.Reset(); answer.Cap() > 1<<20 { // it was a large one
+		*answer = bytes.Buffer{}
+	}
+	if _, err := answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return 0, err
 	}
-	if parse(b) {
+	if parse(answer.Bytes()) {
 		return resp.StatusCode, nil
 	}
-	if err := json.Unmarshal(b, into); err != nil && resp.StatusCode == http.StatusOK {
+	if err := json.Unmarshal(answer.Bytes(), into); err != nil && resp.StatusCode == http.StatusOK {
 		return 0, fmt.Errorf("the answer cannot be read: %w", err)
 	}
 	return resp.StatusCode, nil

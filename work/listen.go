@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -20,6 +21,7 @@ type listener struct {
 func (l *link) readLoop() {
 	s := listener{link: l, begins: true}
 	s.q = question{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch, RecallMs: l.p.opts.Recall.Milliseconds()}
+	var answer bytes.Buffer
 	pause := firstPause
 	for s.await() {
 		sent := time.Now()
@@ -27,7 +29,7 @@ func (l *link) readLoop() {
 		body, _ := json.Marshal(s.q) // it holds nothing that JSON cannot hold
 		wait := time.Duration(s.q.WaitMs) * time.Millisecond
 		var r report
-		code, err := l.post(l.ctx, wait+sendFor, "/results", body, r.parse, &r)
+		code, err := l.post(l.ctx, wait+sendFor, "/results", body, &answer, r.parse, &r)
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.beaten(code, r.Epoch):
 			return

@@ -33,7 +33,7 @@ func (s *scan) must(text string) {
 func (s *scan) text() []byte {
 	s.must(`"`)
 	for i, c := range s.b {
-		if !plain(c) {
+		if unplain[c] {
 			text := s.b[:i]
 			s.b = s.b[i:]
 			s.must(`"`)
@@ -91,6 +91,15 @@ func (s *scan) list(element func()) {
 	s.must("]")
 }
 
+// all reports whether everything was read.
+func (s *scan) all() bool { return !s.bad && len(s.b) == 0 }
+
+// forget takes back what was read: encoding/json would leave parts of it as they are.
+func forget[T any](into *T) bool {
+	*into = *new(T)
+	return false
+}
+
 // sharedBody is how large a request may be for its tasks to share it. One task may keep it from being freed for a long time.
 const sharedBody = 64 << 10
 
@@ -109,7 +118,7 @@ func (b *batch) parse(body []byte) bool {
 	b.Tasks = make([]item, 0, min(maxBatch, len(s.b)/64)) // a fair guess
 	s.list(func() { b.Tasks = append(b.Tasks, s.item(len(body) <= sharedBody)) })
 	s.must(endBatch[1:])
-	return !s.bad && len(s.b) == 0
+	return s.all() || forget(b)
 }
 
 func (s *scan) item(share bool) (i item) {
@@ -139,7 +148,7 @@ func (v *verdict) parse(body []byte) bool {
 	s.must(`{"session":`)
 	v.Session = s.string()
 	s.must(`}`)
-	return !s.bad && len(s.b) == 0
+	return s.all() || forget(v)
 }
 
 // parse reports whether it could read the body, of which nothing is kept.
@@ -158,7 +167,7 @@ func (r *report) parse(body []byte) bool {
 	r.Results = make([]outcome, 0, min(reportPage, len(s.b)/96))
 	s.list(func() { r.Results = append(r.Results, s.outcome()) })
 	s.must(`}`)
-	return !s.bad && len(s.b) == 0
+	return s.all() || forget(r)
 }
 
 func (s *scan) outcome() (o outcome) {

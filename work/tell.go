@@ -51,8 +51,10 @@ func (w *Worker) tell(rw http.ResponseWriter, r *http.Request) {
 	for {
 		p := w.page(&q)
 		if p.fresh || len(p.results) > 0 || wait == 0 {
+			body := p.append(nil, w.session)
 			rw.Header().Set("Content-Type", "application/json")
-			if _, err := rw.Write(p.append(nil, w.session)); err == nil && http.NewResponseController(rw).Flush() == nil {
+			rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			if _, err := rw.Write(body); err == nil && http.NewResponseController(rw).Flush() == nil {
 				w.heard(p.next)
 			}
 			return

@@ -170,7 +170,7 @@ func appendOutcome(b []byte, o *outcome) []byte {
 // appendString writes a JSON string; one that needs escaping the long way.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
-		if !plain(s[i]) {
+		if unplain[s[i]] {
 			long, _ := json.Marshal(s) // a string cannot fail
 			return append(b, long...)
 		}
@@ -180,8 +180,13 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// plain reports whether a byte stands for itself in a JSON string.
-func plain(c byte) bool { return c >= ' ' && c <= '~' && c != '"' && c != '\\' }
+// unplain are the bytes that do not stand for themselves in a JSON string as this package writes it.
+var unplain = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c < ' ' || c > '~' || c == '"' || c == '\\'
+	}
+	return is
+}()
 
 // valid says what is wrong with a task.
 func (t *Task) valid() error {

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
@@ -42,9 +41,6 @@ func checkSlots(args []string, out io.Writer) error {
 		}
 	}
 	for _, name := range settings.Args {
-		if err := readJournal(c, name+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
 		if err := readJournal(c, name); err != nil {
 			return err
 		}

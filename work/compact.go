@@ -1,0 +1,150 @@
+package work
+
+import "encoding/json"
+
+// compactLen returns the length of the JSON value that b begins with, if it is written without white space and not too deep; else 0. It is there
+// because json.Valid, on every payload and every result, would be a good part of what a task costs.
+func compactLen(b []byte, depth int) int {
+	if len(b) == 0 || depth > 100 {
+		return 0
+	}
+	switch b[0] {
+	case '"':
+		return stringLen(b)
+	case '{':
+		return sequenceLen(b, '}', depth)
+	case '[':
+		return sequenceLen(b, ']', depth)
+	case 't':
+		return literalLen(b, "true")
+	case 'f':
+		return literalLen(b, "false")
+	case 'n':
+		return literalLen(b, "null")
+	}
+	return numberLen(b)
+}
+
+// sequenceLen is that of an object or an array.
+func sequenceLen(b []byte, end byte, depth int) int {
+	if len(b) > 1 && b[1] == end {
+		return 2
+	}
+	for i := 1; i < len(b); i++ {
+		if end == '}' {
+			n := stringLen(b[i:])
+			if i += n; n == 0 || i >= len(b) || b[i] != ':' {
+				return 0
+			}
+			i++
+		}
+		n := compactLen(b[i:], depth+1)
+		if i += n; n == 0 || i >= len(b) {
+			return 0
+		}
+		if b[i] == end {
+			return i + 1
+		}
+		if b[i] != ',' {
+			return 0
+		}
+	}
+	return 0
+}
+
+func literalLen(b []byte, text string) int {
+	if len(b) < len(text) || string(b[:len(text)]) != text {
+		return 0
+	}
+	return len(text)
+}
+
+func stringLen(b []byte) int {
+	if len(b) == 0 || b[0] != '"' {
+		return 0
+	}
+	for i := 1; i < len(b); {
+		if !special[b[i]] {
+			i++
+			continue
+		}
+		if b[i] == '"' {
+			return i + 1
+		}
+		n := escapeLen(b[i:])
+		if n == 0 {
+			return 0
+		}
+		i += n
+	}
+	return 0
+}
+
+// special are the bytes that end a string, or begin an escape, or must not be there.
+var special = func() (is [256]bool) {
+	for c := range ' ' {
+		is[c] = true
+	}
+	is['"'], is['\\'] = true, true
+	return is
+}()
+
+func escapeLen(b []byte) int {
+	if len(b) < 2 || b[0] != '\\' {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) < 6 {
+			return 0
+		}
+		for _, c := range b[2:6] {
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+				return 0
+			}
+		}
+		return 6
+	}
+	return 0
+}
+
+func numberLen(b []byte) int {
+	digits := func(i int) int {
+		for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+			i++
+		}
+		return i
+	}
+	i := 0
+	if b[0] == '-' {
+		i++
+	}
+	first := i
+	if i = digits(i); i == first || i > first+1 && b[first] == '0' {
+		return 0
+	}
+	if i < len(b) && b[i] == '.' {
+		first = i + 1
+		if i = digits(first); i == first {
+			return 0
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		first = i
+		if i = digits(i); i == first {
+			return 0
+		}
+	}
+	return i
+}
+
+// isCompact reports whether b is one JSON value without white space around its parts.
+func isCompact(b []byte) bool { return len(b) > 0 && compactLen(b, 0) == len(b) }
+
+// isJSON reports whether b is one JSON value.
+func isJSON(b []byte) bool { return isCompact(b) || json.Valid(b) }
