@@ -142,7 +142,7 @@ func TestDocumentsRun(t *testing.T) {
 		tests.WriteString(flat(read(t, path)))
 	}
 	makefile := read(t, "Makefile")
-	commands := read(t, "cmd/regent/main_test.go") + read(t, "cmd/regent/serve_test.go")
+	commands := read(t, "cmd/regent/main_test.go") + read(t, "cmd/regent/serve_test.go") + read(t, "cmd/regent/slots_test.go")
 	for _, path := range files(t, ".md") {
 		for _, block := range blocks(read(t, path), "go") {
 			for line := range strings.Lines(block) {

@@ -47,22 +47,34 @@ func (s *server) known(hostport string) bool {
 	return err == nil && strings.EqualFold(host, self)
 }
 
-// authorized lets a write through if it carries the token, where there is one, or comes from a client whose certificate was verified.
+// authorized lets a write through if it carries the token, where there is one, or comes from a client whose certificate was verified. It must do one
+// of the two where the node has a token, asks for certificates, or is guarded.
 func (s *server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		// Hashed, so that neither content nor length shows in the time that it takes.
-		a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
-		token := ok && s.Token != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
-		verified := r.TLS != nil && len(r.TLS.VerifiedChains) > 0
+		verified, asks := r.TLS != nil && len(r.TLS.VerifiedChains) > 0, asksForCertificates(r)
 		switch {
-		case token, verified, s.Token == "" && !s.Guarded:
+		case verified || s.carriesToken(r) || s.Token == "" && !asks && !s.Guarded:
 			next.ServeHTTP(w, r)
-		case s.Token == "":
-			answer(w, http.StatusForbidden, failure{Error: "this node can be reached from elsewhere, and has neither token nor tlsCA to know who may write"})
-		default:
+		case s.Token != "":
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			answer(w, http.StatusUnauthorized, failure{Error: "this needs the cluster's token: Authorization: Bearer …"})
+		case asks:
+			answer(w, http.StatusUnauthorized, failure{Error: "this needs a certificate that is signed as tlsCA says"})
+		default:
+			answer(w, http.StatusForbidden, failure{Error: "others can reach this node, so that it takes writes only with a proof, for which it must have a token or tlsCA"})
 		}
 	})
+}
+
+func (s *server) carriesToken(r *http.Request) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	// Hashed, so that neither content nor length shows in the time that it takes.
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
+	return ok && s.Token != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// asksForCertificates reports whether the server verifies the certificates of clients. It takes those without one as well, for what everybody may read.
+func asksForCertificates(r *http.Request) bool {
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	return r.TLS != nil && server != nil && server.TLSConfig != nil && server.TLSConfig.ClientCAs != nil
 }

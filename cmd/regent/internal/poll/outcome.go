@@ -161,6 +161,8 @@ func (c *conduct) found(worker string, r work.Result) {
 	}
 	s := e.find(i)
 	switch {
+	case s == nil && e.ahead[i.due]: // told before
+		return
 	case s == nil && !e.next.IsZero() && i.due >= e.next.UnixMilli(): // not due yet, by this node's clock
 		s = &slot{entry: e, due: i.due}
 		e.reserve(s)
@@ -189,7 +191,7 @@ func (c *conduct) ready(worker string, running []string) {
 		}
 		s := e.find(i)
 		switch {
-		case s == nil && !e.next.IsZero() && i.due >= e.next.UnixMilli():
+		case s == nil && !e.ahead[i.due] && !e.next.IsZero() && i.due >= e.next.UnixMilli():
 			s = &slot{entry: e, due: i.due}
 			e.reserve(s)
 			c.open[s] = struct{}{}
