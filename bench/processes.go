@@ -43,7 +43,12 @@ func processes(ctx context.Context, l *lab, s settings) ([]table, error) {
 		}
 	}()
 	for _, b := range breeds {
-		g, err := newLineage(b)
+		// A node keeps files of its own in its working directory, by its name: each breed has another.
+		dir, err := l.subdir("nodes")
+		if err != nil {
+			return nil, err
+		}
+		g, err := newLineage(b, dir)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", b.name, err)
 		}
@@ -88,12 +93,13 @@ func takeoverTable(title string, breeds []breed, took map[string]sample, notes [
 
 // breeds are Regent's command in three ways, and the peers.
 func (l *lab) breeds(ctx context.Context, open func(side) (string, bool), s settings) (all []breed, err error) {
-	bin := s.regent
-	if bin == "" {
+	bin, err := filepath.Abs(s.regent) // nodes run elsewhere
+	if s.regent == "" {
 		bin = filepath.Join(l.dir, "regent")
-		if err := buildRegent(ctx, bin); err != nil {
-			return nil, err
-		}
+		err = buildRegent(ctx, bin)
+	}
+	if err != nil {
+		return nil, err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -154,12 +160,13 @@ func buildRegent(ctx context.Context, bin string) error {
 // lineage is one leader after another.
 type lineage struct {
 	breed  breed
+	dir    string
 	count  int
 	leader *node
 }
 
-func newLineage(b breed) (*lineage, error) {
-	g := &lineage{breed: b}
+func newLineage(b breed, dir string) (*lineage, error) {
+	g := &lineage{breed: b, dir: dir}
 	n, err := g.start()
 	if err != nil {
 		return nil, err
@@ -174,7 +181,9 @@ func newLineage(b breed) (*lineage, error) {
 func (g *lineage) start() (*node, error) {
 	g.count++
 	// Names come again, as those of hosts do, or the store would keep a register of each.
-	return startNode(g.breed.command(fmt.Sprintf("node-%d", g.count%4)))
+	cmd := g.breed.command(fmt.Sprintf("node-%d", g.count%4))
+	cmd.Dir = g.dir
+	return startNode(cmd)
 }
 
 // succeed sends a signal to the leader while a standby waits, and returns how long it took until that says that it leads.
