@@ -1,7 +1,7 @@
 # Two commands do everything: 'make demo' and 'make test'. 'make help' lists the rest.
 
 SHELL   := /bin/bash
-MODULES := . store/sqlite store/redis cmd/regent
+MODULES := . store/sqlite store/redis cmd/regent bench
 BIN     := $(CURDIR)/.bin
 SEEDS   ?= 20000
 BENCHTIME ?= 1s
@@ -43,4 +43,5 @@ bench: ## every benchmark; BENCHTIME sets how long each runs
 
 need: # what the tests need on a fresh Debian machine with Go: a C compiler, for the race detector, and servers, which they start themselves
 	@command -v gcc >/dev/null || scripts/install gcc libc6-dev
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || scripts/install postgresql
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || scripts/install redis-server redis-tools

@@ -54,7 +54,10 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 // notBefore is the time from which this member may claim a free seat, and from which others have their head start. It is a courtesy; what is safe was
 // decided before.
 func (e *engine) notBefore(s *seat) (at, open time.Duration) {
-	at, open = max(s.holdBack, s.barred), s.openSince
+	at, open = s.barred, s.openSince
+	if s.lease.Next != e.m.ID { // whoever is asked for does not stand back
+		at = max(at, s.holdBack)
+	}
 	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
 		// At a cold start the best candidate may still be waiting out its jitter.
 		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))

@@ -10,5 +10,5 @@ func Renew(m *Member, election string) error {
 		b = t.beat
 	}
 	m.mu.Unlock()
-	return e.renew(e.ctx, b)
+	return e.renew(e.ctx, b, e.clock.Now())
 }

@@ -136,8 +136,7 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 }
 
 // renew heartbeats once, trying again after each wait of the backoff but never past the deadline (rule 9).
-func (e *engine) renew(ctx context.Context, b *beat) error {
-	due := e.clock.Now()
+func (e *engine) renew(ctx context.Context, b *beat, due time.Duration) error {
 	for failed := 0; ; {
 		sent := e.clock.Now()
 		err := e.try(ctx, b)
@@ -185,7 +184,7 @@ func (e *engine) keep(ctx context.Context, b *beat) error {
 		if err := e.rest(ctx, b.life, due-e.clock.Now()); err != nil {
 			return err
 		}
-		if err := e.renew(ctx, b); err != nil {
+		if err := e.renew(ctx, b, due); err != nil {
 			return err
 		}
 	}

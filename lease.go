@@ -183,6 +183,10 @@ func appendString(b []byte, s string) []byte {
 
 // ParseLease reads what AppendJSON wrote. Name and Rev are the driver's to add.
 func ParseLease(name, rev string, b []byte) (Lease, error) {
+	if l, ok := scanLease(b); ok {
+		l.Name, l.Rev = name, rev
+		return l, nil
+	}
 	var j struct {
 		Epoch       uint64    `json:"epoch"`
 		Nonce       string    `json:"nonce"`

@@ -51,3 +51,57 @@ func FuzzLeaseJSON(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseLease compares the quick way to read a record with the long one, which any blank forces.
+func FuzzParseLease(f *testing.F) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	f.Add(regent.Lease{Epoch: 7, Duration: time.Second}.AppendJSON(nil))
+	f.Add(regent.Lease{Epoch: 7, Nonce: 9, Duration: time.Second, Holder: regent.Identity{ID: "a", Incarnation: "i"}, Addr: "h:1", Via: "v", Next: "n", Paused: true, Since: at,
+		Data: []byte("xyz"), Past: []regent.Past{{Epoch: 1, Holder: "a", Began: at, Ended: at, Reason: "shutdown"}, {Epoch: 2, Began: at, Ended: at}}}.AppendJSON(nil))
+	f.Add([]byte(`{"epoch":01,"nonce":"0","duration":"0s"}`))
+	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","data":"!"}`))
+	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","past":[]}`))
+	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","past":[{"epoch":1,"began":"x","ended":""}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		quick, qerr := regent.ParseLease("n", "r", b)
+		long, lerr := regent.ParseLease("n", "r", append([]byte(" "), b...))
+		if (qerr == nil) != (lerr == nil) {
+			t.Fatalf("%q: %v, or %v", b, qerr, lerr)
+		}
+		if qerr == nil && !bytes.Equal(quick.AppendJSON(nil), long.AppendJSON(nil)) {
+			t.Errorf("%q is\n%+v, or\n%+v", b, quick, long)
+		}
+	})
+}
+
+func BenchmarkLeaseJSON(b *testing.B) {
+	at := time.Now()
+	l := regent.Lease{Name: "n", Holder: regent.Identity{ID: "node-a", Incarnation: strings.Repeat("I", 26)}, Addr: "10.0.0.1:7468", Epoch: 1000, Nonce: 1 << 60,
+		Duration: 30 * time.Second, Since: at}
+	for i := range 32 {
+		l.Past = append(l.Past, regent.Past{Epoch: uint64(968 + i), Holder: []string{"node-a", "node-b"}[i%2], Began: at, Ended: at.Add(time.Minute), Reason: "shutdown"})
+	}
+	text := l.AppendJSON(nil)
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			text = l.AppendJSON(text[:0])
+		}
+	})
+	b.Run("parse", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := regent.ParseLease("n", "", text); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("parse_the_long_way", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := regent.ParseLease("n", "", append([]byte(" "), text...)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

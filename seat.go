@@ -286,6 +286,7 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 		e.quiet = 0
 	}
 	if !l.Vacant() && l.Holder.ID != e.m.ID && (l.Holder != previous.Holder || l.Epoch != previous.Epoch) {
+		s.holdBack = 0 // what it stood back for has come
 		before := previous.Holder.ID
 		if before == "" && len(l.Past) > 0 {
 			before = l.Past[len(l.Past)-1].Holder

@@ -31,8 +31,9 @@ type push struct {
 // maxWatched bounds how many seats have a time of expiry. The others are found by polling.
 const maxWatched = 4096
 
-// late is added to an expiry: a key lives to the end of its last millisecond.
-const late = 2 * time.Millisecond
+// late is added to an expiry. A lease is often a multiple of the interval at which it is renewed: who looks at its very end comes just before a renewal,
+// and has to look again that much sooner.
+const late = 250 * time.Millisecond
 
 func (p *push) init(s *Store) {
 	p.s, p.subs, p.lengths, p.expiry = s, map[string]map[chan struct{}]bool{}, map[int]int{}, map[string]time.Time{}

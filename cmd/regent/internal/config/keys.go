@@ -20,10 +20,12 @@ type Key struct {
 // Flag returns the name of the flag: lease-duration.
 func (k Key) Flag() string {
 	var b strings.Builder
+	small := false
 	for _, r := range k.Name {
-		if unicode.IsUpper(r) {
+		if unicode.IsUpper(r) && small { // of several capitals, the first begins a word
 			b.WriteByte('-')
 		}
+		small = unicode.IsLower(r)
 		b.WriteRune(unicode.ToLower(r))
 	}
 	return b.String()

@@ -63,10 +63,10 @@ func New(opts Options) (*Node, error) {
 	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
 		OnEvent: func(e regent.Event) {
-			n.learn(e)
 			log(e)
 			n.take(e)
 			n.Hub.Send(e)
+			n.learn(e) // which may have to wait for the disk
 		}}
 	return n, n.coordinate()
 }

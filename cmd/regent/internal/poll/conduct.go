@@ -22,6 +22,8 @@ const (
 	skew = time.Second
 	// queueFor is how long a slot may wait at its worker.
 	queueFor = 5 * time.Second
+	// askedFor is how long a run that somebody waits for is offered.
+	askedFor = 3 * time.Second
 	// again is when a slot that no worker takes is offered again.
 	again = time.Second
 )
@@ -241,9 +243,14 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 				break
 			}
 			w := crew.pick(s)
+			if w == nil && s.manual && now.Sub(s.dueTime()) >= askedFor {
+				c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Attempts: s.attempt, Outcome: outcomeError,
+					Message: fmt.Sprintf("no worker takes it: it is assigned to %s, and needs one that makes %s checks", e.poll.Assign, e.poll.Kind)})
+				continue
+			}
 			if w == nil {
-				sooner(now.Add(again))
-				break
+				s.refused, s.pause = nil, now.Add(again)
+				continue
 			}
 			c.send(s, w, now)
 		}
@@ -256,10 +263,10 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 	return next
 }
 
-// doubtful returns until when a slot must wait, because a worker that does not answer may have it from the last leader.
+// doubtful returns until when a slot must wait: because nobody took it, or because a worker that does not answer may have it from the last leader.
 func (c *conduct) doubtful(s *slot) time.Time {
 	if len(c.suspects) == 0 || s.manual || s.dueTime().After(c.began.Add(skew)) {
-		return time.Time{}
+		return s.pause
 	}
 	return c.began.Add(time.Duration(s.entry.poll.Timeout) + doubtFor)
 }
@@ -275,8 +282,8 @@ func (c *conduct) send(s *slot, w *work.WorkerView, now time.Time) {
 	err := c.pool.Send(w.ID, t, func(r work.Result, err error) { c.ended(s, attempt, r, err) })
 	if err != nil {
 		e.putBack(s)
-		s.tried = append(s.tried, w.ID)
-		w.Busy = true
+		s.worker = ""
+		s.refused = append(s.refused, w.ID)
 		return
 	}
 	w.Tasks++

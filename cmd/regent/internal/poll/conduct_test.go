@@ -162,7 +162,7 @@ func (s *stage) kinds(kind string) []regent.Event {
 
 func define(t *testing.T, name, rest string) poll.Poll {
 	t.Helper()
-	p, err := poll.Decode(name, []byte(`{"kind":"tcp","target":"127.0.0.1:1",`+rest+`}`))
+	p, err := poll.Decode(name, []byte(`{"target":"127.0.0.1:1",`+kindOf(rest)+rest+`}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,4 +415,36 @@ func TestNothingOfATermIsLeft(t *testing.T) {
 			t.Log(err)
 		}
 	}
+}
+
+func TestWhatNobodyTakes(t *testing.T) {
+	s := newStage(t, define(t, "p", `"interval":"1h","kind":"unheard-of"`), define(t, "other", `"interval":"1s"`))
+	var asked atomic.Int32
+	w := s.hire("w1", "tcp", nil, nil)
+	inner := w.server.Config.Handler
+	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/results") {
+			asked.Add(1)
+		}
+		inner.ServeHTTP(rw, r)
+	})
+	l := s.leader("a")
+	s.await(func(runs []ran) bool { return len(runs) > 0 })
+	asked.Store(0)
+	r, err := l.RunNow(t.Context(), "p")
+	if err != nil || r.Outcome != "error" || !strings.Contains(r.Message, "unheard-of") {
+		t.Errorf("%+v %v", r, err)
+	}
+	if n := asked.Load(); n > 20 {
+		t.Errorf("the worker was asked %d times", n)
+	}
+	s.await(func(runs []ran) bool { return len(runs) > 3 }) // nothing else waits for it
+}
+
+// kindOf is tcp, unless the rest of a definition names one.
+func kindOf(rest string) string {
+	if strings.Contains(rest, `"kind"`) {
+		return ""
+	}
+	return `"kind":"tcp",`
 }

@@ -115,16 +115,13 @@ func (c *crew) pick(s *slot) *work.WorkerView {
 	for i := range c.workers {
 		w := &c.workers[(i+*c.turn)%len(c.workers)]
 		m := c.members[w.ID]
-		if !w.Usable() || m == nil || !s.entry.poll.Matches(w.ID, m.view.Labels) {
+		if !w.Usable() || m == nil || slices.Contains(s.refused, w.ID) || !s.entry.poll.Matches(w.ID, m.view.Labels) {
 			continue
 		}
 		untried := !slices.Contains(s.tried, w.ID)
 		if best == nil || untried && !fresh || untried == fresh && w.Tasks < best.Tasks {
 			best, fresh = w, untried
 		}
-	}
-	if best != nil && !fresh {
-		s.tried = nil // all have: from the beginning, then
 	}
 	return best
 }

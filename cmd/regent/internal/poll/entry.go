@@ -117,7 +117,7 @@ func (e *entry) sendable(now time.Time, doubt func(*slot) time.Time) (s *slot, n
 	for _, s := range e.queue {
 		until := doubt(s)
 		switch {
-		case s.manual:
+		case s.manual && !now.Before(until):
 			return s, time.Time{}
 		case now.Before(until):
 			if next.IsZero() || until.Before(next) {

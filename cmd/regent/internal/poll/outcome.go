@@ -25,7 +25,7 @@ func (c *conduct) ended(s *slot, attempt int, r work.Result, err error) {
 	case err == nil:
 		c.judge(s, r)
 	case errors.Is(err, work.ErrBusy), errors.Is(err, work.ErrUnknownKind), errors.Is(err, work.ErrStopping), errors.Is(err, work.ErrUnreachable):
-		s.tried = append(s.tried, s.worker)
+		s.refused = append(s.refused, s.worker)
 		c.requeue(s)
 	default: // it may have begun there, and the worker is dead or knows nothing of it
 		c.o.opts.Log.Warn("a worker was lost with a poll", "poll", s.entry.poll.Name, "slot", s.id(), "worker", s.worker, "error", err)

@@ -1,6 +1,8 @@
 package poll
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 )
@@ -89,6 +91,16 @@ func (r *record) note(run Run) (from State, changed bool) {
 // View is a poll as it is told.
 type View struct {
 	Poll
+	Standing
+}
+
+// UnmarshalJSON reads what a node tells: both parts stand side by side, and a poll has a way of its own to be read.
+func (v *View) UnmarshalJSON(data []byte) error {
+	return errors.Join(json.Unmarshal(data, &v.Poll), json.Unmarshal(data, &v.Standing))
+}
+
+// Standing is how a poll fares.
+type Standing struct {
 	Source     string            `json:"source"` // file or store
 	State      State             `json:"state"`
 	StateSince time.Time         `json:"stateSince,omitzero"`
@@ -108,7 +120,7 @@ type Bucket struct {
 
 // view tells an entry; with its history, if it is asked for by itself.
 func (e *entry) view(whole bool) View {
-	v := View{Poll: e.poll.Redacted(), Source: "store", State: e.state, StateSince: e.since, Next: e.next, Running: len(e.out), Waiting: len(e.queue), Counts: map[string]uint64{}}
+	v := View{e.poll.Redacted(), Standing{Source: "store", State: e.state, StateSince: e.since, Next: e.next, Running: len(e.out), Waiting: len(e.queue), Counts: map[string]uint64{}}}
 	if e.fixed {
 		v.Source = "file"
 	}

@@ -13,7 +13,9 @@ type slot struct {
 	manual  bool  // asked for by somebody, not by the schedule
 	attempt int   // how often it may have been begun before: a worker runs each attempt once
 	retries int   // of these, how often the check itself has failed
-	tried   []string
+	tried   []string  // workers whose checks have failed: others should look
+	refused []string  // workers that have not taken it
+	pause   time.Time // all have refused it: not before
 	worker  string // that has it, if it was sent
 	sent    time.Time
 	settled bool
