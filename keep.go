@@ -181,6 +181,7 @@ func (e *engine) keep(ctx context.Context, b *beat) error {
 		e.mu.Lock()
 		due := b.tries[0].sent + b.every
 		e.mu.Unlock()
+		due = max(due, e.clock.Now()) // one that was slow does not make the next one late
 		if err := e.rest(ctx, b.life, due-e.clock.Now()); err != nil {
 			return err
 		}
