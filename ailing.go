@@ -23,6 +23,7 @@ type DutyState struct {
 type dutyRecord struct {
 	Duty
 	state DutyState
+	spell int // counts its starts
 }
 
 // Duties returns how the duties of [Member.Run] fare, in their order. Those with nothing to run are left out.
@@ -65,6 +66,7 @@ func (m *Member) forgetDuties(run []*dutyRecord) {
 func (m *Member) dutyStarted(ctx context.Context, d *dutyRecord) func() {
 	m.mu.Lock()
 	d.state.Running, d.state.Started = true, time.Now()
+	d.spell++
 	ails := slices.Contains(m.ailing, d)
 	m.mu.Unlock()
 	if !ails {
@@ -114,15 +116,22 @@ func (m *Member) dutyWell(d *dutyRecord) {
 func (m *Member) dutyStopped(d *dutyRecord) {
 	m.mu.Lock()
 	d.state.Running = false
-	e, ails := m.engine, slices.Contains(m.ailing, d)
+	e, spell, ails := m.engine, d.spell, slices.Contains(m.ailing, d)
 	m.mu.Unlock()
-	if ails {
-		e.spawn(func() {
-			if e.sleep(e.ctx, convalescence) {
-				m.dutyWell(d)
-			}
-		})
+	if !ails {
+		return
 	}
+	e.spawn(func() {
+		if !e.sleep(e.ctx, convalescence) {
+			return
+		}
+		m.mu.Lock()
+		again := d.spell != spell // it is being tried already, and judged by that
+		m.mu.Unlock()
+		if !again {
+			m.dutyWell(d)
+		}
+	})
 }
 
 // ill is why the member should not lead: its health check, or a duty that keeps failing. The mutex is held.

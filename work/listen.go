@@ -20,12 +20,14 @@ type listener struct {
 // readLoop asks for results: once to begin with, and then as long as there is something to hear.
 func (l *link) readLoop() {
 	s := listener{link: l, begins: true}
-	s.q = question{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch, RecallMs: l.p.opts.Recall.Milliseconds()}
+	s.q = question{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch}
 	var answer bytes.Buffer
 	pause := firstPause
 	for s.await() {
 		sent := time.Now()
 		number := s.sets()
+		// However long it took to be heard: what ended since before this term began.
+		s.q.RecallMs = (l.p.opts.Recall + time.Since(l.p.made)).Milliseconds()
 		body, _ := json.Marshal(s.q) // it holds nothing that JSON cannot hold
 		wait := time.Duration(s.q.WaitMs) * time.Millisecond
 		var r report

@@ -25,7 +25,7 @@ type Options struct {
 	Batch  int          // tasks in one request; 128 if 0
 	Queue  int          // tasks that wait for one worker, or are with it; 4096 if 0
 
-	// Found is told of results that nobody here waits for: an earlier term's. Recall is how long ago they may have ended when a worker is first
+	// Found is told of results that nobody here waits for: an earlier term's. Recall is how long before the pool was made they may have ended when a worker is first
 	// asked; a minute if 0. When a worker was started anew, it may tell of some a second time, of this term's as well.
 	Found  func(worker string, r Result)
 	Recall time.Duration
@@ -41,6 +41,7 @@ type Options struct {
 // of it runs any more. Functions that it is given are called by its own goroutines, for one worker one at a time, and must not wait for the pool.
 type Pool struct {
 	opts   Options
+	made   time.Time
 	term   regent.Term
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -56,7 +57,7 @@ type Pool struct {
 
 // NewPool returns a pool that sends under the term's epoch, as long as the term is valid and ctx, that of the duty, has not ended.
 func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
-	p := &Pool{opts: opts, term: t, links: map[string]*link{}, turns: map[string]*sync.Mutex{}}
+	p := &Pool{opts: opts, made: time.Now(), term: t, links: map[string]*link{}, turns: map[string]*sync.Mutex{}}
 	p.opts.Batch, p.opts.Queue = min(or(opts.Batch, 128), maxBatch), or(opts.Queue, 4096)
 	if p.opts.Path == "" {
 		p.opts.Path = "/v1/tasks"
@@ -69,7 +70,7 @@ func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
 	}
 	if p.opts.Client == nil {
 		p.own = &http.Transport{MaxIdleConnsPerHost: 3, IdleConnTimeout: time.Minute}
-		p.opts.Client = &http.Client{Transport: p.own}
+		p.opts.Client = &http.Client{Transport: p.own, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if p.opts.Fenced == nil {
 		p.opts.Fenced = t.Fenced

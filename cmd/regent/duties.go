@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent"
@@ -58,12 +60,9 @@ func runDuty(ctx context.Context, t regent.Term, c *runner.Command, d config.Dut
 	return nil
 }
 
-// environ is this process's environment with further variables.
+// environ is this process's environment with further variables, and without the cluster's token, which is none of a duty's business.
 func environ(more map[string]string) []string {
-	if len(more) == 0 {
-		return nil
-	}
-	env := os.Environ()
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REGENT_TOKEN=") })
 	for name, value := range more {
 		env = append(env, name+"="+value)
 	}

@@ -14,7 +14,8 @@ import (
 // transport is how this node is reached, and how it reaches others: nil and http, unless it has a certificate.
 func transport(s *config.Settings) (server *tls.Config, client *http.Client, scheme string, err error) {
 	t := &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: time.Minute}
-	client = &http.Client{Transport: t}
+	// A redirect could send tasks, and the token, elsewhere.
+	client = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if s.TLSCert == "" {
 		return nil, client, "http", nil
 	}

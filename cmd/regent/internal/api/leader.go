@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -32,28 +33,45 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 			otherwise(w, r, fmt.Sprintf("%s leads, as far as %s knows", h.Leader, h.Node))
 		case client == nil:
 			otherwise(w, r, "this node does not ask others")
+		case scheme == "https" && r.Method != http.MethodGet && !proved(r) && !s.carriesToken(r):
+			// This node would vouch for it with its own certificate.
+			answer(w, http.StatusForbidden, failure{Error: "a write that proves nothing is not passed on to the leader"})
 		default:
-			proxy := &httputil.ReverseProxy{
-				Transport: client.Transport,
-				Rewrite: func(p *httputil.ProxyRequest) {
-					p.SetURL(&url.URL{Scheme: scheme, Host: h.LeaderAddr})
-					p.Out.Header.Set(forwarded, h.Node)
-				},
-				ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-					var large *http.MaxBytesError
-					if errors.As(err, &large) {
-						answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
-						return
-					}
-					s.Log.Warn("leader cannot be reached", "leader", h.Leader, "addr", h.LeaderAddr, "error", err)
-					otherwise(w, r, fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr))
-				},
-			}
-			ctx, cancel := context.WithTimeout(r.Context(), patience)
-			defer cancel()
-			proxy.ServeHTTP(w, r.WithContext(ctx))
+			s.forward(w, r, h, otherwise)
 		}
 	}
+}
+
+// forward passes a request on to the leader.
+func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, otherwise func(w http.ResponseWriter, r *http.Request, why string)) {
+	client, scheme := s.Node.Peers()
+	proxy := &httputil.ReverseProxy{
+		Transport: client.Transport,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(&url.URL{Scheme: scheme, Host: h.LeaderAddr})
+			p.Out.Header.Set(forwarded, h.Node)
+			for _, name := range []string{"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"} {
+				p.Out.Header.Del(name) // this node has looked at them; to the leader they name another host
+			}
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			var large *http.MaxBytesError
+			var dial *net.OpError
+			switch {
+			case errors.As(err, &large):
+				answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+			case errors.As(err, &dial) && dial.Op == "dial":
+				s.Log.Warn("leader cannot be reached", "leader", h.Leader, "addr", h.LeaderAddr, "error", err)
+				otherwise(w, r, fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr))
+			default: // a client that has left hears nothing of it
+				answer(w, http.StatusBadGateway, failure{Error: fmt.Sprintf("the leader, %s, has not answered: what was asked for may have been done", h.Leader)})
+			}
+		},
+	}
+	// A little more than the leader itself may take, so that its answer comes first.
+	ctx, cancel := context.WithTimeout(r.Context(), patience+2*time.Second)
+	defer cancel()
+	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // nobody answers what only a leader could.

@@ -18,8 +18,8 @@ import (
 func (s *server) servePolls(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/polls", s.onLeader(s.listPolls, nobody))
 	mux.HandleFunc("GET /v1/polls/{name}", s.onLeader(s.getPoll, nobody))
-	mux.Handle("PUT /v1/polls/{name}", s.authorized(s.onLeader(s.current(s.putPoll), nobody)))
-	mux.Handle("DELETE /v1/polls/{name}", s.authorized(s.onLeader(s.current(s.deletePoll), nobody)))
+	mux.Handle("PUT /v1/polls/{name}", s.authorized(s.onLeader(s.putPoll, nobody)))
+	mux.Handle("DELETE /v1/polls/{name}", s.authorized(s.onLeader(s.deletePoll, nobody)))
 	mux.Handle("POST /v1/polls/{name}/run", s.authorized(s.onLeader(s.runPoll, nobody)))
 }
 
@@ -42,6 +42,10 @@ func (s *server) getPoll(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) putPoll(w http.ResponseWriter, r *http.Request) {
+	epoch, ok := named(w, r)
+	if !ok {
+		return
+	}
 	body, ok := readBody(w, r)
 	if !ok {
 		return
@@ -57,7 +61,7 @@ func (s *server) putPoll(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	created, err := s.Node.Polls.Put(ctx, p)
+	created, err := s.Node.Polls.Put(ctx, p, epoch)
 	if err != nil {
 		refusePoll(w, err)
 		return
@@ -71,9 +75,13 @@ func (s *server) putPoll(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) deletePoll(w http.ResponseWriter, r *http.Request) {
+	epoch, ok := named(w, r)
+	if !ok {
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	if err := s.Node.Polls.Remove(ctx, r.PathValue("name")); err != nil {
+	if err := s.Node.Polls.Remove(ctx, r.PathValue("name"), epoch); err != nil {
 		refusePoll(w, err)
 		return
 	}
@@ -88,16 +96,13 @@ func (s *server) runPoll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var seen request
-	if err := json.Unmarshal(body, &seen); err != nil || seen.Epoch == nil {
+	if err := json.Unmarshal(body, &seen); err != nil || seen.Epoch == nil || *seen.Epoch == 0 {
 		answer(w, http.StatusBadRequest, failure{Error: `the body must be JSON with the epoch that you have seen: {"epoch": 7}`})
-		return
-	}
-	if !s.inEpoch(w, *seen.Epoch) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	run, err := s.Node.Polls.RunNow(ctx, r.PathValue("name"))
+	run, err := s.Node.Polls.RunNow(ctx, r.PathValue("name"), *seen.Epoch)
 	if err != nil {
 		refusePoll(w, err)
 		return
@@ -105,29 +110,18 @@ func (s *server) runPoll(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, run)
 }
 
-// current refuses a write whose caller has named an epoch, in the header Regent-Epoch, that has passed.
-func (s *server) current(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if text := r.Header.Get(gate.EpochHeader); text != "" {
-			epoch, err := strconv.ParseUint(text, 10, 64)
-			if err != nil {
-				answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("%s %q: must be a number", gate.EpochHeader, text)})
-				return
-			}
-			if !s.inEpoch(w, epoch) {
-				return
-			}
-		}
-		next(w, r)
+// named returns the epoch that a write names, in the header Regent-Epoch; 0 if none.
+func named(w http.ResponseWriter, r *http.Request) (epoch uint64, ok bool) {
+	text := r.Header.Get(gate.EpochHeader)
+	if text == "" {
+		return 0, true
 	}
-}
-
-func (s *server) inEpoch(w http.ResponseWriter, epoch uint64) bool {
-	now := s.Node.Health().Epoch
-	if now != epoch {
-		answer(w, http.StatusConflict, failure{Error: fmt.Sprintf("epoch %d has passed: it is %d now", epoch, now), Epoch: now})
+	epoch, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || epoch == 0 {
+		answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("%s %q: must be a number, from 1 on", gate.EpochHeader, text)})
+		return 0, false
 	}
-	return now == epoch
+	return epoch, true
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
@@ -144,7 +138,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 
 func refusePoll(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
+	var moved *regent.MovedError
 	switch {
+	case errors.As(err, &moved):
+		answer(w, http.StatusConflict, failure{Error: err.Error(), Epoch: moved.Epoch})
+		return
 	case errors.Is(err, poll.ErrNoPoll):
 		code = http.StatusNotFound
 	case errors.Is(err, poll.ErrFixed):

@@ -51,7 +51,7 @@ func (s *server) known(hostport string) bool {
 // of the two where the node has a token, asks for certificates, or is guarded.
 func (s *server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		verified, asks := r.TLS != nil && len(r.TLS.VerifiedChains) > 0, asksForCertificates(r)
+		verified, asks := proved(r), asksForCertificates(r)
 		switch {
 		case verified || s.carriesToken(r) || s.Token == "" && !asks && !s.Guarded:
 			next.ServeHTTP(w, r)
@@ -78,3 +78,6 @@ func asksForCertificates(r *http.Request) bool {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return r.TLS != nil && server != nil && server.TLSConfig != nil && server.TLSConfig.ClientCAs != nil
 }
+
+// proved reports whether the client's certificate was verified.
+func proved(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }

@@ -111,6 +111,16 @@ func (n *Node) learn(e regent.Event) {
 	}
 }
 
+// interrupt ends the tasks that have not ended in time, and gives the leader a moment to hear of it: once this node has left, they are begun elsewhere.
+func (n *Node) interrupt(log *slog.Logger) {
+	if err := n.Worker.Close(); err != nil {
+		log.Warn("closing the journal failed", "error", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainFor/2)
+	defer cancel()
+	_ = n.Worker.Drain(ctx) // the leader may have gone too
+}
+
 // Duties is how many duties every leader has, besides its user's.
 const Duties = 2
 
@@ -132,6 +142,7 @@ func (n *Node) wind(log *slog.Logger) {
 	if n.Worker != nil {
 		if err := n.Worker.Drain(ctx); err != nil {
 			log.Warn("stopping with tasks under way", "error", err)
+			n.interrupt(log)
 		}
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), drainFor)

@@ -60,12 +60,24 @@ func (c *conduct) checkpoint() (checkpoint, uint64) {
 			open = append(open, s)
 		}
 	}
-	slices.SortFunc(open, func(a, b *slot) int { return cmp.Compare(a.due, b.due) })
+	// Those that have waited for more than a minute come last: if there is no room for them, they are lost with this leader, and nothing else.
+	waits := func(s *slot) bool { return s.worker == "" && c.through.Sub(s.dueTime()) > catchUp }
+	slices.SortFunc(open, func(a, b *slot) int {
+		if waits(a) != waits(b) {
+			if waits(b) {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.due, b.due)
+	})
 	size := 0
 	for _, s := range open {
 		id := s.id()
 		if size += len(id) + 3; size > maxOpen {
-			cp.Through = min(cp.Through, s.due-1)
+			if !waits(s) {
+				cp.Through = min(cp.Through, s.due-1)
+			}
 			break
 		}
 		cp.Open = append(cp.Open, id)
@@ -113,6 +125,8 @@ func (c *conduct) anchor(ctx context.Context) error {
 }
 
 func (c *conduct) save(ctx context.Context) error {
+	c.saving.Lock() // or an older one could overwrite a newer
+	defer c.saving.Unlock()
 	cp, moved := c.checkpoint()
 	b, err := json.Marshal(cp)
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +44,7 @@ type conduct struct {
 	others sync.WaitGroup // its goroutines but the one of run
 
 	editing sync.Mutex // of polls
+	saving  sync.Mutex // of checkpoints
 
 	mu       sync.Mutex
 	entries  map[string]*entry
@@ -49,14 +52,15 @@ type conduct struct {
 	listed   []*entry // with something to send, maybe
 	open     map[*slot]struct{}
 	members  map[string]*member
-	suspects map[string]bool // workers that the last leader may have sent to, and that have not answered
-	first    bool            // there was no leader before
-	looked   time.Time       // when members were first listed
-	turn     int             // of the workers
-	quiet    bool            // nothing more is sent
-	through  time.Time       // all slots that are due up to here were released
-	moved    uint64          // counts what a checkpoint should tell
-	told     uint64          // moved, when it was last saved
+	suspects map[string]bool   // workers that the last leader may have sent to, and that have not answered
+	first    bool              // there was no leader before
+	looked   time.Time         // when members were first listed
+	turn     int               // of the workers
+	quiet    bool              // nothing more is sent
+	through  time.Time         // all slots that are due up to here were released
+	moved    uint64            // counts what a checkpoint should tell
+	late     map[string]uint64 // slots that it was too late for, by poll, and that were not told of yet
+	told     uint64            // moved, when it was last saved
 	savedAt  time.Time
 	idle     chan struct{} // closed when nothing is out, if somebody waits for it
 }
@@ -111,12 +115,12 @@ func (c *conduct) load() error {
 	for _, id := range cp.Open {
 		i, ok := parseID(id)
 		if e := c.entries[i.name]; ok && e != nil && e.poll.Enabled && !i.manual {
-			if due := time.UnixMilli(i.due); now.Sub(due) > catchUp && !e.sched.Next(due).After(now) {
-				c.missed(e, 1) // there is a newer one
-				continue
-			}
 			s := &slot{entry: e, due: i.due, attempt: i.attempt}
-			e.putBack(s)
+			if !e.next.IsZero() && i.due >= e.next.UnixMilli() { // it would be released once more
+				e.reserve(s)
+			} else {
+				e.putBack(s)
+			}
 			c.open[s] = struct{}{}
 			c.list(e)
 		}
@@ -127,6 +131,7 @@ func (c *conduct) load() error {
 		}
 	}
 	c.through = time.UnixMilli(cp.Through)
+	c.tellMissed()
 	opts := c.o.opts.Pool
 	opts.Leader, opts.Found, opts.Ready = c.o.opts.Leader, c.found, c.ready
 	opts.Recall = max(15*time.Second, now.Sub(from)+10*time.Second)
@@ -175,6 +180,8 @@ func (c *conduct) run() {
 // close returns when nothing of the conduct is left.
 func (c *conduct) close() {
 	c.cancel()
+	c.editing.Lock() // an edit under way ends with the context
+	defer c.editing.Unlock()
 	if c.pool != nil {
 		c.pool.Close()
 	}
@@ -194,14 +201,10 @@ func (c *conduct) step(now time.Time) time.Duration {
 	defer c.mu.Unlock()
 	for len(c.heap) > 0 && !c.heap[0].next.After(now) {
 		e := c.heap[0]
-		s, missed := e.release(now)
-		if s != nil {
+		if s := e.release(); s != nil {
 			c.open[s] = struct{}{}
 			c.list(e)
 			c.moved++
-		}
-		if missed > 0 {
-			c.missed(e, uint64(missed))
 		}
 		if e.next.IsZero() {
 			heap.Pop(&c.heap)
@@ -217,6 +220,7 @@ func (c *conduct) step(now time.Time) time.Duration {
 	if at := c.dispatch(now); !at.IsZero() && at.Before(next) {
 		next = at
 	}
+	c.tellMissed()
 	return max(next.Sub(now), time.Millisecond)
 }
 
@@ -236,23 +240,22 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 	crew := c.crew()
 	left := c.listed[:0]
 	for _, e := range c.listed {
+		if c.entries[e.poll.Name] != e {
+			continue // it has been replaced
+		}
+		for _, s := range e.trim(now) {
+			delete(c.open, s)
+			c.missed(e, 1)
+		}
 		for {
 			s, at := e.sendable(now, c.doubtful)
 			sooner(at)
 			if s == nil {
 				break
 			}
-			w := crew.pick(s)
-			if w == nil && s.manual && now.Sub(s.dueTime()) >= askedFor {
-				c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Attempts: s.attempt, Outcome: outcomeError,
-					Message: fmt.Sprintf("no worker takes it: it is assigned to %s, and needs one that makes %s checks", e.poll.Assign, e.poll.Kind)})
-				continue
+			if w := c.assign(s, crew, now); w != nil {
+				c.send(s, w, now)
 			}
-			if w == nil {
-				s.refused, s.pause = nil, now.Add(again)
-				continue
-			}
-			c.send(s, w, now)
 		}
 		if e.listed = len(e.queue) > 0; e.listed {
 			left = append(left, e)
@@ -263,10 +266,33 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 	return next
 }
 
-// doubtful returns until when a slot must wait: because nobody took it, or because a worker that does not answer may have it from the last leader.
+// assign returns the worker for a slot. If there is none, the poll waits for a while, or the slot ends here.
+func (c *conduct) assign(s *slot, crew *crew, now time.Time) *work.WorkerView {
+	e := s.entry
+	if len(c.suspects) > 0 && c.old(s) && !repeatable(e.poll) {
+		c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Attempts: s.attempt + 1, Outcome: outcomeUnknown,
+			Message: "a worker that cannot be reached may have run it for the last leader"})
+		return nil
+	}
+	w := crew.pick(s)
+	switch {
+	case w != nil:
+	case s.manual && now.Sub(s.dueTime()) >= askedFor:
+		c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Attempts: s.attempt, Outcome: outcomeError,
+			Message: fmt.Sprintf("no worker takes it: it is assigned to %s, and needs one that makes %s checks", e.poll.Assign, e.poll.Kind)})
+	default:
+		s.refused, e.pause = nil, now.Add(again)
+	}
+	return w
+}
+
+// old reports whether the last leader may have sent a slot.
+func (c *conduct) old(s *slot) bool { return !s.manual && !s.dueTime().After(c.began.Add(skew)) }
+
+// doubtful returns until when a slot must wait, because a worker that does not answer may have it from the last leader.
 func (c *conduct) doubtful(s *slot) time.Time {
-	if len(c.suspects) == 0 || s.manual || s.dueTime().After(c.began.Add(skew)) {
-		return s.pause
+	if len(c.suspects) == 0 || !c.old(s) {
+		return time.Time{}
 	}
 	return c.began.Add(time.Duration(s.entry.poll.Timeout) + doubtFor)
 }
@@ -323,29 +349,33 @@ func (c *conduct) replace(old, e *entry) {
 		old.write()
 		return
 	}
+	var queue, out []*slot
 	if old != nil {
 		if old.place >= 0 {
 			heap.Remove(&c.heap, old.place)
 		}
 		delete(c.entries, old.poll.Name)
+		stays := func(s *slot) bool { return e != nil && (e.poll.Enabled || s.manual) }
 		for _, s := range slices.Concat(old.queue, old.out) {
-			if e != nil && (e.poll.Enabled || s.manual) {
+			if stays(s) {
 				s.entry = e
 				continue
 			}
 			s.settled = true
 			delete(c.open, s)
+			if s.done != nil {
+				s.done <- Run{Slot: s.id(), Due: s.dueTime(), Outcome: outcomeError, Message: "the poll was removed"}
+			}
 		}
+		gone := func(s *slot) bool { return s.settled }
+		queue, out = slices.DeleteFunc(old.queue, gone), slices.DeleteFunc(old.out, gone)
+		old.queue, old.out = nil, nil
 	}
 	if e == nil {
 		return
 	}
 	if old != nil {
-		e.record = old.record
-		if e.queue = old.queue; !e.poll.Enabled {
-			e.queue = slices.DeleteFunc(e.queue, func(s *slot) bool { return s.settled })
-		}
-		e.out = slices.DeleteFunc(old.out, func(s *slot) bool { return s.settled })
+		e.record, e.queue, e.out = old.record, queue, out
 	}
 	c.entries[e.poll.Name] = e
 	c.enter(e, now, now)
@@ -356,7 +386,7 @@ func (c *conduct) replace(old, e *entry) {
 	}
 }
 
-// missed tells of slots that it was too late for. The mutex is held.
+// missed counts slots that it was too late for. The mutex is held.
 func (c *conduct) missed(e *entry, n uint64) {
 	if e.counts == nil {
 		e.counts = map[string]uint64{}
@@ -364,12 +394,28 @@ func (c *conduct) missed(e *entry, n uint64) {
 	e.counts[outcomeMissed] += n
 	c.moved++
 	c.o.count(outcomeMissed, e.poll.Kind, 0, n)
-	c.emit(EventMissed, map[string]string{"poll": e.poll.Name, "slots": strconv.FormatUint(n, 10)})
-	for s := range c.open {
-		if s.settled {
-			delete(c.open, s)
-		}
+	if c.late == nil {
+		c.late = map[string]uint64{}
 	}
+	c.late[e.poll.Name] += n
+}
+
+// tellMissed tells of them, all in one: there may be thousands, and other events should not get lost among them. The mutex is held.
+func (c *conduct) tellMissed() {
+	if len(c.late) == 0 {
+		return
+	}
+	const named = 10
+	names, total := slices.Sorted(maps.Keys(c.late)), uint64(0)
+	for _, n := range c.late {
+		total += n
+	}
+	text := strings.Join(names[:min(len(names), named)], ", ")
+	if more := len(names) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	c.emit(EventMissed, map[string]string{"polls": text, "slots": strconv.FormatUint(total, 10)})
+	c.late = nil
 }
 
 func (c *conduct) emit(kind string, metadata map[string]string) {

@@ -326,7 +326,7 @@ func TestConduct(t *testing.T) {
 		ctx := t.Context()
 		put := func(p poll.Poll) (bool, error) {
 			for {
-				created, err := l.Put(ctx, p)
+				created, err := l.Put(ctx, p, 0)
 				if !errors.Is(err, poll.ErrNotLeading) {
 					return created, err
 				}
@@ -343,13 +343,13 @@ func TestConduct(t *testing.T) {
 		if v, err := l.Get("p"); err != nil || !v.Next.IsZero() {
 			t.Errorf("%+v %v", v, err)
 		}
-		if r, err := l.RunNow(ctx, "p"); err != nil || r.Outcome != "ok" || !strings.Contains(r.Slot, "now-") {
+		if r, err := l.RunNow(ctx, "p", 0); err != nil || r.Outcome != "ok" || !strings.Contains(r.Slot, "now-") {
 			t.Errorf("%+v %v", r, err)
 		}
-		if err := l.Remove(ctx, "p"); err != nil {
+		if err := l.Remove(ctx, "p", 0); err != nil {
 			t.Error(err)
 		}
-		if _, err := l.RunNow(ctx, "p"); !errors.Is(err, poll.ErrNoPoll) {
+		if _, err := l.RunNow(ctx, "p", 0); !errors.Is(err, poll.ErrNoPoll) {
 			t.Error(err)
 		}
 		if all, err := l.List(); err != nil || len(all) != 0 {
@@ -431,7 +431,7 @@ func TestWhatNobodyTakes(t *testing.T) {
 	l := s.leader("a")
 	s.await(func(runs []ran) bool { return len(runs) > 0 })
 	asked.Store(0)
-	r, err := l.RunNow(t.Context(), "p")
+	r, err := l.RunNow(t.Context(), "p", 0)
 	if err != nil || r.Outcome != "error" || !strings.Contains(r.Message, "unheard-of") {
 		t.Errorf("%+v %v", r, err)
 	}

@@ -102,15 +102,17 @@ func (c *conduct) see(views []regent.MemberView, now time.Time) {
 type crew struct {
 	workers []work.WorkerView
 	members map[string]*member
+	self    string
 	turn    *int // who is looked at first, so that equals take turns
 }
 
-func (c *conduct) crew() *crew { return &crew{c.pool.Workers(), c.members, &c.turn} }
+func (c *conduct) crew() *crew { return &crew{c.pool.Workers(), c.members, c.o.opts.Leader, &c.turn} }
 
-// pick returns the worker that should have a slot, or nil: the one with the least to do, if possible one that has not tried it before.
+// pick returns the worker that should have a slot, or nil: if possible another node than the leader's own, since what that has done is not known to
+// the next leader if it dies; if possible one that has not tried it before; and of these the one with the least to do.
 func (c *crew) pick(s *slot) *work.WorkerView {
 	var best *work.WorkerView
-	fresh := false
+	least := 0
 	*c.turn++
 	for i := range c.workers {
 		w := &c.workers[(i+*c.turn)%len(c.workers)]
@@ -118,9 +120,15 @@ func (c *crew) pick(s *slot) *work.WorkerView {
 		if !w.Usable() || m == nil || slices.Contains(s.refused, w.ID) || !s.entry.poll.Matches(w.ID, m.view.Labels) {
 			continue
 		}
-		untried := !slices.Contains(s.tried, w.ID)
-		if best == nil || untried && !fresh || untried == fresh && w.Tasks < best.Tasks {
-			best, fresh = w, untried
+		against := 0
+		if slices.Contains(s.tried, w.ID) {
+			against++
+		}
+		if w.ID == c.self {
+			against += 2
+		}
+		if best == nil || against < least || against == least && w.Tasks < best.Tasks {
+			best, least = w, against
 		}
 	}
 	return best

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -9,6 +10,9 @@ import (
 
 // catchUp is how late a slot may be and still be run. The newest one that is due is run however late it is.
 const catchUp = time.Minute
+
+// mostCounted is how many times of a cron expression are gone through: a week of minutes.
+const mostCounted = 10_080
 
 // longestPause is the most by which late slots of a poll are spread.
 const longestPause = 30 * time.Second
@@ -25,6 +29,7 @@ type entry struct {
 	queue     []*slot // released, and not sent; in order of their due times
 	out       []*slot // sent, and not ended
 	notBefore time.Time
+	pause     time.Time      // nobody takes what it has: not before
 	ahead     map[int64]bool // slots from next on that are known to be done, or to be with a worker: an earlier leader's clock was ahead
 	listed    bool           // among those with something to send
 
@@ -66,38 +71,70 @@ func (e *entry) begin(from, now time.Time) (missed uint64) {
 	if e.next.IsZero() || !e.next.Before(horizon) {
 		return 0
 	}
-	first := e.sched.Next(horizon)
-	if interval := time.Duration(e.poll.Interval); interval > 0 && !first.After(now) {
-		missed = uint64(first.Sub(e.next) / interval)
-		e.next = first
-		return missed
+	to := e.sched.Next(horizon)
+	if to.IsZero() || to.After(now) {
+		to = e.newest(from, now)
 	}
-	for { // the times of a cron expression are minutes apart at least, and there is no way but to go through them
-		n := e.sched.Next(e.next)
-		if n.IsZero() || n.After(now) || !first.After(now) && !e.next.Before(first) {
-			return missed
+	if interval := time.Duration(e.poll.Interval); interval > 0 {
+		missed = uint64(to.Sub(e.next) / interval)
+	} else {
+		// The times of a cron expression have to be gone through. Beyond some number it is enough to know that they are many.
+		for t := e.next; t.Before(to) && missed < mostCounted; t = e.sched.Next(t) {
+			missed++
 		}
-		e.next = n
-		missed++
+	}
+	e.next = to
+	return missed
+}
+
+// newest is the last time at which the poll was due, of those after from, of which there is one. It looks further and further back.
+func (e *entry) newest(from, now time.Time) time.Time {
+	for back := catchUp; ; back *= 2 {
+		since := now.Add(-back)
+		if since.Before(from) {
+			since = from
+		}
+		due := e.sched.Next(since)
+		if due.After(now) {
+			continue
+		}
+		for next := due; !next.IsZero() && !next.After(now); next = e.sched.Next(next) {
+			due = next
+		}
+		return due
 	}
 }
 
 // release makes a slot of the time that is due, unless it is known to be done, and moves on to the next.
-func (e *entry) release(now time.Time) (released *slot, missed int) {
+func (e *entry) release() *slot {
 	due := e.next.UnixMilli()
 	e.next = e.sched.Next(e.next)
 	if e.ahead[due] {
 		delete(e.ahead, due)
-		return nil, 0
+		return nil
 	}
 	s := &slot{entry: e, due: due}
 	e.queue = append(e.queue, s)
-	for len(e.queue) > 1 && now.Sub(e.queue[0].dueTime()) > catchUp {
-		e.queue[0].settled = true
-		e.queue = e.queue[1:]
-		missed++
+	return s
+}
+
+// trim drops the slots that wait and are too late to be run: all that are older than a minute, but for the newest.
+func (e *entry) trim(now time.Time) (late []*slot) {
+	newest := int64(0)
+	for _, s := range e.queue {
+		if !s.manual {
+			newest = max(newest, s.due)
+		}
 	}
-	return s, missed
+	e.queue = slices.DeleteFunc(e.queue, func(s *slot) bool {
+		if s.manual || s.due == newest || now.Sub(s.dueTime()) <= catchUp {
+			return false
+		}
+		s.settled = true
+		late = append(late, s)
+		return true
+	})
+	return late
 }
 
 // find returns the open slot of a time.
@@ -114,10 +151,13 @@ func (e *entry) find(i identity) *slot {
 
 // sendable returns the slot to send next, or when there may be one. A slot in doubt lets those behind it pass.
 func (e *entry) sendable(now time.Time, doubt func(*slot) time.Time) (s *slot, next time.Time) {
+	if now.Before(e.pause) {
+		return nil, e.pause
+	}
 	for _, s := range e.queue {
 		until := doubt(s)
 		switch {
-		case s.manual && !now.Before(until):
+		case s.manual:
 			return s, time.Time{}
 		case now.Before(until):
 			if next.IsZero() || until.Before(next) {
@@ -154,7 +194,7 @@ func (e *entry) putBack(s *slot) {
 		case a.manual != b.manual:
 			return 1
 		}
-		return int(a.due - b.due)
+		return cmp.Compare(a.due, b.due)
 	})
 	e.queue = slices.Insert(e.queue, n, s)
 }

@@ -19,9 +19,10 @@ func entryOf(t *testing.T, p Poll) *entry {
 // dues releases everything that is due, and returns the due times as seconds before now.
 func dues(e *entry, now time.Time) (ago []time.Duration, missed int) {
 	for !e.next.IsZero() && !e.next.After(now) {
-		_, m := e.release(now)
-		missed += m
+		e.release()
+		missed += len(e.trim(e.queue[len(e.queue)-1].dueTime()))
 	}
+	missed += len(e.trim(now))
 	for _, s := range e.queue {
 		ago = append(ago, now.Sub(s.dueTime()).Truncate(time.Second))
 	}
@@ -64,6 +65,15 @@ func TestLateSlots(t *testing.T) {
 		missed = e.begin(now.Add(-50*time.Hour), now)
 		if ago, _ := dues(e, now); missed != 1 || !slices.Equal(ago, []time.Duration{9 * time.Hour}) {
 			t.Errorf("cron: %d missed, to run: %v", missed, ago)
+		}
+	})
+
+	t.Run("the_newest_is_found_however_many_there_were", func(t *testing.T) {
+		e := entryOf(t, Poll{Cron: "*/2 * * * *"})
+		odd := now.Add(time.Minute + 30*time.Second)
+		missed := e.begin(odd.AddDate(0, -2, 0), odd)
+		if ago, _ := dues(e, odd); missed != mostCounted || !slices.Equal(ago, []time.Duration{90 * time.Second}) {
+			t.Errorf("%d missed, to run: %v", missed, ago)
 		}
 	})
 

@@ -3,6 +3,7 @@ package poll
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,9 +28,12 @@ func Serve(w *work.Worker, c *check.Checker) {
 			if err := json.Unmarshal(t.Payload, &j); err != nil {
 				return nil, fmt.Errorf("the task cannot be read: %w", err)
 			}
-			if j.TimeoutMs > 0 {
+			if limit := time.Duration(j.TimeoutMs) * time.Millisecond; limit > 0 {
+				if end, ok := ctx.Deadline(); ok && time.Until(end) < limit*9/10 {
+					return nil, errors.New("it has waited too long at this worker") // what is left would say nothing of the target
+				}
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, time.Duration(j.TimeoutMs)*time.Millisecond)
+				ctx, cancel = context.WithTimeout(ctx, limit)
 				defer cancel()
 			}
 			o, err := c.Run(ctx, kind, j.Target, j.Options)

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +94,15 @@ func (o *Orchestrator) conduct() (*conduct, error) {
 	return o.current, nil
 }
 
+// at returns the conduct of an epoch, or of any if that is 0.
+func (o *Orchestrator) at(epoch uint64) (*conduct, error) {
+	c, err := o.conduct()
+	if err == nil && epoch != 0 && epoch != c.term.Epoch {
+		return nil, &regent.MovedError{Seen: epoch, Epoch: c.term.Epoch}
+	}
+	return c, err
+}
+
 // List returns all polls, by name.
 func (o *Orchestrator) List() ([]View, error) {
 	c, err := o.conduct()
@@ -100,10 +110,13 @@ func (o *Orchestrator) List() ([]View, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	all := make([]View, 0, len(c.entries))
 	for _, e := range c.entries {
 		all = append(all, e.view(false))
+	}
+	c.mu.Unlock()
+	for i := range all { // outside of the lock, since it takes its time
+		all[i].Poll = all[i].Redacted()
 	}
 	slices.SortFunc(all, func(a, b View) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
@@ -121,69 +134,86 @@ func (o *Orchestrator) Get(name string) (View, error) {
 	if e == nil {
 		return View{}, fmt.Errorf("poll %q: %w", name, ErrNoPoll)
 	}
-	return e.view(true), nil
+	v := e.view(true)
+	v.Poll = v.Redacted()
+	return v, nil
 }
 
-// Put keeps a poll in the store, new or changed, and conducts it from now on. It reports whether it is new.
-func (o *Orchestrator) Put(ctx context.Context, p Poll) (created bool, err error) {
-	c, err := o.conduct()
-	if err != nil {
-		return false, err
-	}
-	c.editing.Lock()
-	defer c.editing.Unlock()
-	c.mu.Lock()
-	old := c.entries[p.Name]
-	p.Since = time.Now().UTC()
-	switch {
-	case old != nil && old.fixed:
-		c.mu.Unlock()
-		return false, fmt.Errorf("poll %q: %w", p.Name, ErrFixed)
-	case old != nil && old.poll.Enabled && p.Enabled && old.poll.Interval == p.Interval && old.poll.Cron == p.Cron && old.poll.TimeZone == p.TimeZone:
-		p.Since = old.poll.Since // its slots stay the same
-	}
-	c.mu.Unlock()
-	e, err := newEntry(p, false)
-	if err != nil {
-		return false, err
-	}
-	if err := c.anchor(ctx); err != nil {
-		return false, err
-	}
-	if err := c.shelf.put(ctx, p); err != nil {
-		return false, err
-	}
-	c.replace(old, e)
-	return old == nil, nil
+// Put keeps a poll in the store, new or changed, and conducts it from now on. It reports whether it is new. An epoch other than 0 must be the current one.
+func (o *Orchestrator) Put(ctx context.Context, p Poll, epoch uint64) (created bool, err error) {
+	err = o.edit(ctx, epoch, p.Name, func(ctx context.Context, c *conduct, old *entry) error {
+		if old != nil && old.fixed {
+			return fmt.Errorf("poll %q: %w", p.Name, ErrFixed)
+		}
+		created = old == nil
+		p.Since = time.Now().UTC()
+		if old != nil && old.poll.Enabled && p.Enabled && old.poll.Interval == p.Interval && old.poll.Cron == p.Cron && old.poll.TimeZone == p.TimeZone {
+			p.Since = old.poll.Since // its slots stay the same
+		}
+		e, err := newEntry(p, false)
+		if err == nil {
+			err = c.anchor(ctx)
+		}
+		if err == nil {
+			err = c.shelf.put(ctx, p)
+		}
+		if err == nil {
+			c.replace(old, e)
+		}
+		return err
+	})
+	return created, err
 }
 
-// Remove forgets a poll.
-func (o *Orchestrator) Remove(ctx context.Context, name string) error {
-	c, err := o.conduct()
+// Remove forgets a poll. Of one that is in the configuration file as well, what the store has is forgotten.
+func (o *Orchestrator) Remove(ctx context.Context, name string, epoch uint64) error {
+	return o.edit(ctx, epoch, name, func(ctx context.Context, c *conduct, old *entry) error {
+		stored := c.shelf.has(name)
+		switch {
+		case old == nil && !stored:
+			return fmt.Errorf("poll %q: %w", name, ErrNoPoll)
+		case !stored:
+			return fmt.Errorf("poll %q: %w", name, ErrFixed)
+		}
+		if err := c.shelf.remove(ctx, name); err != nil {
+			return err
+		}
+		if old != nil && !old.fixed {
+			c.replace(old, nil)
+		}
+		return nil
+	})
+}
+
+// edit runs a change of polls: one at a time, no longer than the term, and answered for only if the term held until its end.
+func (o *Orchestrator) edit(ctx context.Context, epoch uint64, name string, change func(context.Context, *conduct, *entry) error) error {
+	c, err := o.at(epoch)
 	if err != nil {
 		return err
 	}
 	c.editing.Lock()
 	defer c.editing.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(errNotLeading) })()
+	if c.ctx.Err() != nil {
+		return errNotLeading
+	}
 	c.mu.Lock()
 	old := c.entries[name]
 	c.mu.Unlock()
-	switch {
-	case old == nil:
-		return fmt.Errorf("poll %q: %w", name, ErrNoPoll)
-	case old.fixed:
-		return fmt.Errorf("poll %q: %w", name, ErrFixed)
-	}
-	if err := c.shelf.remove(ctx, name); err != nil {
+	if err := change(ctx, c, old); err != nil {
 		return err
 	}
-	c.replace(old, nil)
+	if !c.term.Valid() {
+		return fmt.Errorf("poll %q: it may have been changed, but this node does not lead any more: %w", name, ErrNotLeading)
+	}
 	return nil
 }
 
 // RunNow has a poll run at once, beside its schedule, and returns the outcome.
-func (o *Orchestrator) RunNow(ctx context.Context, name string) (Run, error) {
-	c, err := o.conduct()
+func (o *Orchestrator) RunNow(ctx context.Context, name string, epoch uint64) (Run, error) {
+	c, err := o.at(epoch)
 	if err != nil {
 		return Run{}, err
 	}
@@ -234,7 +264,7 @@ func (o *Orchestrator) Stats() Stats {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, e := range c.entries {
-			s.Polls[e.view(false).State]++
+			s.Polls[cmp.Or(e.state, Unknown)]++
 		}
 	}
 	return s

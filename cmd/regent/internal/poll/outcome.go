@@ -27,6 +27,9 @@ func (c *conduct) ended(s *slot, attempt int, r work.Result, err error) {
 	case errors.Is(err, work.ErrBusy), errors.Is(err, work.ErrUnknownKind), errors.Is(err, work.ErrStopping), errors.Is(err, work.ErrUnreachable):
 		s.refused = append(s.refused, s.worker)
 		c.requeue(s)
+	case !repeatable(s.entry.poll) && !c.dead(s.worker):
+		c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Worker: s.worker, Attempts: s.attempt + 1, Outcome: outcomeUnknown,
+			Message: "its worker may have run it, and must not be followed by another: " + err.Error()})
 	default: // it may have begun there, and the worker is dead or knows nothing of it
 		c.o.opts.Log.Warn("a worker was lost with a poll", "poll", s.entry.poll.Name, "slot", s.id(), "worker", s.worker, "error", err)
 		c.anew(s)
@@ -51,6 +54,11 @@ func (c *conduct) judge(s *slot, r work.Result) {
 			run.Outcome = outcomeOK
 		}
 	case work.Expired:
+		if r.Began.IsZero() { // it waited too long there: that says nothing of the target
+			s.refused = append(s.refused, s.worker)
+			c.anew(s)
+			return
+		}
 		run.Outcome = outcomeFailed
 		if run.Message == "" {
 			run.Message = "no answer in time"
@@ -105,6 +113,19 @@ func (c *conduct) giveUp(now time.Time) {
 // repeatable reports whether a check does no harm if it is made twice.
 func repeatable(p Poll) bool {
 	return check.Builtin(p.Kind) && p.Kind != "exec" && !strings.EqualFold(p.Options["method"], "post")
+}
+
+// dead reports whether it is proved that a member does not run any more: its register was vacated, by itself or by whoever saw it die. One whose heartbeat
+// has only run out may be cut off from the store.
+func (c *conduct) dead(worker string) bool {
+	m := c.members[worker]
+	return m != nil && m.view.Incarnation == ""
+}
+
+// passed reports whether a result is that of a check that succeeded.
+func passed(r work.Result) bool {
+	var found check.Outcome
+	return r.Outcome == work.Done && json.Unmarshal(r.Data, &found) == nil && found.OK
 }
 
 // settle ends a slot. The mutex is held.
@@ -167,8 +188,8 @@ func (c *conduct) found(worker string, r work.Result) {
 		s = &slot{entry: e, due: i.due}
 		e.reserve(s)
 		c.open[s] = struct{}{}
-	case s == nil || s.attempt > i.attempt:
-		return
+	case s == nil || s.attempt > i.attempt && (s.worker != "" || !passed(r)):
+		return // what was begun anew is told of by itself; unless it waits, and need not be
 	case s.worker != "": // with another one, by this term
 		c.o.opts.Log.Warn("a slot was run twice", "slot", r.ID, "worker", worker, "other", s.worker)
 		return

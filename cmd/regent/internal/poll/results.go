@@ -74,8 +74,12 @@ func (r *record) note(run Run) (from State, changed bool) {
 		r.runs = slices.Delete(r.runs, 0, len(r.runs)-kept)
 	}
 	state := Up
-	if run.Outcome != outcomeOK {
+	switch run.Outcome {
+	case outcomeOK:
+	case outcomeFailed:
 		state = Down
+	default: // nothing was learnt about the target
+		return r.state, false
 	}
 	from = r.state
 	if from == "" {
@@ -118,9 +122,9 @@ type Bucket struct {
 	Count  uint64 `json:"count"`
 }
 
-// view tells an entry; with its history, if it is asked for by itself.
+// view tells an entry; with its history, if it is asked for by itself. What is secret is still in it.
 func (e *entry) view(whole bool) View {
-	v := View{e.poll.Redacted(), Standing{Source: "store", State: e.state, StateSince: e.since, Next: e.next, Running: len(e.out), Waiting: len(e.queue), Counts: map[string]uint64{}}}
+	v := View{e.poll, Standing{Source: "store", State: e.state, StateSince: e.since, Next: e.next, Running: len(e.out), Waiting: len(e.queue), Counts: map[string]uint64{}}}
 	if e.fixed {
 		v.Source = "file"
 	}

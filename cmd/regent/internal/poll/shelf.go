@@ -18,7 +18,8 @@ import (
 const shelves = 256
 
 // shelf keeps polls in the store. Only a leader writes, and a former one cannot: when a term begins, its leader writes every register anew with its
-// own epoch, so that a swap on a revision that an earlier leader has seen is a conflict, however late it comes.
+// own epoch, so that a swap on a revision that an earlier leader has seen is a conflict, however late it comes. That holds for registers that do
+// not exist yet as well: before one is made it is noted in an index, and the next leader makes all that are noted.
 type shelf struct {
 	store    regent.Store
 	election string
@@ -26,6 +27,7 @@ type shelf struct {
 	valid    func() bool
 
 	records map[string]regent.Lease // by register
+	noted   map[string]bool         // registers that are in the index
 }
 
 // errNotLeading says that the term was over when a poll should have been written.
@@ -38,25 +40,47 @@ func (s *shelf) register(name string) string {
 	return fmt.Sprintf("regent/polls/%02x/%s", h.Sum32()%shelves, s.election)
 }
 
+// index is the register that tells which others there are.
+func (s *shelf) index() string { return "regent/polls/index/" + s.election }
+
 // load reads all polls and makes them this term's. Registers that cannot be read are told in spoilt, and left as they are.
 func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) {
-	if name := s.register(""); !regent.ValidName(name) {
+	if !regent.ValidName(s.index()) {
 		return nil, nil, fmt.Errorf("election %.50q: the name is too long for polls to be kept in the store", s.election)
 	}
-	s.records = map[string]regent.Lease{}
-	for l, err := range s.store.List(ctx, "regent/polls/") {
-		if err != nil {
-			return nil, nil, fmt.Errorf("list polls: %w", err)
+	s.records, s.noted = map[string]regent.Lease{}, map[string]bool{}
+	// The index first: once it is this term's, no earlier leader can add to it.
+	if err := s.read(ctx, s.index()); err != nil {
+		return nil, nil, err
+	}
+	if err := s.write(ctx, s.index(), func(data []byte) ([]byte, error) { return data, nil }); err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	if data := s.records[s.index()].Data; len(data) > 0 {
+		if err := json.Unmarshal(data, &names); err != nil {
+			return nil, nil, fmt.Errorf("register %s cannot be read: %w", s.index(), err)
 		}
-		if strings.HasSuffix(l.Name, "/"+s.election) && len(l.Name) == len(s.register("")) {
-			s.records[l.Name] = l
+	}
+	for _, name := range names {
+		s.noted[name] = true
+		s.records[name] = regent.Lease{Name: name}
+	}
+	if len(names) > 0 {
+		for l, err := range s.store.List(ctx, "regent/polls/") {
+			if err != nil {
+				return nil, nil, fmt.Errorf("list polls: %w", err)
+			}
+			if s.noted[l.Name] {
+				s.records[l.Name] = l
+			}
 		}
 	}
 	if err := s.claim(ctx); err != nil {
 		return nil, nil, err
 	}
-	for name, l := range s.records {
-		polls, err := unpack(l)
+	for _, name := range names {
+		polls, err := unpack(s.records[name])
 		if err != nil {
 			spoilt = errors.Join(spoilt, fmt.Errorf("register %s: %w", name, err))
 		}
@@ -66,10 +90,21 @@ func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) 
 	return all, spoilt, nil
 }
 
+// read takes in how a register stands.
+func (s *shelf) read(ctx context.Context, name string) error {
+	l, err := s.store.Get(ctx, name)
+	if err != nil && !errors.Is(err, regent.ErrNotFound) {
+		return fmt.Errorf("read polls: %w", err)
+	}
+	s.records[name] = l
+	return nil
+}
+
 // claim writes this term's epoch into every register, together where the store can.
 func (s *shelf) claim(ctx context.Context) error {
 	var old []regent.Lease
-	for _, l := range s.records {
+	for name, l := range s.records {
+		l.Name = name
 		if l.Epoch > s.epoch {
 			return errNotLeading
 		}
@@ -116,11 +151,11 @@ func (s *shelf) write(ctx context.Context, name string, edit func([]byte) ([]byt
 			s.records[name] = got
 			return nil
 		}
-		now, rerr := s.store.Get(ctx, name)
-		if rerr != nil && !errors.Is(rerr, regent.ErrNotFound) {
+		if rerr := s.read(ctx, name); rerr != nil {
 			return fmt.Errorf("write polls: %w; and read: %w", err, rerr)
 		}
-		if s.records[name] = now; now.Nonce == sent.Nonce {
+		now := s.records[name]
+		if now.Nonce == sent.Nonce {
 			return nil // it was applied
 		}
 		if now.Rev == l.Rev && !errors.Is(err, regent.ErrConflict) {
@@ -141,6 +176,9 @@ func (s *shelf) remove(ctx context.Context, name string) error {
 
 // edit replaces the poll of a name by what change adds.
 func (s *shelf) edit(ctx context.Context, name string, change func([]Poll) []Poll) error {
+	if err := s.note(ctx, s.register(name)); err != nil {
+		return err
+	}
 	return s.write(ctx, s.register(name), func(data []byte) ([]byte, error) {
 		polls, err := unpack(regent.Lease{Data: data})
 		if err != nil {
@@ -154,6 +192,35 @@ func (s *shelf) edit(ctx context.Context, name string, change func([]Poll) []Pol
 		}
 		return b, err
 	})
+}
+
+// note puts a register into the index.
+func (s *shelf) note(ctx context.Context, register string) error {
+	if s.noted[register] {
+		return nil
+	}
+	err := s.write(ctx, s.index(), func(data []byte) ([]byte, error) {
+		var names []string
+		if len(data) > 0 {
+			if err := json.Unmarshal(data, &names); err != nil {
+				return nil, fmt.Errorf("register %s cannot be read: %w", s.index(), err)
+			}
+		}
+		if !slices.Contains(names, register) {
+			names = append(names, register)
+		}
+		return json.Marshal(names)
+	})
+	if err == nil {
+		s.noted[register] = true
+	}
+	return err
+}
+
+// has reports whether a poll is kept.
+func (s *shelf) has(name string) bool {
+	polls, err := unpack(s.records[s.register(name)])
+	return err == nil && slices.ContainsFunc(polls, func(p Poll) bool { return p.Name == name })
 }
 
 func unpack(l regent.Lease) ([]Poll, error) {

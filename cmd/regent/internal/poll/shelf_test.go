@@ -88,6 +88,28 @@ func TestShelf(t *testing.T) {
 		}
 	})
 
+	t.Run("nor_can_it_make_a_register_that_was_not_there", func(t *testing.T) {
+		for _, late := range []string{"before it is noted", "after it was noted"} {
+			store := memstore.New()
+			old := shelfOf(store, 1)
+			loaded(t, old)
+			if late == "after it was noted" {
+				if err := old.note(ctx, old.register("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := loaded(t, shelfOf(store, 2)); len(got) != 0 {
+				t.Fatal(got)
+			}
+			if err := old.put(ctx, definition(t, "x")); !errors.Is(err, regent.ErrNotLeader) {
+				t.Errorf("%s: %v", late, err)
+			}
+			if got := loaded(t, shelfOf(store, 3)); len(got) != 0 {
+				t.Errorf("%s: %v", late, got)
+			}
+		}
+	})
+
 	t.Run("a_term_that_has_ended_writes_nothing", func(t *testing.T) {
 		s := shelfOf(memstore.New(), 1)
 		loaded(t, s)
@@ -140,7 +162,15 @@ func TestShelf(t *testing.T) {
 		if err := s.put(ctx, definition(t, "y")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Swap(ctx, regent.Lease{Name: s.register("x"), Data: []byte("spoilt")}); err != nil {
+		if err := s.put(ctx, definition(t, "x")); err != nil {
+			t.Fatal(err)
+		}
+		l, err := store.Get(ctx, s.register("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Data = []byte("spoilt")
+		if _, err := store.Swap(ctx, l); err != nil {
 			t.Fatal(err)
 		}
 		s = shelfOf(store, 2)
@@ -178,7 +208,7 @@ func TestCheckpoint(t *testing.T) {
 	c.entries["p"] = e
 	e.state = Down
 	for i := range 10_000 {
-		c.open[&slot{entry: e, due: int64(900_000 + i)}] = struct{}{}
+		c.open[&slot{entry: e, due: int64(900_000 + i), worker: "w"}] = struct{}{}
 	}
 	c.open[&slot{entry: e, due: 1, manual: true}] = struct{}{}
 	cp, _ := c.checkpoint()
@@ -197,6 +227,15 @@ func TestCheckpoint(t *testing.T) {
 	back, err := readCheckpoint(b)
 	if err != nil || back.begin().UnixMilli() != 900_000 {
 		t.Errorf("%v %v", back.begin(), err)
+	}
+	// Those that nobody takes do not hold up the rest.
+	c.open = map[*slot]struct{}{}
+	for i := range 10_000 {
+		c.open[&slot{entry: e, due: int64(100 + i)}] = struct{}{}
+	}
+	c.open[&slot{entry: e, due: 999_999, worker: "w"}] = struct{}{}
+	if cp, _ := c.checkpoint(); cp.Through != 1_000_000 || cp.Open[0] != "p/999999" {
+		t.Errorf("through %d, first open %s", cp.Through, cp.Open[0])
 	}
 	if _, err := readCheckpoint([]byte("spoilt")); err == nil {
 		t.Error("anything is a checkpoint")

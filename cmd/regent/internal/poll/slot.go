@@ -9,14 +9,13 @@ import (
 // slot is one run of a poll: the poll's name and the time at which it is due, which any leader computes alike.
 type slot struct {
 	entry   *entry
-	due     int64 // Unix milliseconds
-	manual  bool  // asked for by somebody, not by the schedule
-	attempt int   // how often it may have been begun before: a worker runs each attempt once
-	retries int   // of these, how often the check itself has failed
-	tried   []string  // workers whose checks have failed: others should look
-	refused []string  // workers that have not taken it
-	pause   time.Time // all have refused it: not before
-	worker  string // that has it, if it was sent
+	due     int64    // Unix milliseconds
+	manual  bool     // asked for by somebody, not by the schedule
+	attempt int      // how often it may have been begun before: a worker runs each attempt once
+	retries int      // of these, how often the check itself has failed
+	tried   []string // workers whose checks have failed: others should look
+	refused []string // workers that have not taken it
+	worker  string   // that has it, if it was sent
 	sent    time.Time
 	settled bool
 	done    chan Run // receives once, if somebody waits for it
