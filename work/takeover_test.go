@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +88,43 @@ func TestTakeover(t *testing.T) {
 		close(ran.gate)
 		if r := next(t, f.each); r.ID != "runs" || r.Outcome != work.Done {
 			t.Errorf("found %+v", r)
+		}
+	})
+
+	t.Run("however_long_a_worker_was_out_of_reach_it_tells_what_ended_before_the_term", func(t *testing.T) {
+		w := worker(newRan())
+		var refused atomic.Int32
+		reached := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			select {
+			case <-reached:
+				w.ServeHTTP(rw, r)
+			default:
+				if refused.Add(1) == 6 { // each after a longer pause: all together longer than Recall
+					close(reached)
+				}
+				rw.WriteHeader(http.StatusBadGateway)
+			}
+		}))
+		t.Cleanup(server.Close)
+		t.Cleanup(func() { _ = w.Close() })
+		store := memstore.New()
+		a := lead(t, store, "a")
+		rec := httptest.NewRecorder()
+		w.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/tasks", strings.NewReader(batch(a.Epoch, 0, task("x")))))
+		if rec.Code != 200 {
+			t.Fatalf("%d %s", rec.Code, rec.Body)
+		}
+		for w.Stats().Outcomes[work.Done] < 1 {
+			<-time.After(time.Millisecond)
+		}
+		a.stop()
+		f := newFinder()
+		p := lead(t, store, "b").pool(t, f.options(work.Options{Recall: 500 * time.Millisecond}))
+		p.Add("w", server.URL)
+		next(t, f.ready)
+		if f.times("x") != 1 {
+			t.Errorf("found %v", f.found)
 		}
 	})
 
