@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,7 +91,7 @@ func (c *cluster) configure() error {
 
 // launch starts a process, or starts it again.
 func (c *cluster) launch(p *process) error {
-	role := "--worker=false"
+	role := "--worker=" + strconv.FormatBool(c.plan.both)
 	if p.worker {
 		role = "--eligible=false"
 	}

@@ -28,6 +28,7 @@ type plan struct {
 	killEvery             time.Duration
 	signal                string
 	rolling               bool
+	both                  bool
 	keep                  string
 	verbose               bool
 }
@@ -46,6 +47,7 @@ func invoke(args []string, out io.Writer) int {
 	set.DurationVar(&p.killEvery, "kill-every", 10*time.Second, "how often the leader is ended; 0 for never")
 	set.StringVar(&p.signal, "signal", "KILL", "KILL or TERM: how it is ended")
 	set.BoolVar(&p.rolling, "rolling", false, "end one process after the other, workers too, not the leader alone")
+	set.BoolVar(&p.both, "both", false, "nodes that may lead take tasks too")
 	set.StringVar(&p.keep, "keep", "", "an empty directory for journals and logs, which then stay there")
 	set.BoolVar(&p.verbose, "v", false, "tell of each takeover")
 	if err := set.Parse(args); err != nil {
