@@ -217,7 +217,7 @@ func (e *engine) finish(terms []*term) {
 		e.notify(t.s)
 		e.dismiss(t.s)
 	}
-	e.quiet = 0
+	e.moved()
 	e.mu.Unlock()
 	e.kick()
 }
@@ -283,7 +283,7 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 	l := s.lease
 	if l.Notable(previous) || l.Addr != previous.Addr {
 		e.notify(s)
-		e.quiet = 0
+		e.moved()
 	}
 	if !l.Vacant() && l.Holder.ID != e.m.ID && (l.Holder != previous.Holder || l.Epoch != previous.Epoch) {
 		s.holdBack = 0 // what it stood back for has come
@@ -294,6 +294,12 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
 			"previous_leader": before, "new_leader": l.Holder.ID}})
 	}
+}
+
+// moved has the seats looked at again before long: looks grow rarer only while nothing changes. The engine's mutex is held.
+func (e *engine) moved() {
+	e.quiet = 0
+	e.pollAt = min(e.pollAt, e.clock.Now()+e.cfg.ElectionInterval)
 }
 
 // notify wakes the watchers of a seat. The engine's mutex is held.

@@ -50,7 +50,8 @@ func (s *Store) explainRead(ctx context.Context, err error) error {
 // foreigner is the incarnation of a holder that does not use Regent.
 const foreigner = "foreign"
 
-// forEver is the lease of such a holder whose key does not expire: so long that nobody lives to see it run out.
+// forEver is the lease of such a holder: so long that nobody lives to see it run out. Its key runs out by itself, which is then told as a vacant
+// seat; what is left of it differs with every look, and would seem to have passed at half time.
 const forEver = 10 * 365 * 24 * time.Hour
 
 // read makes a record of the answer of get.lua.
@@ -82,9 +83,7 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 		who, _ := all[3].ToString()
 		l = vacant(l)
 		l.Holder = regent.Identity{ID: strings.ToValidUTF8(who[:min(len(who), 200)], "?"), Incarnation: foreigner}
-		if l.Duration = time.Duration(left) * time.Millisecond; left < 0 {
-			l.Duration = forEver
-		}
+		l.Duration = forEver
 	case mark == "!":
 		l = vacant(l)
 	}

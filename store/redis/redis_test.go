@@ -218,7 +218,7 @@ func TestSeatInOtherHands(t *testing.T) {
 		lock(t, "plain", 400)
 		refused(t, s, held("plain", "a", 1))
 		got := get(t, s, "plain")
-		if got.Holder.ID != "someone else" || got.Duration <= 0 || got.Duration > 400*time.Millisecond || got.Rev == "" {
+		if got.Holder.ID != "someone else" || got.Duration < time.Hour || got.Rev == "" { // its key ends it, not the clock of who looks
 			t.Errorf("Get shows %+v", got)
 		}
 		bid := held("plain", "a", 2)
