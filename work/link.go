@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	askFor     = 20 * time.Second // how long a worker is asked to wait for a result
-	sendFor    = 10 * time.Second // how long one request may take
-	busyFor    = time.Second      // how long a worker that is busy is left alone
+	askFor     = 20 * time.Second       // how long a worker is asked to wait for a result
+	sendFor    = 10 * time.Second       // how long one request may take
+	busyFor    = time.Second            // how long a worker that is busy is left alone
+	lastWords  = 500 * time.Millisecond // how long a worker that is gone is listened to
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
 	maxAnswer  = 64 << 20 // a worker that wants to fill this process with its answer is cut short
@@ -43,6 +44,7 @@ type link struct {
 	asked    uint64             // how many questions have set out
 	doubt    bool               // something was taken in another session than that: ask from the beginning
 	closed   bool
+	leaving  bool // the worker is gone
 	ready    bool
 	busy     time.Time // until then
 	failing  error
@@ -91,6 +93,29 @@ func (l *link) run() {
 	l.mu.Unlock()
 	for _, c := range left {
 		l.end(c, Result{}, cause)
+	}
+}
+
+// leave ends the link to a worker that is gone, but not before its last words were heard: it may have told how its tasks ended, and then left, and an
+// answer is slower than a register.
+func (l *link) leave() {
+	l.mu.Lock()
+	l.leaving = true
+	speaks := l.failing == nil && len(l.parcels) > 0
+	l.mu.Unlock()
+	if speaks {
+		sleep(l.ctx, lastWords)
+	}
+	l.cancel(ErrGone)
+}
+
+// heard follows a question, and ends a link that is to be left if there is nothing more to hear.
+func (l *link) heard() {
+	l.mu.Lock()
+	over := l.leaving && (l.failing != nil || len(l.parcels) == 0)
+	l.mu.Unlock()
+	if over {
+		l.cancel(ErrGone)
 	}
 }
 

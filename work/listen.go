@@ -43,6 +43,9 @@ func (l *link) readLoop() {
 		l.mu.Unlock()
 		if err == nil {
 			s.hear(&r, number)
+		}
+		l.heard()
+		if err == nil {
 			// A worker that has nothing to tell, and does not wait either, is not asked all the time.
 			if len(r.Results) > 0 || r.Running != nil || wait == 0 || time.Since(sent) >= wait/2 {
 				pause = firstPause

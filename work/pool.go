@@ -96,13 +96,15 @@ func (p *Pool) Add(worker, addr string) {
 	p.wg.Go(l.run)
 }
 
-// Remove forgets a worker that is known to be dead. What it has ends with ErrGone.
+// Remove forgets a worker that is known to be dead. What it has ends with ErrGone, unless it has told how before it died: that is waited for, for a moment.
 func (p *Pool) Remove(worker string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l := p.links[worker]; l != nil {
-		l.cancel(ErrGone)
 		delete(p.links, worker)
+		if !p.closed {
+			p.wg.Go(l.leave)
+		}
 	}
 }
 

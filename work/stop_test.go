@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -259,5 +261,52 @@ func TestClose(t *testing.T) {
 		if err := other.Open(); err == nil {
 			t.Error("a directory was opened")
 		}
+	})
+}
+
+func TestLastWords(t *testing.T) {
+	leaks(t)
+	t.Run("what_a_worker_told_before_it_left_is_heard_after_it_was_removed", func(t *testing.T) {
+		w := worker(newRan())
+		held, through := make(chan struct{}, 16), make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/results") {
+				w.ServeHTTP(rw, r)
+				return
+			}
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, r)
+			if strings.Contains(rec.Body.String(), `"x"`) { // the answer is on its way, and takes its time
+				held <- struct{}{}
+				<-through
+			}
+			_, _ = rw.Write(rec.Body.Bytes())
+		}))
+		t.Cleanup(server.Close)
+		t.Cleanup(func() { _ = w.Close() })
+		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
+		p.Add("w", server.URL)
+		end := send(t, p, "w", "x")
+		next(t, held)
+		p.Remove("w")
+		close(through)
+		if e := next(t, end); e.err != nil || e.Outcome != work.Done {
+			t.Errorf("ended %+v", e)
+		}
+	})
+	t.Run("one_that_says_nothing_more_is_not_waited_for", func(t *testing.T) {
+		ran := newRan()
+		ran.gate = make(chan struct{})
+		w := worker(ran)
+		url := serve(t, w)
+		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
+		p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
+		end := send(t, p, "w", "x")
+		next(t, ran.begun)
+		p.Remove("w")
+		if e := next(t, end); !errors.Is(e.err, work.ErrGone) {
+			t.Errorf("ended %+v", e)
+		}
+		close(ran.gate)
 	})
 }
