@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/gate"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -27,7 +28,7 @@ func TestFence(t *testing.T) {
 		post(t, url, batch(6, 0, task("a"))).wants(t, 200, "")
 		r := post(t, url, batch(5, 0, task("b"), task("c")))
 		r.wants(t, http.StatusConflict, "stale")
-		if r.Epoch != 6 || r.header.Get(work.EpochHeader) != "6" || len(r.Refused) != 2 || r.Refused[1].ID != "c" || r.Error == "" {
+		if r.Epoch != 6 || r.header.Get(gate.EpochHeader) != "6" || len(r.Refused) != 2 || r.Refused[1].ID != "c" || r.Error == "" {
 			t.Errorf("answered %+v", r)
 		}
 		if s := w.Stats(); s.Stale != 2 || s.Taken != 1 || ran.count("b") != 0 {
@@ -164,7 +165,7 @@ func TestFence(t *testing.T) {
 		url := serve(t, w)
 		post(t, url+"/results", ask(6)).wants(t, 200, "")
 		r := post(t, url+"/results", ask(5))
-		if r.code != 409 || r.Epoch != 6 || r.header.Get(work.EpochHeader) != "6" || r.Results != nil {
+		if r.code != 409 || r.Epoch != 6 || r.header.Get(gate.EpochHeader) != "6" || r.Results != nil {
 			t.Errorf("answered %+v", r)
 		}
 		post(t, url, batch(5, 0, task("a"))).wants(t, 409, "stale")

@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/gate"
 )
-
-// EpochHeader carries, in a refusal, the epoch that beats the sender's.
-const EpochHeader = "Regent-Epoch"
 
 // ServeHTTP takes tasks, and tells results at the path below called results. Both are POST requests: a question, too, raises the fence.
 func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
@@ -175,7 +173,7 @@ func (w *Worker) answer(rw http.ResponseWriter, v *verdict) {
 		}
 		switch g.why {
 		case whyStale:
-			rw.Header().Set(EpochHeader, strconv.FormatUint(v.Epoch, 10))
+			rw.Header().Set(gate.EpochHeader, strconv.FormatUint(v.Epoch, 10))
 		case whyBusy:
 			rw.Header().Set("Retry-After", "1")
 		}

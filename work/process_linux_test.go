@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/gate"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -189,7 +190,7 @@ func careless(id, store, worker string) error {
 			fmt.Println("taken", counts[200])
 		}
 		if counts[409] == 200 {
-			fmt.Println("refused", counts[409], "taken", counts[200], "other", n+1-counts[409]-counts[200], "by", resp.Header.Get(work.EpochHeader))
+			fmt.Println("refused", counts[409], "taken", counts[200], "other", n+1-counts[409]-counts[200], "by", resp.Header.Get(gate.EpochHeader))
 		}
 	}
 }

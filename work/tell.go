@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/gate"
 )
 
 const (
@@ -22,7 +23,7 @@ type page struct {
 	results []*run
 	next    uint64
 	more    bool
-	fresh   bool     // the asker knows nothing of this session, or has missed some of it
+	fresh   bool     // the asker was told nothing yet, or has missed some of it
 	running []string // if fresh
 	news    <-chan struct{}
 }
@@ -35,7 +36,7 @@ func (w *Worker) tell(rw http.ResponseWriter, r *http.Request) {
 	}
 	err := w.Fence.Admit(q.Epoch)
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
-		rw.Header().Set(EpochHeader, strconv.FormatUint(stale.Newest, 10))
+		rw.Header().Set(gate.EpochHeader, strconv.FormatUint(stale.Newest, 10))
 		answer(rw, http.StatusConflict, &verdict{Session: w.session, Error: err.Error(), Epoch: stale.Newest})
 		return
 	}

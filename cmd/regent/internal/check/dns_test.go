@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -20,7 +21,7 @@ type nameServer struct {
 func serveDNS(t *testing.T, udp, tcp func(question []byte) [][]byte) *nameServer {
 	t.Helper()
 	s := &nameServer{udp: udp}
-	s.address = listen(t, "127.0.0.1:0", func(conn net.Conn) {
+	overTCP := func(conn net.Conn) {
 		size := make([]byte, 2)
 		if _, err := io.ReadFull(conn, size); err != nil {
 			return
@@ -32,10 +33,15 @@ func serveDNS(t *testing.T, udp, tcp func(question []byte) [][]byte) *nameServer
 		for _, m := range tcp(question) {
 			_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(m))), m...))
 		}
-	})
-	packets, err := net.ListenPacket("udp", s.address)
-	if err != nil {
-		t.Skip("the port is taken:", err)
+	}
+	var packets net.PacketConn
+	err := errors.New("no port")
+	for tries := 0; err != nil; tries++ { // a port that is free for TCP may be taken for UDP
+		if tries == 20 {
+			t.Fatal(err)
+		}
+		s.address = listen(t, "127.0.0.1:0", overTCP)
+		packets, err = net.ListenPacket("udp", s.address)
 	}
 	t.Cleanup(func() { packets.Close() })
 	go func() {
