@@ -314,11 +314,11 @@ func TestRedis(t *testing.T) {
 						t.Fatal("nobody leads any more")
 					}
 				}
+				a.stop()
+				b.stop()
 				if name == "server_flushed" && len(a.said("store:regressed"))+len(b.said("store:regressed")) == 0 {
 					t.Error("nobody has noticed the flush")
 				}
-				a.stop()
-				b.stop()
 			})
 		}
 	}

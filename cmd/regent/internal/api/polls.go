@@ -8,19 +8,33 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 	"github.com/regentd/regent/gate"
 )
 
+// newcomer is how long a new leader may take to read its polls before requests about them are refused.
+const newcomer = 2 * time.Second
+
 // servePolls adds what is about polls. Any node takes the requests; the leader answers them.
 func (s *server) servePolls(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/polls", s.onLeader(s.listPolls, nobody))
-	mux.HandleFunc("GET /v1/polls/{name}", s.onLeader(s.getPoll, nobody))
-	mux.Handle("PUT /v1/polls/{name}", s.authorized(s.onLeader(s.putPoll, nobody)))
-	mux.Handle("DELETE /v1/polls/{name}", s.authorized(s.onLeader(s.deletePoll, nobody)))
-	mux.Handle("POST /v1/polls/{name}/run", s.authorized(s.onLeader(s.runPoll, nobody)))
+	mux.HandleFunc("GET /v1/polls", s.conducted(s.listPolls))
+	mux.HandleFunc("GET /v1/polls/{name}", s.conducted(s.getPoll))
+	mux.Handle("PUT /v1/polls/{name}", s.authorized(s.conducted(s.putPoll)))
+	mux.Handle("DELETE /v1/polls/{name}", s.authorized(s.conducted(s.deletePoll)))
+	mux.Handle("POST /v1/polls/{name}/run", s.authorized(s.conducted(s.runPoll)))
+}
+
+// conducted has a request answered by the leader. One that has only just won reads its polls first: it is given a moment for that.
+func (s *server) conducted(next http.HandlerFunc) http.HandlerFunc {
+	return s.onLeader(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), newcomer)
+		s.Node.Polls.Await(ctx)
+		cancel()
+		next(w, r)
+	}, nobody)
 }
 
 func (s *server) listPolls(w http.ResponseWriter, _ *http.Request) {

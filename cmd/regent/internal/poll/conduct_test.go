@@ -325,13 +325,8 @@ func TestConduct(t *testing.T) {
 		l := s.leader("a")
 		ctx := t.Context()
 		put := func(p poll.Poll) (bool, error) {
-			for {
-				created, err := l.Put(ctx, p, 0)
-				if !errors.Is(err, poll.ErrNotLeading) {
-					return created, err
-				}
-				runtime.Gosched()
-			}
+			l.Await(ctx)
+			return l.Put(ctx, p, 0)
 		}
 		if created, err := put(define(t, "p", `"interval":"1s"`)); !created || err != nil {
 			t.Fatal(created, err)

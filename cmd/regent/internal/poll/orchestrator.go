@@ -36,6 +36,7 @@ type Orchestrator struct {
 
 	mu      sync.Mutex
 	current *conduct
+	begun   chan struct{} // closed while there is a current conduct
 	totals  map[string]uint64 // slots by outcome, over all terms
 	latency map[string]*Histogram
 }
@@ -56,7 +57,7 @@ var (
 
 // NewOrchestrator returns an orchestrator. Its Run is the duty.
 func NewOrchestrator(opts Options) *Orchestrator {
-	return &Orchestrator{opts: opts, totals: map[string]uint64{}, latency: map[string]*Histogram{}}
+	return &Orchestrator{opts: opts, begun: make(chan struct{}), totals: map[string]uint64{}, latency: map[string]*Histogram{}}
 }
 
 // Run conducts the polls for a term. When it returns nothing of the term is left: no request, no goroutine, no timer.
@@ -75,14 +76,27 @@ func (o *Orchestrator) Run(ctx context.Context, t regent.Term) error {
 	}
 	o.mu.Lock()
 	o.current = c
+	close(o.begun)
 	o.mu.Unlock()
 	defer func() {
 		o.mu.Lock()
 		o.current = nil
+		o.begun = make(chan struct{})
 		o.mu.Unlock()
 	}()
 	c.run()
 	return nil
+}
+
+// Await waits until the polls are conducted here: a new leader reads them first. It gives up with ctx.
+func (o *Orchestrator) Await(ctx context.Context) {
+	o.mu.Lock()
+	begun := o.begun
+	o.mu.Unlock()
+	select {
+	case <-begun:
+	case <-ctx.Done():
+	}
 }
 
 func (o *Orchestrator) conduct() (*conduct, error) {
