@@ -36,7 +36,7 @@ type Orchestrator struct {
 
 	mu      sync.Mutex
 	current *conduct
-	begun   chan struct{} // closed while there is a current conduct
+	begun   chan struct{}     // closed while there is a current conduct
 	totals  map[string]uint64 // slots by outcome, over all terms
 	latency map[string]*Histogram
 }
