@@ -10,8 +10,8 @@ type hints struct {
 	e       *engine
 	waker   Waker // nil if the store has no push
 	prefix  string
-	seats   <-chan struct{}
-	members <-chan struct{}
+	seats   <-chan Lease
+	members <-chan Lease
 	stop    context.CancelFunc
 }
 

@@ -18,20 +18,24 @@ func (e *engine) follow() {
 	defer func() { hints.stop() }()
 	defer e.m.stats.loopDue.Store(0)
 	var seats, beats bool
+	var told Lease
 	for e.ctx.Err() == nil {
 		// A round asks the store a few times, each within its patience; a few more are given to those with very many seats.
 		e.m.stats.loopDue.Store(int64(e.clock.Now() + 8*e.patience))
 		seats = hints.renew() || seats // before it reads, so that no change falls in between
+		if !seats && told.Name != "" {
+			seats = !e.hear(told)
+		}
 		next := e.round(seats, beats)
-		seats, beats = false, false
+		seats, beats, told = false, false, Lease{}
 		wait := max(next-e.clock.Now(), minWait)
 		e.m.stats.loopDue.Store(int64(e.clock.Now() + wait + time.Second))
 		t := e.clock.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-e.kicked:
-		case <-hints.seats:
-			seats = true
+		case told = <-hints.seats:
+			seats = told.Name == ""
 		case <-hints.members:
 			beats = true
 		case <-e.ctx.Done():
@@ -44,13 +48,29 @@ func (e *engine) follow() {
 	}
 }
 
-func took(hint <-chan struct{}) bool {
+func took[T any](hint <-chan T) bool {
 	select {
 	case <-hint:
 		return true
 	default:
 		return false
 	}
+}
+
+// hear takes in a record that a hint brought, and reports whether that was all there is to know of the change. It is if somebody else has let go of the
+// seat in the very term in which it was last seen held: an epoch is held once, so the record is newer than the one that is known. It counts as the answer to
+// a read that was made when it was written. Whether it still stands is for the claim to find out, which is made on its revision.
+func (e *engine) hear(l Lease) bool {
+	e.remember(l)
+	e.mu.Lock()
+	s := e.seats[l.Name]
+	news := s != nil && s.seen && !s.stale && e.followed(s) && l.Vacant() && l.Epoch == s.lease.Epoch && l.Epoch == e.m.memory[l.Name]
+	now := e.moment()
+	e.mu.Unlock()
+	if news {
+		e.received(s, l, nil, now)
+	}
+	return news
 }
 
 // round reads what is due, judges every seat, and acts. It returns when to look again.

@@ -45,9 +45,29 @@ type Store interface {
 // Waker is a Store with a push. Hints shorten a wait and prove nothing: one may be lost, late, early or for nothing.
 type Waker interface {
 	// Wake returns a channel that receives soon after a register below prefix has changed hands: its [Lease.Notable] says
-	// which changes count. Renewals do not, so that an idle store wakes nobody. Hints that come while one is still in the
-	// channel are merged with it. Everything behind the channel ends with ctx; the channel itself is never closed.
-	Wake(ctx context.Context, prefix string) <-chan struct{}
+	// which changes count. Renewals do not, so that an idle store wakes nobody. Everything behind the channel ends with ctx;
+	// the channel itself is never closed.
+	//
+	// A hint is the zero Lease, which says only that something has changed. If the store's push brings the record along, it
+	// may be that record as it was written, with its revision, which saves a standby the look between a release and its
+	// claim. Hints that come while one is still in the channel are merged with it: see [Hint].
+	Wake(ctx context.Context, prefix string) <-chan Lease
+}
+
+// Hint puts a hint into a channel of one, for drivers. If there is one that nobody has taken, the two become the zero Lease.
+func Hint(c chan Lease, l Lease) {
+	for {
+		select {
+		case c <- l:
+			return
+		default:
+		}
+		select {
+		case <-c:
+			l = Lease{}
+		default:
+		}
+	}
 }
 
 // Batcher is a Store that swaps many registers at the price of one. Each swap has an outcome of its own, as if sent alone.

@@ -35,6 +35,7 @@ type Faults struct {
 
 	LoseHint     float64 // chance that a hint is lost
 	DoubleHint   float64 // chance that a hint comes again, after another HintDelay
+	BareHint     float64 // chance that a hint does not bring the record
 	SpuriousHint float64 // chance of a hint, at every swap of any register that deserves none
 	HintDelay    Delay   // how late a hint is
 }
@@ -67,7 +68,7 @@ func (f Faults) plus(g Faults) Faults {
 		ApplyLate: either(f.ApplyLate, g.ApplyLate), Late: f.Late.plus(g.Late),
 		Conflict: either(f.Conflict, g.Conflict), Timeout: f.Timeout.plus(g.Timeout),
 		Outage: f.Outage || g.Outage, CutRequests: f.CutRequests || g.CutRequests, CutAnswers: f.CutAnswers || g.CutAnswers,
-		LoseHint: either(f.LoseHint, g.LoseHint), DoubleHint: either(f.DoubleHint, g.DoubleHint),
+		LoseHint: either(f.LoseHint, g.LoseHint), DoubleHint: either(f.DoubleHint, g.DoubleHint), BareHint: either(f.BareHint, g.BareHint),
 		SpuriousHint: either(f.SpuriousHint, g.SpuriousHint), HintDelay: f.HintDelay.plus(g.HintDelay),
 	}
 }

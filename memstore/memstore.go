@@ -85,7 +85,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 }
 
 // Wake returns a channel of hints for the registers below prefix.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	return s.self.Wake(ctx, prefix)
 }
 
@@ -199,7 +199,7 @@ func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
 		s.OnSwap(old, l, client)
 	}
 	if notable := l.Notable(old); notable || s.spurious.Load() {
-		s.hint(l.Name, notable)
+		s.hint(l, notable)
 	}
 	return l, nil
 }

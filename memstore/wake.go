@@ -5,21 +5,23 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // watcher is one channel of hints.
 type watcher struct {
 	client *Client
 	prefix string
-	hints  chan struct{} // of one: hints merge
-	ended  func() bool   // reports whether nobody listens any more
-	stop   func() bool   // undoes context.AfterFunc
+	hints  chan regent.Lease // of one: hints merge
+	ended  func() bool       // reports whether nobody listens any more
+	stop   func() bool       // undoes context.AfterFunc
 }
 
-// Wake returns a channel of hints for the registers below prefix. A hint is in the channel before its swap is answered,
+// Wake returns a channel of hints for the registers below prefix, each with the record. A hint is in the channel before its swap is answered,
 // unless the client's faults delay or lose it.
-func (c *Client) Wake(ctx context.Context, prefix string) <-chan struct{} {
-	w := &watcher{client: c, prefix: prefix, hints: make(chan struct{}, 1)}
+func (c *Client) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+	w := &watcher{client: c, prefix: prefix, hints: make(chan regent.Lease, 1)}
 	w.ended = func() bool { return ctx.Err() != nil || c.closed.Load() || c.store.closed.Load() }
 	s := c.store
 	s.mu.Lock()
@@ -49,47 +51,46 @@ func (s *Store) forget(these func(*watcher) bool) {
 }
 
 // hint tells those who watch a register that it has changed hands, and some others for nothing. The lock is held.
-func (s *Store) hint(name string, notable bool) {
+func (s *Store) hint(l regent.Lease, notable bool) {
 	for _, w := range s.watchers {
-		due := notable && strings.HasPrefix(name, w.prefix)
+		due := notable && strings.HasPrefix(l.Name, w.prefix)
 		switch {
 		case !w.client.perfect():
-			w.sendFaulty(name, due)
+			w.sendFaulty(l, due)
 		case due:
-			w.send()
+			w.send(l)
 		}
 	}
 }
 
-func (w *watcher) send() {
-	if w.ended() {
-		return
-	}
-	select {
-	case w.hints <- struct{}{}:
-	default:
+func (w *watcher) send(l regent.Lease) {
+	if !w.ended() {
+		regent.Hint(w.hints, l)
 	}
 }
 
-func (w *watcher) sendFaulty(name string, due bool) {
+func (w *watcher) sendFaulty(l regent.Lease, due bool) {
 	f := w.client.faults()
-	d := w.client.dice(f, hint, w.prefix+"\x00"+name)
+	d := w.client.dice(f, hint, w.prefix+"\x00"+l.Name)
 	switch {
 	case f.CutAnswers:
 	case due && d.loseRequest < f.LoseHint:
 	case due || d.clash < f.SpuriousHint:
-		w.sendAfter(f.HintDelay.at(d.request))
+		if !due || d.late < f.BareHint {
+			l = regent.Lease{}
+		}
+		w.sendAfter(l, f.HintDelay.at(d.request))
 		if due && d.apply < f.DoubleHint {
 			// Later by a moment at least, or it would only merge with the first.
-			w.sendAfter(f.HintDelay.at(d.request) + f.HintDelay.at(d.answer) + 1)
+			w.sendAfter(l, f.HintDelay.at(d.request)+f.HintDelay.at(d.answer)+1)
 		}
 	}
 }
 
-func (w *watcher) sendAfter(d time.Duration) {
+func (w *watcher) sendAfter(l regent.Lease, d time.Duration) {
 	if d <= 0 {
-		w.send()
+		w.send(l)
 		return
 	}
-	time.AfterFunc(d, w.send)
+	time.AfterFunc(d, func() { w.send(l) })
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // count takes hints for as long as ctx lasts, and returns how many came.
-func count(ctx context.Context, hints <-chan struct{}) (n int) {
+func count(ctx context.Context, hints <-chan regent.Lease) (n int) {
 	for {
 		select {
 		case <-hints:

@@ -168,35 +168,32 @@ func beside(s whole) func(ctx context.Context, prefix string) iter.Seq2[regent.L
 // hub is a push of its own making, shared by the clients of a store.
 type hub struct {
 	mu    sync.Mutex
-	chans []chan struct{}
+	chans []chan regent.Lease
 }
 
-func (h *hub) add(n int) chan struct{} {
+func (h *hub) add(n int) chan regent.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := make(chan struct{}, n)
+	c := make(chan regent.Lease, n)
 	h.chans = append(h.chans, c)
 	return c
 }
 
 // brokenExtras get the optional interfaces wrong, or leave something behind.
 func brokenExtras(t *testing.T) []mutant {
-	const hands = "a_change_of_hands_wakes"
+	const hands, told = "a_change_of_hands_wakes", "a_record_that_a_hint_brings_is_the_change_and_all_of_it"
 	quit := make(chan struct{})
 	t.Cleanup(func() { close(quit) })
 	return append(brokenBatches(), []mutant{
 		broken("nobody_is_ever_woken", func(t *twisted) {
-			t.wake = func(context.Context, string) <-chan struct{} { return make(chan struct{}, 1) }
+			t.wake = func(context.Context, string) <-chan regent.Lease { return make(chan regent.Lease, 1) }
 		}, hands),
 		broken("releases_wake_nobody", func(t *twisted) {
-			wake := make(chan struct{}, 1)
-			t.wake = func(context.Context, string) <-chan struct{} { return wake }
+			wake := make(chan regent.Lease, 1)
+			t.wake = func(context.Context, string) <-chan regent.Lease { return wake }
 			t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 				if !l.Vacant() {
-					select {
-					case wake <- struct{}{}:
-					default:
-					}
+					regent.Hint(wake, regent.Lease{})
 				}
 				return t.whole.Swap(ctx, l)
 			}
@@ -204,15 +201,12 @@ func brokenExtras(t *testing.T) []mutant {
 		{"renewals_wake", []string{"renewals_wake_nobody"}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {
-				t.wake = func(context.Context, string) <-chan struct{} { return h.add(1) }
+				t.wake = func(context.Context, string) <-chan regent.Lease { return h.add(1) }
 				t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					for _, c := range h.chans {
-						select {
-						case c <- struct{}{}:
-						default:
-						}
+						regent.Hint(c, regent.Lease{})
 					}
 					return t.whole.Swap(ctx, l)
 				}
@@ -221,13 +215,13 @@ func brokenExtras(t *testing.T) []mutant {
 		{"a_full_channel_of_hints_blocks_the_writer", []string{"hints_that_nobody_takes_hold_up_nobody"}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {
-				t.wake = func(context.Context, string) <-chan struct{} { return h.add(1) }
+				t.wake = func(context.Context, string) <-chan regent.Lease { return h.add(1) }
 				t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					for _, c := range h.chans {
 						select {
-						case c <- struct{}{}:
+						case c <- regent.Lease{}:
 						case <-ctx.Done():
 						}
 					}
@@ -235,20 +229,38 @@ func brokenExtras(t *testing.T) []mutant {
 				}
 			})
 		}},
+		broken("a_record_is_told_at_another_revision", func(t *twisted) {
+			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
+					l.Rev += "1"
+					regent.Hint(out, l)
+				})
+			}
+		}, told),
+		broken("of_two_records_one_is_told", func(t *twisted) {
+			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
+					select {
+					case out <- l:
+					default:
+					}
+				})
+			}
+		}, told),
 		broken("prefixes_are_folders", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan struct{} {
+			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
 				return t.whole.Wake(ctx, strings.TrimRight(prefix, "/")+"/")
 			}
 		}, "a_hint_reaches_every_prefix_that_covers_it"),
 		broken("the_channel_of_hints_is_closed", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan struct{} {
-				in, out := t.whole.Wake(ctx, prefix), make(chan struct{}, 1)
+			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+				in, out := t.whole.Wake(ctx, prefix), make(chan regent.Lease, 1)
 				go func() {
 					defer close(out)
 					for {
 						select {
-						case <-in:
-							out <- struct{}{}
+						case l := <-in:
+							out <- l
 						case <-ctx.Done():
 							return
 						}
@@ -259,13 +271,29 @@ func brokenExtras(t *testing.T) []mutant {
 		}, "a_wake_ends_with_its_context_alone"),
 		broken("the_living_are_gone", func(t *twisted) { t.gone = true }, "a_live_process_is_not_gone"),
 		broken("wakes_never_end", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan struct{} {
+			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
 				go func() { <-quit }()
 				return t.whole.Wake(ctx, prefix)
 			}
 		}, "nothing_is_left_running"),
 		broken("clients_never_end", func(t *twisted) { go func() { <-quit }() }, "nothing_is_left_running"),
 	}...)
+}
+
+// passedOn sends hints on to another channel, each by send.
+func passedOn(ctx context.Context, in <-chan regent.Lease, send func(out chan regent.Lease, l regent.Lease)) <-chan regent.Lease {
+	out := make(chan regent.Lease, 1)
+	go func() {
+		for {
+			select {
+			case l := <-in:
+				send(out, l)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
 }
 
 // brokenBatches get SwapAll wrong.

@@ -11,7 +11,7 @@ var closeChecks = []check{
 	{"a_closed_store_says_so", func(r *rig) {
 		s, other := r.client(), r.client()
 		l := r.swap(s, seat("seat", 1))
-		var hints <-chan struct{}
+		var hints <-chan regent.Lease
 		if w, ok := s.(regent.Waker); ok {
 			hints = w.Wake(r.ctx, "")
 		}

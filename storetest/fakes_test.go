@@ -28,7 +28,7 @@ type twisted struct {
 	swap    func(ctx context.Context, l regent.Lease) (regent.Lease, error)
 	list    func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error]
 	swapAll func(ctx context.Context, ls []regent.Lease) []regent.Outcome
-	wake    func(ctx context.Context, prefix string) <-chan struct{}
+	wake    func(ctx context.Context, prefix string) <-chan regent.Lease
 	close   func() error
 	gone    bool
 }
@@ -42,7 +42,7 @@ func (t *twisted) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error
 func (t *twisted) SwapAll(ctx context.Context, l []regent.Lease) []regent.Outcome {
 	return t.swapAll(ctx, l)
 }
-func (t *twisted) Wake(ctx context.Context, prefix string) <-chan struct{} {
+func (t *twisted) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	return t.wake(ctx, prefix)
 }
 func (t *twisted) Close() error                            { return t.close() }

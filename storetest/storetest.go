@@ -217,6 +217,11 @@ func renewed(l regent.Lease) regent.Lease {
 	return l
 }
 
+// released returns l as its holder leaves it.
+func released(l regent.Lease) regent.Lease {
+	return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration, Data: l.Data, Past: l.Past}
+}
+
 // handed returns l in other hands.
 func handed(l regent.Lease, id string) regent.Lease {
 	l.Holder = regent.Identity{ID: id, Incarnation: id + "1"}

@@ -28,9 +28,7 @@ var wakeChecks = []check{
 				{"a pause", func(l regent.Lease) regent.Lease { l.Paused = true; return l }},
 				{"a resume", func(l regent.Lease) regent.Lease { l.Paused = false; return l }},
 				{"a new term of the same holder", func(l regent.Lease) regent.Lease { l.Epoch++; l.Nonce++; return l }},
-				{"a release", func(l regent.Lease) regent.Lease {
-					return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration}
-				}},
+				{"a release", released},
 			}
 			for _, c := range changes {
 				r.hinted(hints, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
@@ -70,12 +68,37 @@ var wakeChecks = []check{
 			r.hinted(hints, fmt.Sprintf("a claim of %q below %q", name, prefix), func() { l = r.swap(a, handed(l, "c")) })
 		}
 	}},
+	{"a_record_that_a_hint_brings_is_the_change_and_all_of_it", func(r *rig) {
+		a, b := r.client(), r.client()
+		one, two := r.swap(a, seat("seat 1", 1)), r.swap(a, seat("seat 2", 1))
+		hints := r.watch(b, r.ctx, "seat")
+		r.settle(hints, func() { one = r.swap(a, handed(one, "a")) })
+		for range 3 {
+			one = r.swap(a, handed(one, "b"))
+			r.told(hints, b)
+			one = r.swap(a, released(one))
+			r.told(hints, b)
+		}
+		// Of two changes no record tells.
+		one, two = r.swap(a, handed(one, "c")), r.swap(a, handed(two, "c"))
+		r.calm(hints)
+		r.swap(a, released(one))
+		r.swap(a, released(two))
+		time.Sleep(min(100*time.Millisecond, r.patience/4))
+		switch {
+		case len(hints) == 0: // it comes late
+		default:
+			if l := <-hints; l.Name != "" && !r.received(hints, r.patience) {
+				r.Errorf("two registers have changed hands, and a hint brings %q as if it were all", l.Name)
+			}
+		}
+	}},
 	{"a_wake_ends_with_its_context_alone", func(r *rig) {
 		s := r.client()
 		l := r.swap(s, seat("seat", 1))
 		stays := r.watch(s, r.ctx, "")
 		r.settle(stays, func() { l = r.swap(s, handed(l, "a")) })
-		ended := make([]<-chan struct{}, 10)
+		ended := make([]<-chan regent.Lease, 10)
 		for i := range ended {
 			ctx, cancel := context.WithCancel(r.ctx)
 			ended[i] = r.watch(s, ctx, "")
@@ -107,7 +130,7 @@ var wakeChecks = []check{
 }
 
 // watch asks for hints, or skips the test.
-func (r *rig) watch(s regent.Store, ctx context.Context, prefix string) <-chan struct{} {
+func (r *rig) watch(s regent.Store, ctx context.Context, prefix string) <-chan regent.Lease {
 	r.Helper()
 	w, ok := s.(regent.Waker)
 	if !ok {
@@ -121,7 +144,7 @@ func (r *rig) watch(s regent.Store, ctx context.Context, prefix string) <-chan s
 }
 
 // received waits for a hint. A closed channel is a failure: it would wake its reader for ever.
-func (r *rig) received(hints <-chan struct{}, within time.Duration) bool {
+func (r *rig) received(hints <-chan regent.Lease, within time.Duration) bool {
 	r.Helper()
 	select {
 	case _, open := <-hints:
@@ -134,8 +157,24 @@ func (r *rig) received(hints <-chan struct{}, within time.Duration) bool {
 	}
 }
 
+// told takes the next hint. If it brings a record, that is what its register shows.
+func (r *rig) told(hints <-chan regent.Lease, s regent.Store) {
+	r.Helper()
+	select {
+	case l := <-hints:
+		if l.Name != "" {
+			shown := r.get(s, l.Name)
+			if d := differ(shown, l); d != "" || l.Rev != shown.Rev {
+				r.Errorf("a hint brings %q at revision %q, which shows %q: %s", l.Name, l.Rev, shown.Rev, d)
+			}
+		}
+	case <-time.After(r.patience):
+		r.Errorf("no hint came")
+	}
+}
+
 // calm lets hints pass until none comes any more.
-func (r *rig) calm(hints <-chan struct{}) {
+func (r *rig) calm(hints <-chan regent.Lease) {
 	r.Helper()
 	for n := 0; r.received(hints, 30*time.Millisecond); n++ {
 		if n > 100 {
@@ -145,7 +184,7 @@ func (r *rig) calm(hints <-chan struct{}) {
 }
 
 // settle makes changes until one is noticed, since a subscription may take effect some time after Wake has returned.
-func (r *rig) settle(hints <-chan struct{}, change func()) {
+func (r *rig) settle(hints <-chan regent.Lease, change func()) {
 	r.Helper()
 	for end := time.Now().Add(r.patience); time.Now().Before(end); {
 		change()
@@ -158,7 +197,7 @@ func (r *rig) settle(hints <-chan struct{}, change func()) {
 }
 
 // hinted wants a hint after a change.
-func (r *rig) hinted(hints <-chan struct{}, what string, change func()) {
+func (r *rig) hinted(hints <-chan regent.Lease, what string, change func()) {
 	r.Helper()
 	r.calm(hints)
 	change()

@@ -204,7 +204,7 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 	case 0:
 		f.LoseHint = 1
 	case 1:
-		f.LoseHint, f.DoubleHint, f.SpuriousHint = 0.3, 0.3, 0.1
+		f.LoseHint, f.DoubleHint, f.BareHint, f.SpuriousHint = 0.3, 0.3, 0.3, 0.1
 	case 2:
 		f.HintDelay.Max = c.LeaseDuration
 	}

@@ -70,6 +70,21 @@ func (p *process) saw(l regent.Lease, began time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.knows[l.Name] = max(p.knows[l.Name], l.Epoch)
+	p.sight(l, began)
+}
+
+// heard takes in a record that a hint brings, which the process may never look at. Only a vacant one may be claimed on.
+func (p *process) heard(l regent.Lease) {
+	if l.Name == "" || !l.Vacant() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sight(l, 0)
+}
+
+// sight keeps what a process has seen of a register. The mutex is held.
+func (p *process) sight(l regent.Lease, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
 	for i := range list {

@@ -170,21 +170,20 @@ func (w pushed) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 }
 
 // Wake passes hints on, to a frozen process when it thaws.
-func (w pushed) Wake(ctx context.Context, prefix string) <-chan struct{} {
+func (w pushed) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	w.begin(ctx, "wake")
-	in, out := w.client.Wake(ctx, prefix), make(chan struct{}, 1)
+	in, out := w.client.Wake(ctx, prefix), make(chan regent.Lease, 1)
 	go func() {
 		for {
+			var l regent.Lease
 			select {
-			case <-in:
+			case l = <-in:
 			case <-ctx.Done():
 				return
 			}
 			w.p.clock.thaw("woken" + prefix)
-			select {
-			case out <- struct{}{}:
-			default:
-			}
+			w.p.heard(l)
+			regent.Hint(out, l)
 		}
 	}()
 	return out

@@ -110,7 +110,8 @@ func (s *Store) getRequest(name string) *request {
 	return r
 }
 
-func (s *Store) swapRequest(l regent.Lease) *request {
+// swapRequest is a call of swap.lua. If tell, a record without a holder is published with its change.
+func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	expected, _, foreign := strings.Cut(l.Rev, "~")
 	if foreign && l.Holder.Incarnation == foreigner {
 		l = vacant(l) // an edit, while the seat is in other hands
@@ -126,6 +127,8 @@ func (s *Store) swapRequest(l regent.Lease) *request {
 			r.buf = append(r.buf, '-')
 		}
 		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
+	} else if tell && l.Vacant() {
+		r.buf = append(r.buf, "tell"...)
 	}
 	ends[2] = len(r.buf)
 	if !l.Vacant() {
@@ -247,7 +250,7 @@ func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) 
 	if err := s.addToIndex(ctx, l); err != nil {
 		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 	}
-	r := s.swapRequest(l)
+	r := s.swapRequest(l, true)
 	var res rueidis.RedisResult
 	if s.addr.replicas > 0 {
 		res = s.evalAndWait(ctx, l.Name, r)
@@ -283,7 +286,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	}
 	rs := make([]*request, len(ls))
 	for i, l := range ls {
-		rs[i] = s.swapRequest(l)
+		rs[i] = s.swapRequest(l, false) // thousands of records would be more than they save
 	}
 	if len(ls) > 0 {
 		for i, res := range s.evalAll(ctx, s.swap, rs) {

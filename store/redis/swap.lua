@@ -3,7 +3,7 @@
 --
 -- KEYS: 1 and 2 as in get.lua; 3 the index of names, with a register that is written for the first time, but not in a cluster
 -- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, negative for an edit, '' if it does not, 4 who, 5 what
---       else makes a change of hands, 6 record, 7 name, with the index
+--       else makes a change of hands, 6 record, 7 name, with the index. With nobody in 4, 3 is 'tell' if the record is to be published as well.
 local call = redis.call
 local rev, till, who, note = string.match(call('GET', KEYS[2]) or ' \n\n\n', '^(%S*) (%S*)\n([^\n]*)\n([^\n]*)\n')
 local px, holder = ARGV[3], ARGV[4]
@@ -51,5 +51,9 @@ else
 end
 
 call('SET', KEYS[2], ARGV[2] .. ' ' .. ends .. '\n' .. holder .. '\n' .. ARGV[5] .. '\n' .. ARGV[6])
-if holder ~= who or ARGV[5] ~= note then redis.pcall('PUBLISH', channel, KEYS[1]) end
+if holder ~= who or ARGV[5] ~= note then
+  local news = KEYS[1]
+  if px == 'tell' then news = news .. '\n' .. ARGV[2] .. '\n' .. ARGV[6] end
+  redis.pcall('PUBLISH', channel, news)
+end
 return 1

@@ -18,10 +18,10 @@ type push struct {
 	mu sync.Mutex
 
 	stopped   bool
-	subs      map[string]map[chan struct{}]bool // by prefix
-	lengths   map[int]int                       // how many have a prefix of that length
-	unlisten  context.CancelFunc                // ends the subscription; nil if there is none
-	listening chan struct{}                     // closed when the last one has ended
+	subs      map[string]map[chan regent.Lease]bool // by prefix
+	lengths   map[int]int                           // how many have a prefix of that length
+	unlisten  context.CancelFunc                    // ends the subscription; nil if there is none
+	listening chan struct{}                         // closed when the last one has ended
 
 	expiry map[string]time.Time // when watched seats expire, as last seen
 	timer  *time.Timer          // for the first of them, or earlier
@@ -36,14 +36,14 @@ const maxWatched = 4096
 const late = 250 * time.Millisecond
 
 func (p *push) init(s *Store) {
-	p.s, p.subs, p.lengths, p.expiry = s, map[string]map[chan struct{}]bool{}, map[int]int{}, map[string]time.Time{}
+	p.s, p.subs, p.lengths, p.expiry = s, map[string]map[chan regent.Lease]bool{}, map[int]int{}, map[string]time.Time{}
 	p.listening = make(chan struct{})
 	close(p.listening)
 }
 
 // Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through this Store, has expired.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
-	c := make(chan struct{}, 1)
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+	c := make(chan regent.Lease, 1)
 	p := &s.push
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
 		return c
 	}
 	if p.subs[prefix] == nil {
-		p.subs[prefix] = map[chan struct{}]bool{}
+		p.subs[prefix] = map[chan regent.Lease]bool{}
 	}
 	p.subs[prefix][c] = true
 	p.lengths[len(prefix)]++
@@ -62,7 +62,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
 	return c
 }
 
-func (p *push) remove(prefix string, c chan struct{}) {
+func (p *push) remove(prefix string, c chan regent.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.subs[prefix][c] {
@@ -132,9 +132,7 @@ func (s *Store) receive(ctx context.Context) {
 	for failed := 0; ctx.Err() == nil; failed++ {
 		began := time.Now()
 		_ = s.client.Receive(ctx, s.client.B().Subscribe().Channel(s.channel).Build(), func(m rueidis.PubSubMessage) {
-			if name, ok := s.nameOf(m.Message); ok {
-				s.push.fire(name)
-			}
+			s.push.hear(m.Message)
 		})
 		if time.Since(began) > time.Minute {
 			failed = 0
@@ -159,6 +157,22 @@ func (s *Store) nameOf(key string) (string, bool) {
 	return name, err == nil
 }
 
+// hear turns a message into hints: the key of a seat, and maybe its revision and record after it.
+func (p *push) hear(message string) {
+	key, news, _ := strings.Cut(message, "\n")
+	name, ok := p.s.nameOf(key)
+	if !ok {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var l regent.Lease
+	if rev, record, told := strings.Cut(news, "\n"); told && p.watched(name) {
+		l, _ = regent.ParseLease(name, rev, []byte(record)) // else it has to be read
+	}
+	p.above(name, func(c chan regent.Lease) { regent.Hint(c, l) })
+}
+
 // fire hints everybody above name.
 func (p *push) fire(name string) {
 	p.mu.Lock()
@@ -176,15 +190,10 @@ func (p *push) fireAll() {
 	}
 }
 
-func hint(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func hint(c chan regent.Lease) { regent.Hint(c, regent.Lease{}) }
 
 // above calls each for every subscription above name. The mutex is held.
-func (p *push) above(name string, each func(chan struct{})) {
+func (p *push) above(name string, each func(chan regent.Lease)) {
 	for n := range p.lengths { // few, however many subscriptions
 		if n <= len(name) {
 			for c := range p.subs[name[:n]] {
@@ -195,7 +204,7 @@ func (p *push) above(name string, each func(chan struct{})) {
 }
 
 func (p *push) watched(name string) (yes bool) {
-	p.above(name, func(chan struct{}) { yes = true })
+	p.above(name, func(chan regent.Lease) { yes = true })
 	return yes
 }
 

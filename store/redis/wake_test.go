@@ -2,9 +2,12 @@ package redis
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 func TestWake(t *testing.T) {
@@ -21,6 +24,31 @@ func TestWake(t *testing.T) {
 		swap(t, s, released(l))
 		if got := requests(t, shared)["publish"] - before; got != 1 {
 			t.Errorf("10 renewals and a release were published %d times, want 1", got)
+		}
+	})
+	t.Run("a_release_is_told_with_its_record", func(t *testing.T) {
+		a, b := open(t, shared.url()), open(t, shared.url())
+		hints := b.Wake(t.Context(), "told")
+		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		l := held("told {50%}", "a", 1)
+		l.Data, l.Past = []byte("line\nline"), []regent.Past{{Holder: "z\n", Epoch: 1}}
+		l = swap(t, a, l)
+		if got := <-hints; got.Name != "" {
+			t.Errorf("a claim is told as %+v", got)
+		}
+		l = swap(t, a, released(l))
+		if got, want := <-hints, get(t, b, l.Name); !reflect.DeepEqual(got, want) || got.Rev != l.Rev {
+			t.Errorf("told %+v, it shows %+v", got, want)
+		}
+		// Of many at once it would be more than it saves.
+		l.Holder, l.Epoch, l.Nonce = held("", "b", 1).Holder, 2, l.Nonce+1
+		l = swap(t, a, l)
+		<-hints
+		if out := a.SwapAll(t.Context(), []regent.Lease{released(l)}); out[0].Err != nil {
+			t.Fatal(out[0].Err)
+		}
+		if got := <-hints; got.Name != "" {
+			t.Errorf("one of a batch is told as %+v", got)
 		}
 	})
 	t.Run("an_expiry_is_hinted_at_when_it_comes", func(t *testing.T) {
@@ -44,7 +72,7 @@ func TestWake(t *testing.T) {
 	t.Run("of_several_only_an_expired_one_is_hinted_at", func(t *testing.T) {
 		a, b := open(t, shared.url()), open(t, shared.url())
 		dying, kept := held("several/dying", "a", 1), held("several/kept", "a", 1)
-		dying.Duration, kept.Duration = 900*time.Millisecond, 300*time.Millisecond
+		dying.Duration, kept.Duration = 3*time.Second, time.Second // long enough for a machine that stands still now and then
 		swap(t, a, dying)
 		kept = swap(t, a, kept)
 		hints := b.Wake(t.Context(), "several/")
@@ -90,7 +118,7 @@ func TestWake(t *testing.T) {
 	})
 }
 
-func took(hints <-chan struct{}) bool {
+func took(hints <-chan regent.Lease) bool {
 	select {
 	case <-hints:
 		return true

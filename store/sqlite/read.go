@@ -147,13 +147,13 @@ type push struct {
 }
 
 type subscription struct {
-	c     chan struct{}
+	c     chan regent.Lease
 	since int64 // moved, when it began
 }
 
 // Wake implements [regent.Waker]. It also receives when a process dies that holds a register below prefix.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
-	sub := &subscription{c: make(chan struct{}, 1)}
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+	sub := &subscription{c: make(chan regent.Lease, 1)}
 	if ctx.Err() != nil {
 		return sub.c
 	}
@@ -245,12 +245,7 @@ func (p *push) fire(name string, moved int64) (any bool) {
 	return any
 }
 
-func (s *subscription) hint() {
-	select {
-	case s.c <- struct{}{}:
-	default:
-	}
-}
+func (s *subscription) hint() { regent.Hint(s.c, regent.Lease{}) }
 
 // always is later than every change.
 const always = math.MaxInt64

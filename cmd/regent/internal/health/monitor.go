@@ -69,7 +69,7 @@ func (m *Monitor) Run(ctx context.Context, t regent.Term) error {
 
 // rest waits until next, or for a hint, whichever comes first, but for least in any case, so that hints are merged. It returns the hints, or
 // nil once they have ended.
-func rest(ctx context.Context, hints <-chan struct{}, least time.Duration, next time.Time) <-chan struct{} {
+func rest(ctx context.Context, hints <-chan regent.Lease, least time.Duration, next time.Time) <-chan regent.Lease {
 	timer := time.NewTimer(least)
 	defer timer.Stop()
 	select {

@@ -85,7 +85,7 @@ func TestMonitor(t *testing.T) {
 			m, stop := w.run()
 			time.Sleep(40 * time.Second)
 			w.leave("b")
-			w.changed <- struct{}{}
+			w.changed <- regent.Lease{}
 			if took := w.await(m, "b", Gone, time.Second); took > 50*time.Millisecond {
 				t.Errorf("took %v", took)
 			}
@@ -94,7 +94,7 @@ func TestMonitor(t *testing.T) {
 			before := w.lists.Load()
 			for range 1000 {
 				select {
-				case w.changed <- struct{}{}:
+				case w.changed <- regent.Lease{}:
 				default:
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -216,7 +216,7 @@ func TestMonitor(t *testing.T) {
 			}
 			w.join("f")
 			w.join("z")
-			w.changed <- struct{}{}
+			w.changed <- regent.Lease{}
 			time.Sleep(time.Second)
 			w.wantLog("node_up f unknown>healthy", "node_up z gone>healthy")
 			stop()
@@ -476,7 +476,7 @@ func TestNobodyWhoseHeartbeatGoesOnIsCalledUnreachable(t *testing.T) {
 				w.mu.Unlock()
 				if g.IntN(3) == 0 {
 					select {
-					case w.changed <- struct{}{}:
+					case w.changed <- regent.Lease{}:
 					default:
 					}
 				}

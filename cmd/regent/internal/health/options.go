@@ -21,7 +21,7 @@ type Options struct {
 	// one that left. Nil tells nothing.
 	Past func() []regent.Past
 	// Changed is a hint that registers have changed hands. Nil is none.
-	Changed <-chan struct{}
+	Changed <-chan regent.Lease
 	// Emit takes the events, in order, without a sequence number. It must not block. Nil drops them.
 	Emit func(regent.Event)
 

@@ -33,7 +33,7 @@ type world struct {
 	probes  atomic.Int64
 	running atomic.Int64 // probes under way
 	most    atomic.Int64 // at once
-	changed chan struct{}
+	changed chan regent.Lease
 }
 
 // ctx is short for what every function here takes.
@@ -63,7 +63,7 @@ func (f *fake) at(now time.Time) regent.MemberView {
 func bubble(t *testing.T, f func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, start: time.Now(), changed: make(chan struct{}, 1)}
+		w := &world{t: t, start: time.Now(), changed: make(chan regent.Lease, 1)}
 		w.opts = Options{Self: "a", Members: w.list, Probe: w.probe, Changed: w.changed, Emit: func(e regent.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -43,7 +43,7 @@ func (n *Node) coordinate() error {
 	if crew.Client != nil {
 		probe = health.HTTPProbe(crew.Client, crew.Scheme)
 	}
-	n.changed = make(chan struct{}, 1)
+	n.changed = make(chan regent.Lease, 1)
 	var err error
 	n.Cluster, err = health.New(health.Options{
 		Self: n.Member.ID, Members: n.Member.Members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
@@ -55,7 +55,7 @@ func (n *Node) coordinate() error {
 	}
 	n.Polls = poll.NewOrchestrator(poll.Options{
 		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
-		Hints: func(ctx context.Context) <-chan struct{} { return n.store.Wake(ctx, memberPrefix) },
+		Hints: func(ctx context.Context) <-chan regent.Lease { return n.store.Wake(ctx, memberPrefix) },
 		Pool:  work.Options{Token: crew.Token, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log,
 	})
 	if !crew.Worker {

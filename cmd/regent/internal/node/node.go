@@ -42,7 +42,7 @@ type Node struct {
 
 	opts    Options
 	store   *Store
-	changed chan struct{} // a hint that members have come or gone
+	changed chan regent.Lease // a hint that members have come or gone
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
@@ -143,13 +143,10 @@ func (h levelHandler) Handle(ctx context.Context, r slog.Record) error {
 func (n *Node) passHints(ctx context.Context) {
 	for hints := n.store.Wake(ctx, memberPrefix); ; {
 		select {
-		case <-hints:
+		case l := <-hints:
+			regent.Hint(n.changed, l)
 		case <-ctx.Done():
 			return
-		}
-		select {
-		case n.changed <- struct{}{}:
-		default:
 		}
 	}
 }

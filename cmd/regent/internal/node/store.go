@@ -163,14 +163,8 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 }
 
 // Wake implements [regent.Waker]. It hints once when the store is open, and then whenever the store does.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
-	hints := make(chan struct{}, 1)
-	hint := func() {
-		select {
-		case hints <- struct{}{}:
-		default:
-		}
-	}
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+	hints := make(chan regent.Lease, 1)
 	go func() {
 		select {
 		case <-s.ready:
@@ -183,11 +177,11 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan struct{} {
 			return
 		}
 		from := waker.Wake(ctx, prefix)
-		hint()
+		regent.Hint(hints, regent.Lease{})
 		for {
 			select {
-			case <-from:
-				hint()
+			case l := <-from:
+				regent.Hint(hints, l)
 			case <-ctx.Done():
 				return
 			}

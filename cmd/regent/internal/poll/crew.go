@@ -17,7 +17,7 @@ type member struct {
 
 // lookAround keeps the pool's workers those that live.
 func (c *conduct) lookAround() {
-	var hints <-chan struct{}
+	var hints <-chan regent.Lease
 	if c.o.opts.Hints != nil {
 		hints = c.o.opts.Hints(c.ctx)
 	}

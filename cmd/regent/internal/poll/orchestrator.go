@@ -24,7 +24,7 @@ type Options struct {
 	Members  func(context.Context) ([]regent.MemberView, error)
 	// Look is how often members are listed, besides whenever Hints says so.
 	Look  time.Duration
-	Hints func(context.Context) <-chan struct{}
+	Hints func(context.Context) <-chan regent.Lease
 	Pool  work.Options // how workers are reached
 	Emit  func(regent.Event)
 	Log   *slog.Logger

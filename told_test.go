@@ -1,0 +1,141 @@
+package regent_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// herald is a store whose hints of the election are the test's own.
+type herald struct {
+	*memstore.Client
+	hints chan regent.Lease
+}
+
+func (h herald) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+	if prefix == "seat" {
+		return h.hints
+	}
+	return h.Client.Wake(ctx, prefix)
+}
+
+func TestTold(t *testing.T) {
+	// Each begins with a in its first term, and b behind it, which hears only what the test says. It has just looked, so that it will not by itself for a while.
+	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts)) {
+		t.Helper()
+		bubble(t, func(c *cluster) {
+			cfg := config(regent.Lock(), func(c *regent.Config) { c.ElectionInterval, c.ElectionIntervalMax = time.Minute, time.Minute })
+			a := c.member("a", cfg).lead()
+			leader(t, time.Second, a)
+			hints := make(chan regent.Lease, 1)
+			b := c.member("b", cfg)
+			b.Store = herald{b.client, hints}
+			b.lead()
+			time.Sleep(time.Second)
+			f(c, a, b, func(l regent.Lease) memstore.Counts {
+				before := b.client.Counts()
+				regent.Hint(hints, l)
+				time.Sleep(time.Millisecond)
+				synctest.Wait()
+				now := b.client.Counts()
+				return memstore.Counts{Gets: now.Gets - before.Gets, Swaps: now.Swaps - before.Swaps, SwapAlls: now.SwapAlls - before.SwapAlls}
+			})
+			b.quit()
+		})
+	}
+	seat := func(c *cluster) regent.Lease {
+		l, err := c.store.Get(c.ctx, "seat")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return l
+	}
+
+	t.Run("a_release_is_claimed_without_another_look", func(t *testing.T) {
+		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+			a.quit()
+			if n := say(seat(c)); n.Gets != 0 || n.Writes() != 1 || !b.leads() || seat(c).Epoch != 2 {
+				t.Errorf("%+v, it leads: %v", n, b.leads())
+			}
+		})
+	})
+
+	t.Run("a_bare_hint_is_looked_after", func(t *testing.T) {
+		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+			a.quit()
+			if n := say(regent.Lease{}); n.Gets != 1 || !b.leads() {
+				t.Errorf("%+v, it leads: %v", n, b.leads())
+			}
+		})
+	})
+
+	t.Run("a_release_that_others_have_followed_is_old_news", func(t *testing.T) {
+		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+			a.quit()
+			old := seat(c)
+			again := c.member("c", config(regent.Lock())).lead()
+			leader(t, time.Second, again)
+			// It tries, is refused, and looks.
+			if n := say(old); n.Writes() != 1 || b.leads() || !again.leads() {
+				t.Errorf("%+v, it leads: %v", n, b.leads())
+			}
+			time.Sleep(time.Second)
+			if v, _ := b.View("seat"); v.Leader != "c" || v.Epoch != 2 {
+				t.Errorf("it sees %+v", v)
+			}
+			// By now it knows better.
+			if n := say(old); n.Writes() != 0 || n.Gets != 1 || b.leads() {
+				t.Errorf("%+v, it leads: %v", n, b.leads())
+			}
+			again.quit()
+		})
+	})
+
+	t.Run("what_is_no_release_is_looked_after", func(t *testing.T) {
+		for name, change := range map[string]func(regent.Lease) regent.Lease{
+			"held": func(l regent.Lease) regent.Lease { l.Rev += "1"; return l },
+			"another_epoch": func(l regent.Lease) regent.Lease {
+				return regent.Lease{Name: l.Name, Rev: l.Rev + "1", Epoch: l.Epoch + 1}
+			},
+			"an_old_epoch": func(l regent.Lease) regent.Lease { return regent.Lease{Name: l.Name, Rev: l.Rev + "1"} },
+			"somebody_elses": func(l regent.Lease) regent.Lease {
+				return regent.Lease{Name: "seat/other", Rev: l.Rev + "1", Epoch: l.Epoch}
+			},
+			"nothing_in_fact": func(regent.Lease) regent.Lease { return regent.Lease{} },
+		} {
+			t.Run(name, func(t *testing.T) {
+				begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+					if n := say(change(seat(c))); n.Writes() != 0 || n.Gets != 1 || b.leads() || !a.leads() {
+						t.Errorf("%+v, it leads: %v", n, b.leads())
+					}
+					a.quit()
+				})
+			})
+		}
+	})
+
+	t.Run("a_release_of_a_paused_seat_is_left_alone", func(t *testing.T) {
+		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+			if err := a.Pause(c.ctx, "seat"); err != nil {
+				t.Fatal(err)
+			}
+			a.quit()
+			if n := say(seat(c)); n.Writes() != 0 || b.leads() {
+				t.Errorf("%+v, it leads: %v", n, b.leads())
+			}
+		})
+	})
+
+	t.Run("of_two_hints_that_nobody_has_taken_no_record_is_left", func(t *testing.T) {
+		c := make(chan regent.Lease, 1)
+		regent.Hint(c, regent.Lease{Name: "a"})
+		regent.Hint(c, regent.Lease{Name: "b"})
+		if l := <-c; l.Name != "" || len(c) != 0 {
+			t.Errorf("%+v, and %d more", l, len(c))
+		}
+	})
+}
