@@ -23,6 +23,7 @@ type journal struct {
 	path     string
 	memory   func() (ended, open []*run)
 	log      *slog.Logger
+	locked   *os.File // while this worker has the journal to itself
 	mu       sync.Mutex
 	file     *os.File
 	size     int64
@@ -37,16 +38,24 @@ type entry struct {
 	outcome
 }
 
-func openJournal(path string, log *slog.Logger, memory func() (ended, open []*run)) (*journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+// openJournal opens a journal for one worker alone, and tells what is in it, of which it keeps the last ones that have ended.
+func openJournal(path string, keep int, log *slog.Logger, memory func() (ended, open []*run)) (*journal, history, error) {
+	locked, err := lock(path)
 	if err != nil {
-		return nil, fmt.Errorf("open journal: %w", err)
+		return nil, history{}, err
 	}
-	j := &journal{path: path, memory: memory, log: log, file: f, limit: maxJournal}
-	if err := j.mend(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open journal: %w", err), f.Close())
+	j := &journal{path: path, memory: memory, log: log, locked: locked, limit: maxJournal}
+	past, err := readJournal(path, keep)
+	if err == nil {
+		j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	}
-	return j, nil
+	if err == nil {
+		err = j.mend()
+	}
+	if err != nil {
+		return nil, history{}, errors.Join(fmt.Errorf("open journal: %w", err), j.close())
+	}
+	return j, past, nil
 }
 
 // mend ends a line that a crash has cut short, so that it does not spoil the next one.
@@ -169,7 +178,14 @@ func (j *journal) close() error {
 		return nil
 	}
 	j.isClosed = true
-	return j.file.Close()
+	var err error
+	if j.file != nil {
+		err = j.file.Close()
+	}
+	if j.locked != nil {
+		err = errors.Join(err, j.locked.Close())
+	}
+	return err
 }
 
 // history is what a journal tells.

@@ -84,6 +84,28 @@ func TestJournal(t *testing.T) {
 		}
 	})
 
+	t.Run("one_that_another_worker_uses_is_refused_until_that_has_ended", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal")
+		w, _ := journaled(t, path, nil)
+		deliver(w, "a")
+		settled(t, w)
+		second := &Worker{Election: "seat", Journal: path}
+		if err := second.Open(); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "another worker") {
+			t.Errorf("it is opened with %v", err)
+		}
+		if err := second.Close(); err == nil || !strings.Contains(err.Error(), "another worker") {
+			t.Errorf("it is closed with %v", err)
+		}
+		check(t, w.Close())
+		w, began := journaled(t, path, nil)
+		deliver(w, "a")
+		settled(t, w)
+		check(t, w.Close())
+		if len(began) != 0 {
+			t.Error("it ran again")
+		}
+	})
+
 	t.Run("results_of_several_lines_are_one_line_of_it", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, json.RawMessage("[\n{\"begin\":\"forged\"}\n]"))

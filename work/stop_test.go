@@ -178,10 +178,10 @@ func TestDrain(t *testing.T) {
 				t.Fatal(err)
 			}
 			check(t, w.Drain(t.Context()))
+			check(t, w.Close())
 			again := worker(ran)
 			again.Journal = journal
 			post(t, serve(t, again), batch(1, 0, task("a"))).wants(t, 200, "")
-			check(t, w.Close())
 			check(t, again.Close())
 		}
 	})

@@ -25,7 +25,7 @@ type Worker struct {
 	Token    string        // that leaders must carry, unless their certificate was verified; empty for none
 	// Journal is a file that tells which tasks were begun and how they ended, so that a worker that is started again runs none of them
 	// twice, and tells the leader of those that it was running. Empty for none. It is written, not synced: it survives the death of
-	// the process, not that of the machine. No two workers may share one.
+	// the process, not that of the machine. A second worker that opens it is refused, where the system has file locks.
 	Journal     string
 	Concurrency int // tasks at once; 64 if 0
 	Queue       int // tasks that wait beyond that; 1024 if 0
@@ -108,13 +108,11 @@ func (w *Worker) recall() error {
 	if w.Journal == "" {
 		return nil
 	}
-	past, err := readJournal(w.Journal, w.Keep)
+	journal, past, err := openJournal(w.Journal, w.Keep, w.Log, w.memory)
 	if err != nil {
 		return err
 	}
-	if w.journal, err = openJournal(w.Journal, w.Log, w.memory); err != nil {
-		return err
-	}
+	w.journal = journal
 	now := time.Now()
 	for i := range past.ended {
 		o := &past.ended[i]

@@ -48,6 +48,21 @@ func newHolding(t *testing.T) *holding {
 	return h
 }
 
+// TestOneWorkerPerDirectory starts a second node on the files of another.
+func TestOneWorkerPerDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := start(t, "a", "memory:", nil, "--data-dir", dir)
+	second := command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen", "127.0.0.1:0", "--data-dir", dir)
+	out, _ := second.CombinedOutput()
+	if want := "dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker uses it"; !strings.Contains(string(out), want) || second.ProcessState.ExitCode() != exitFailure {
+		t.Errorf("exit code %d, %s", second.ProcessState.ExitCode(), out)
+	}
+	a.signal(syscall.SIGKILL)
+	<-a.gone
+	start(t, "a", "memory:", nil, "--data-dir", dir).stop()
+}
+
 // TestWorkerStops ends workers in the middle of a long check.
 func TestWorkerStops(t *testing.T) {
 	// slowly starts a leader, two workers, and a poll whose first check is held up, and returns who makes it, and the slot.

@@ -1,0 +1,36 @@
+//go:build unix
+
+package work
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// lock keeps other processes, and other workers of this one, from a journal. It is the kernel's, so that it ends with the process. It has a
+// file of its own, since that of the journal is replaced.
+func lock(journal string) (*os.File, error) {
+	f, err := os.OpenFile(journal+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock journal: %w", err)
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("journal %s: another worker uses it", journal)
+	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK): // a file system without locks
+		return f, nil
+	case err != nil:
+		err = fmt.Errorf("lock journal: %w", err)
+	default:
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
