@@ -59,9 +59,9 @@ func took[T any](hint <-chan T) bool {
 
 // hear takes in a record that a hint brought, and reports whether that was all there is to know of the change. It is if somebody else has let go of the
 // seat in the very term in which it was last seen held: an epoch is held once, so the record is newer than the one that is known. It counts as the answer to
-// a read that was made when it was written. Whether it still stands is for the claim to find out, which is made on its revision.
+// a read that was made when it was written. Whether it still stands is for the claim to find out, which is made on its revision; nothing
+// else is learned from it, since a hint proves nothing.
 func (e *engine) hear(l Lease) bool {
-	e.remember(l)
 	e.mu.Lock()
 	s := e.seats[l.Name]
 	news := s != nil && s.seen && !s.stale && e.followed(s) && l.Vacant() && l.Epoch == s.lease.Epoch && l.Epoch == e.m.memory[l.Name]

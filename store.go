@@ -50,7 +50,8 @@ type Waker interface {
 	//
 	// A hint is the zero Lease, which says only that something has changed. If the store's push brings the record along, it
 	// may be that record as it was written, with its revision, which saves a standby the look between a release and its
-	// claim. Hints that come while one is still in the channel are merged with it: see [Hint].
+	// claim. Where others can make hints up, it must be certain that a swap on the revision succeeds only while the register
+	// shows that very record. Hints that come while one is still in the channel are merged with it: see [Hint].
 	Wake(ctx context.Context, prefix string) <-chan Lease
 }
 

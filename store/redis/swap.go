@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"crypto/sha1"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"fmt"
@@ -121,13 +122,16 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	var ends [6]int
 	ends[0] = n
 	r.buf = s.appendRev(r.buf, l.Nonce)
+	if tell = tell && l.Vacant(); tell {
+		r.buf = append(r.buf, make([]byte, digestLen)...)
+	}
 	ends[1] = len(r.buf)
 	if expires(l) {
 		if replaces(expected, l.Nonce) {
 			r.buf = append(r.buf, '-')
 		}
 		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
-	} else if tell && l.Vacant() {
+	} else if tell {
 		r.buf = append(r.buf, "tell"...)
 	}
 	ends[2] = len(r.buf)
@@ -147,6 +151,9 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	ends[4] = len(r.buf)
 	r.buf = l.AppendJSON(r.buf)
 	ends[5] = len(r.buf)
+	if tell {
+		appendDigest(r.buf[:ends[1]-digestLen], r.buf[ends[4]:])
+	}
 
 	r.setKeys(n)
 	r.rev = string(r.buf[ends[0]:ends[1]])
@@ -176,6 +183,16 @@ func (s *Store) appendRev(b []byte, nonce uint64) []byte {
 	b = append(strconv.AppendUint(b, nonce, 16), '.')
 	b = append(strconv.AppendUint(b, s.id, 36), '.')
 	return strconv.AppendUint(b, s.swaps.Add(1), 36)
+}
+
+// digestLen is the length of what appendDigest appends.
+const digestLen = 1 + 32
+
+// appendDigest appends what a revision has in addition if its record is published: a digest of that record. A swap on such a revision succeeds only while the
+// register shows the very record, so that nothing is gained by publishing another one.
+func appendDigest(b, record []byte) []byte {
+	sum := sha256.Sum256(record)
+	return hex.AppendEncode(append(b, '-'), sum[:(digestLen-1)/2])
 }
 
 // replaces reports whether the record at a revision has this nonce: to write it again is an edit.

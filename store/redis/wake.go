@@ -157,7 +157,8 @@ func (s *Store) nameOf(key string) (string, bool) {
 	return name, err == nil
 }
 
-// hear turns a message into hints: the key of a seat, and maybe its revision and record after it.
+// hear turns a message into hints: the key of a seat, and maybe its revision and record after it. Whoever may publish could have sent it: a record
+// counts only under a revision with its digest, and then only a register that shows it can be claimed.
 func (p *push) hear(message string) {
 	key, news, _ := strings.Cut(message, "\n")
 	name, ok := p.s.nameOf(key)
@@ -168,7 +169,10 @@ func (p *push) hear(message string) {
 	defer p.mu.Unlock()
 	var l regent.Lease
 	if rev, record, told := strings.Cut(news, "\n"); told && p.watched(name) {
-		l, _ = regent.ParseLease(name, rev, []byte(record)) // else it has to be read
+		record := []byte(record)
+		if strings.HasSuffix(rev, string(appendDigest(nil, record))) {
+			l, _ = regent.ParseLease(name, rev, record) // else it has to be read
+		}
 	}
 	p.above(name, func(c chan regent.Lease) { regent.Hint(c, l) })
 }

@@ -40,6 +40,18 @@ func TestWake(t *testing.T) {
 		if got, want := <-hints, get(t, b, l.Name); !reflect.DeepEqual(got, want) || got.Rev != l.Rev {
 			t.Errorf("told %+v, it shows %+v", got, want)
 		}
+		// What somebody else publishes is looked after, whatever it says.
+		record := string(l.AppendJSON(nil))
+		for _, forged := range []string{record + " ", strings.Replace(record, `"epoch":`, `"epoch":9`, 1), "", "{"} {
+			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+l.Rev+"\n"+forged)
+			if got := <-hints; got.Name != "" {
+				t.Errorf("%s under %s is believed: %+v", forged, l.Rev, got)
+			}
+		}
+		ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n1.x.1\n"+record)
+		if got := <-hints; got.Name != "" {
+			t.Errorf("a revision without a digest is believed: %+v", got)
+		}
 		// Of many at once it would be more than it saves.
 		l.Holder, l.Epoch, l.Nonce = held("", "b", 1).Holder, 2, l.Nonce+1
 		l = swap(t, a, l)
