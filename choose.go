@@ -23,7 +23,7 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 		if s.cand == nil {
 			continue
 		}
-		if at, _ := e.notBefore(s); at > now {
+		if at, _ := e.notBefore(s, s.lease); at > now {
 			again = min(again, at)
 		} else {
 			chosen = append(chosen, s)
@@ -38,7 +38,7 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 		e.mu.Lock()
 		self := e.aboutSelf()
 		chosen = slices.DeleteFunc(chosen, func(s *seat) bool {
-			_, open := e.notBefore(s)
+			_, open := e.notBefore(s, s.lease)
 			yields := e.yields(s, self, live, crowded) && now < open+e.reservation()
 			if yields {
 				again = min(again, open+e.reservation())
@@ -51,19 +51,19 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	return chosen, again
 }
 
-// notBefore is the time from which this member may claim a free seat, and from which others have their head start. It is a courtesy; what is safe was
+// notBefore is the time from which this member may claim a free seat with that record, and from which others have their head start. It is a courtesy; what is safe was
 // decided before.
-func (e *engine) notBefore(s *seat) (at, open time.Duration) {
+func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
 	at, open = s.barred, s.openSince
-	if s.lease.Next != e.m.ID { // whoever is asked for does not stand back
+	if l.Next != e.m.ID { // whoever is asked for does not stand back
 		at = max(at, s.holdBack)
 	}
-	if e.cfg.Rank == RankLexicographic && s.lease.Epoch == 0 {
+	if e.cfg.Rank == RankLexicographic && l.Epoch == 0 {
 		// At a cold start the best candidate may still be waiting out its jitter.
 		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
 		at = max(at, open)
 	}
-	if next := s.lease.Next; next != "" && next != anyone && next != e.m.ID {
+	if next := l.Next; next != "" && next != anyone && next != e.m.ID {
 		at = max(at, open+e.reservation())
 	}
 	return at, open

@@ -122,10 +122,9 @@ type claim struct {
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all runs out by itself.
 const maxClaims = 8
 
-// bid returns the record that claims a seat for this member (rules 5 and 6): the epoch grows over everything seen anywhere.
-func (e *engine) bid(s *seat, now time.Duration) Lease {
+// bid returns the record that claims a seat for this member in place of l (rules 5 and 6): the epoch grows over everything seen anywhere.
+func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 	c := claim{nonce: newNonce(), sent: now}
-	l := s.lease
 	next := Lease{
 		Name: s.name, Rev: l.Rev, Addr: e.m.Addr, Epoch: max(l.Epoch, e.m.memory[s.name]) + 1, Nonce: c.nonce,
 		Duration: e.cfg.LeaseDuration, Since: time.Now(), Data: l.Data, Past: l.Past,
@@ -145,18 +144,18 @@ func (e *engine) bid(s *seat, now time.Duration) Lease {
 	return next
 }
 
-// claim tries to take seats that are free.
-func (e *engine) claim(ctx context.Context, seats []*seat) {
+// claim tries to take seats that are free, each in place of its record.
+func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) Lease) {
 	e.mu.Lock()
 	now := e.moment()
 	bids := make([]Lease, 0, len(seats))
 	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
 		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it.
 		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
-			return s.cand == nil || e.seats[s.name] != s || max(s.lease.Epoch, e.m.memory[s.name]) >= maxEpoch
+			return s.cand == nil || e.seats[s.name] != s || max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
 		})
 		for _, s := range seats {
-			bids = append(bids, e.bid(s, now.at))
+			bids = append(bids, e.bid(s, record(s), now.at))
 		}
 	}
 	e.mu.Unlock()

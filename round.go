@@ -57,18 +57,25 @@ func took[T any](hint <-chan T) bool {
 	}
 }
 
-// hear takes in a record that a hint brought, and reports whether that was all there is to know of the change. It is if somebody else has let go of the
-// seat in the very term in which it was last seen held: an epoch is held once, so the record is newer than the one that is known. It counts as the answer to
-// a read that was made when it was written. Whether it still stands is for the claim to find out, which is made on its revision; nothing
-// else is learned from it, since a hint proves nothing.
+// hear claims a seat on the vacant record that a hint brought, without a look at it, and reports whether it did. It does so if somebody else has let go of the
+// seat in the very term that is known to be the last, and if nobody is to be waited for. A hint proves nothing: that the record stands is proved by the swap, on its
+// revision. Until then nobody is told of it, and if it is not true all that follows is a look.
 func (e *engine) hear(l Lease) bool {
+	now := e.clock.Now()
+	if now < e.calmUntil || e.cfg.Rank != RankFirst || !e.mayLead() {
+		return false
+	}
 	e.mu.Lock()
 	s := e.seats[l.Name]
-	news := s != nil && s.seen && !s.stale && e.followed(s) && l.Vacant() && l.Epoch == s.lease.Epoch && l.Epoch == e.m.memory[l.Name]
-	now := e.moment()
+	news := s != nil && s.cand != nil && !s.stale && e.followed(s) && l.Vacant() && !l.Paused && l.Epoch == e.m.memory[l.Name] &&
+		(l.Next == "" || l.Next == anyone || l.Next == e.m.ID)
+	if news {
+		at, _ := e.notBefore(s, l)
+		news = at <= now
+	}
 	e.mu.Unlock()
 	if news {
-		e.received(s, l, nil, now)
+		e.claim(e.ctx, []*seat{s}, func(*seat) Lease { return l })
 	}
 	return news
 }
@@ -92,7 +99,7 @@ func (e *engine) round(seats, beats bool) time.Duration {
 		}
 		chosen, again := e.choose(open)
 		next = min(next, again)
-		e.claim(e.ctx, chosen)
+		e.claim(e.ctx, chosen, func(s *seat) Lease { return s.lease })
 		if len(dead) == 0 || !e.mayLead() { // who may not lead leaves revoking to those who may
 			break
 		}

@@ -55,7 +55,7 @@ type Waker interface {
 	Wake(ctx context.Context, prefix string) <-chan Lease
 }
 
-// Hint puts a hint into a channel of one, for drivers. If there is one that nobody has taken, the two become the zero Lease.
+// Hint puts a hint into a channel, for drivers. The channel must have room for one. If there is one that nobody has taken, the two become the zero Lease.
 func Hint(c chan Lease, l Lease) {
 	for {
 		select {

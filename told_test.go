@@ -25,7 +25,7 @@ func (h herald) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 
 func TestTold(t *testing.T) {
 	// Each begins with a in its first term, and b behind it, which hears only what the test says. It has just looked, so that it will not by itself for a while.
-	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts)) {
+	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts), change ...func(*regent.Config)) {
 		t.Helper()
 		bubble(t, func(c *cluster) {
 			cfg := config(regent.Lock(), func(c *regent.Config) { c.ElectionInterval, c.ElectionIntervalMax = time.Minute, time.Minute })
@@ -33,6 +33,9 @@ func TestTold(t *testing.T) {
 			leader(t, time.Second, a)
 			hints := make(chan regent.Lease, 1)
 			b := c.member("b", cfg)
+			for _, f := range change {
+				f(&b.Config)
+			}
 			b.Store = herald{b.client, hints}
 			b.lead()
 			time.Sleep(time.Second)
@@ -95,21 +98,52 @@ func TestTold(t *testing.T) {
 		})
 	})
 
-	t.Run("what_is_no_release_is_looked_after", func(t *testing.T) {
-		for name, change := range map[string]func(regent.Lease) regent.Lease{
-			"held": func(l regent.Lease) regent.Lease { l.Rev += "1"; return l },
-			"another_epoch": func(l regent.Lease) regent.Lease {
-				return regent.Lease{Name: l.Name, Rev: l.Rev + "1", Epoch: l.Epoch + 1}
-			},
-			"an_old_epoch": func(l regent.Lease) regent.Lease { return regent.Lease{Name: l.Name, Rev: l.Rev + "1"} },
-			"somebody_elses": func(l regent.Lease) regent.Lease {
-				return regent.Lease{Name: "seat/other", Rev: l.Rev + "1", Epoch: l.Epoch}
-			},
-			"nothing_in_fact": func(regent.Lease) regent.Lease { return regent.Lease{} },
+	t.Run("what_was_made_up_is_refused_by_the_store_and_told_to_nobody", func(t *testing.T) {
+		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+			ctx, cancel := context.WithCancel(c.ctx)
+			var views []regent.View
+			watched := make(chan struct{})
+			go func() {
+				defer close(watched)
+				for v, err := range b.Watch(ctx, "seat") {
+					if err == nil {
+						views = append(views, v)
+					}
+				}
+			}()
+			synctest.Wait()
+			if n := say(regent.Lease{Name: "seat", Rev: "made up", Epoch: 1, Data: []byte("made up")}); n.Writes() != 1 || n.Gets != 1 || b.leads() || !a.leads() {
+				t.Errorf("%+v, it leads: %v", n, b.leads())
+			}
+			time.Sleep(time.Second)
+			cancel()
+			<-watched
+			for _, v := range views {
+				if v.Leader != "a" {
+					t.Errorf("watchers saw %+v", v)
+				}
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("what_is_no_release_to_this_member_is_looked_after", func(t *testing.T) {
+		vacant := func(l regent.Lease) regent.Lease {
+			return regent.Lease{Name: l.Name, Rev: l.Rev + "1", Epoch: l.Epoch}
+		}
+		for name, change := range map[string]func(b *node, l regent.Lease) regent.Lease{
+			"held":                func(_ *node, l regent.Lease) regent.Lease { l.Rev += "1"; return l },
+			"another_epoch":       func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Epoch++; return l },
+			"an_old_epoch":        func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Epoch--; return l },
+			"another_seat":        func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Name += "/other"; return l },
+			"paused":              func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Paused = true; return l },
+			"for_another":         func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Next = "z"; return l },
+			"nothing_in_fact":     func(*node, regent.Lease) regent.Lease { return regent.Lease{} },
+			"below_what_is_known": func(b *node, l regent.Lease) regent.Lease { b.Observe("seat", 7); return vacant(l) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
-					if n := say(change(seat(c))); n.Writes() != 0 || n.Gets != 1 || b.leads() || !a.leads() {
+					if n := say(change(b, seat(c))); n.Writes() != 0 || n.Gets != 1 || b.leads() || !a.leads() {
 						t.Errorf("%+v, it leads: %v", n, b.leads())
 					}
 					a.quit()
@@ -118,16 +152,35 @@ func TestTold(t *testing.T) {
 		}
 	})
 
-	t.Run("a_release_of_a_paused_seat_is_left_alone", func(t *testing.T) {
+	t.Run("a_seat_of_its_own_is_not_claimed_again", func(t *testing.T) {
 		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
-			if err := a.Pause(c.ctx, "seat"); err != nil {
-				t.Fatal(err)
-			}
 			a.quit()
-			if n := say(seat(c)); n.Writes() != 0 || b.leads() {
-				t.Errorf("%+v, it leads: %v", n, b.leads())
+			old := seat(c)
+			say(old)
+			leader(t, time.Second, b)
+			for _, epoch := range []uint64{1, 2} {
+				old.Epoch = epoch
+				if n := say(old); n.Writes() != 0 || !b.leads() || seat(c).Epoch != 2 {
+					t.Errorf("told of epoch %d: %+v, it leads: %v", epoch, n, b.leads())
+				}
 			}
 		})
+	})
+
+	t.Run("who_stands_back_does_not_snatch", func(t *testing.T) {
+		for name, change := range map[string]func(*regent.Config){
+			"by_rank":      func(c *regent.Config) { c.Rank = regent.RankLexicographic },
+			"not_eligible": func(c *regent.Config) { c.Eligible = false },
+		} {
+			t.Run(name, func(t *testing.T) {
+				begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+					a.quit()
+					if n := say(seat(c)); n.Gets == 0 {
+						t.Errorf("it has not looked: %+v", n)
+					}
+				}, change)
+			})
+		}
 	})
 
 	t.Run("of_two_hints_that_nobody_has_taken_no_record_is_left", func(t *testing.T) {

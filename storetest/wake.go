@@ -74,10 +74,8 @@ var wakeChecks = []check{
 		hints := r.watch(b, r.ctx, "seat")
 		r.settle(hints, func() { one = r.swap(a, handed(one, "a")) })
 		for range 3 {
-			one = r.swap(a, handed(one, "b"))
-			r.told(hints, b)
-			one = r.swap(a, released(one))
-			r.told(hints, b)
+			r.told(hints, b, func() { one = r.swap(a, handed(one, "b")) })
+			r.told(hints, b, func() { one = r.swap(a, released(one)) })
 		}
 		// Of two changes no record tells.
 		one, two = r.swap(a, handed(one, "c")), r.swap(a, handed(two, "c"))
@@ -157,19 +155,28 @@ func (r *rig) received(hints <-chan regent.Lease, within time.Duration) bool {
 	}
 }
 
-// told takes the next hint. If it brings a record, that is what its register shows.
-func (r *rig) told(hints <-chan regent.Lease, s regent.Store) {
+// told makes a change and wants a hint of it. If that brings a record, it is what its register shows. One of an earlier change may still come before.
+func (r *rig) told(hints <-chan regent.Lease, s regent.Store, change func()) {
 	r.Helper()
-	select {
-	case l := <-hints:
-		if l.Name != "" {
-			shown := r.get(s, l.Name)
-			if d := differ(shown, l); d != "" || l.Rev != shown.Rev {
-				r.Errorf("a hint brings %q at revision %q, which shows %q: %s", l.Name, l.Rev, shown.Rev, d)
+	r.calm(hints)
+	change()
+	wrong := "no hint came"
+	for limit := time.After(r.patience); ; {
+		select {
+		case l := <-hints:
+			if l.Name == "" {
+				return
 			}
+			shown := r.get(s, l.Name)
+			d := differ(shown, l)
+			if d == "" && l.Rev == shown.Rev {
+				return
+			}
+			wrong = fmt.Sprintf("a hint brings %q at revision %q, which shows %q: %s", l.Name, l.Rev, shown.Rev, d)
+		case <-limit:
+			r.Errorf("%s", wrong)
+			return
 		}
-	case <-time.After(r.patience):
-		r.Errorf("no hint came")
 	}
 }
 

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !aix && (!solaris || illumos)
 
 package work
 
@@ -25,7 +25,7 @@ func lock(journal string) (*os.File, error) {
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		err = fmt.Errorf("journal %s: another worker uses it", journal)
-	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK): // a file system without locks
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK): // a file system without locks
 		return f, nil
 	case err != nil:
 		err = fmt.Errorf("lock journal: %w", err)

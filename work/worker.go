@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -129,7 +130,7 @@ func (w *Worker) recall() error {
 		interrupted = append(interrupted, &run{ended: true, result: o, endedAt: now})
 	}
 	if err := w.journal.end(interrupted); err != nil {
-		return err
+		return errors.Join(err, w.journal.close()) // else nobody could open it
 	}
 	for _, r := range interrupted {
 		w.remember(r)

@@ -111,7 +111,8 @@ func (s *Store) getRequest(name string) *request {
 	return r
 }
 
-// swapRequest is a call of swap.lua. If tell, a record without a holder is published with its change.
+// swapRequest is a call of swap.lua. If tell, an election's record without a holder is published with its change. What Regent keeps for itself is not:
+// nobody waits for it, and there may be secrets in it.
 func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	expected, _, foreign := strings.Cut(l.Rev, "~")
 	if foreign && l.Holder.Incarnation == foreigner {
@@ -122,7 +123,7 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	var ends [6]int
 	ends[0] = n
 	r.buf = s.appendRev(r.buf, l.Nonce)
-	if tell = tell && l.Vacant(); tell {
+	if tell = tell && l.Vacant() && !strings.HasPrefix(l.Name, "regent/"); tell {
 		r.buf = append(r.buf, make([]byte, digestLen)...)
 	}
 	ends[1] = len(r.buf)
@@ -264,10 +265,14 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 
 // Swap implements [regent.Store].
 func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	return s.swapOne(ctx, l, true)
+}
+
+func (s *Store) swapOne(ctx context.Context, l regent.Lease, tell bool) (regent.Lease, error) {
 	if err := s.addToIndex(ctx, l); err != nil {
 		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 	}
-	r := s.swapRequest(l, true)
+	r := s.swapRequest(l, tell)
 	var res rueidis.RedisResult
 	if s.addr.replicas > 0 {
 		res = s.evalAndWait(ctx, l.Name, r)
@@ -279,7 +284,7 @@ func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) 
 	return l, err
 }
 
-// SwapAll implements [regent.Batcher]: one round trip.
+// SwapAll implements [regent.Batcher]: one round trip. It publishes no records: thousands of them would be more than they save.
 func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
 	out := make([]regent.Outcome, len(ls))
 	if s.addr.replicas > 0 { // each waits for its replicas
@@ -288,7 +293,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 		for i := range ls {
 			slots <- struct{}{}
 			wg.Go(func() {
-				out[i].Lease, out[i].Err = s.Swap(ctx, ls[i])
+				out[i].Lease, out[i].Err = s.swapOne(ctx, ls[i], false)
 				<-slots
 			})
 		}
@@ -303,7 +308,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	}
 	rs := make([]*request, len(ls))
 	for i, l := range ls {
-		rs[i] = s.swapRequest(l, false) // thousands of records would be more than they save
+		rs[i] = s.swapRequest(l, false)
 	}
 	if len(ls) > 0 {
 		for i, res := range s.evalAll(ctx, s.swap, rs) {

@@ -170,7 +170,7 @@ func (p *push) hear(message string) {
 	var l regent.Lease
 	if rev, record, told := strings.Cut(news, "\n"); told && p.watched(name) {
 		record := []byte(record)
-		if strings.HasSuffix(rev, string(appendDigest(nil, record))) {
+		if strings.HasSuffix(rev, string(appendDigest(nil, record))) && !strings.ContainsAny(rev, "~!") { // after which the script would not look
 			l, _ = regent.ParseLease(name, rev, record) // else it has to be read
 		}
 	}

@@ -48,9 +48,12 @@ func TestWake(t *testing.T) {
 				t.Errorf("%s under %s is believed: %+v", forged, l.Rev, got)
 			}
 		}
-		ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n1.x.1\n"+record)
-		if got := <-hints; got.Name != "" {
-			t.Errorf("a revision without a digest is believed: %+v", got)
+		digest := string(appendDigest(nil, []byte(record)))
+		for _, rev := range []string{"1.x.1", l.Rev + "~x" + digest, l.Rev + "!" + digest, digest + "~"} {
+			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+rev+"\n"+record)
+			if got := <-hints; got.Name != "" {
+				t.Errorf("revision %s is believed: %+v", rev, got)
+			}
 		}
 		// Of many at once it would be more than it saves.
 		l.Holder, l.Epoch, l.Nonce = held("", "b", 1).Holder, 2, l.Nonce+1
@@ -61,6 +64,17 @@ func TestWake(t *testing.T) {
 		}
 		if got := <-hints; got.Name != "" {
 			t.Errorf("one of a batch is told as %+v", got)
+		}
+	})
+	t.Run("what_regent_keeps_for_itself_is_not_published", func(t *testing.T) {
+		a, b := open(t, shared.url()), open(t, shared.url())
+		hints := b.Wake(t.Context(), "regent/polls/")
+		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		l := released(held("regent/polls/00/seat", "", 0))
+		l.Data = []byte("secret")
+		swap(t, a, l)
+		if got := <-hints; got.Name != "" {
+			t.Errorf("told %+v", got)
 		}
 	})
 	t.Run("an_expiry_is_hinted_at_when_it_comes", func(t *testing.T) {

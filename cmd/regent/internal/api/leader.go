@@ -69,7 +69,7 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, 
 		},
 	}
 	// A little more than the leader itself may take, so that its answer comes first.
-	ctx, cancel := context.WithTimeout(r.Context(), patience+2*time.Second)
+	ctx, cancel := context.WithTimeout(r.Context(), newcomer+patience+2*time.Second)
 	defer cancel()
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }

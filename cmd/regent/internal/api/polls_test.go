@@ -1,13 +1,16 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/memstore"
 )
@@ -116,6 +119,49 @@ func TestWithoutALeader(t *testing.T) {
 	}
 	if _, body := a.ask("GET", "/v1/status", ""); body["cluster"].(map[string]any)["status"] != "critical" {
 		t.Errorf("%v", body["cluster"])
+	}
+}
+
+// slowShelf is a store that keeps whoever reads polls waiting.
+type slowShelf struct {
+	*memstore.Store
+	asked chan struct{} // receives when somebody waits
+	open  chan struct{} // close it, and nobody does
+}
+
+func (s slowShelf) Get(ctx context.Context, name string) (regent.Lease, error) {
+	if strings.HasPrefix(name, "regent/polls/") {
+		select {
+		case s.asked <- struct{}{}:
+		default:
+		}
+		select {
+		case <-s.open:
+		case <-ctx.Done():
+			return regent.Lease{}, ctx.Err()
+		}
+	}
+	return s.Store.Get(ctx, name)
+}
+
+func TestANewLeaderIsGivenAMomentToReadItsPolls(t *testing.T) {
+	s := slowShelf{memstore.New(), make(chan struct{}, 1), make(chan struct{})}
+	a := serve(t, s, "a", "")
+	a.until("/leader", 200)
+	<-s.asked
+	answered := make(chan int, 1)
+	go func() {
+		code, _ := a.ask("GET", "/v1/polls", "")
+		answered <- code
+	}()
+	select {
+	case code := <-answered:
+		t.Fatalf("answered %d at once", code)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(s.open)
+	if code := <-answered; code != 200 {
+		t.Errorf("answered %d", code)
 	}
 }
 
