@@ -132,42 +132,125 @@ func inBackground(t testing.TB, m *regent.Member, election string) (stop func())
 	return stop
 }
 
-// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads.
-func BenchmarkTakeover(b *testing.B) {
-	url := empty(b).url()
-	stores := []*Store{open(b, url), open(b, url)}
-	became := make(chan time.Time, 1)
-	start := func(i int) (m *regent.Member, stop func()) {
-		m = member(stores[i%2], fmt.Sprint("m", i), func(e regent.Event) {
-			if e.Kind == regent.EventBecameLeader {
-				became <- time.Now()
-			}
-		})
-		return m, inBackground(b, m, "stargate:leader")
-	}
-	_, stop := start(0)
-	<-became
-	var took []time.Duration
-	for i := 1; b.Loop(); i++ {
-		next, stopNext := start(i)
-		for v, err := range next.Watch(b.Context(), "stargate:leader") {
-			if err != nil {
-				b.Fatal(err)
-			}
-			if v.Leader == fmt.Sprint("m", i-1) {
-				break // it waits
+// passing is a store whose hints take one step more, and on that lose their record, or not.
+type passing struct {
+	*Store
+	bare bool
+}
+
+func (s passing) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+	in, out := s.Store.Wake(ctx, prefix), make(chan regent.Lease, 1)
+	go func() {
+		for {
+			select {
+			case l := <-in:
+				if s.bare {
+					l = regent.Lease{}
+				}
+				regent.Hint(out, l)
+			case <-ctx.Done():
+				return
 			}
 		}
-		began := time.Now()
-		go stop()
-		took = append(took, (<-became).Sub(began))
-		stop = stopNext
+	}()
+	return out
+}
+
+// relay is two stores whose members lead an election by turns.
+type relay struct {
+	election string
+	stores   [2]regent.Store
+	became   chan time.Time
+	stop     func() // the one who leads
+	n        int
+	took     []time.Duration
+}
+
+func (r *relay) start(b *testing.B) (*regent.Member, func()) {
+	m := member(r.stores[r.n%2], fmt.Sprint("m", r.n), func(e regent.Event) {
+		if e.Kind == regent.EventBecameLeader {
+			r.became <- time.Now()
+		}
+	})
+	return m, inBackground(b, m, r.election)
+}
+
+// change has the next one lead, once it waits, and everything has come to rest.
+func (r *relay) change(b *testing.B) {
+	before := fmt.Sprint("m", r.n)
+	r.n++
+	next, stop := r.start(b)
+	for v, err := range next.Watch(b.Context(), r.election) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if v.Leader == before {
+			break
+		}
 	}
-	slices.Sort(took)
+	<-time.After(rest)
+	began := time.Now()
+	go r.stop()
+	r.took = append(r.took, (<-r.became).Sub(began))
+	r.stop = stop
+}
+
+// rest is how long nothing happens before what is measured.
+const rest = 100 * time.Millisecond
+
+// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record in the hint and without, by turns.
+func BenchmarkTakeover(b *testing.B) {
+	url := empty(b).url()
+	told := &relay{election: "told", stores: [2]regent.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
+	without := &relay{election: "bare", stores: [2]regent.Store{passing{open(b, url), true}, passing{open(b, url), true}}}
+	for _, r := range []*relay{told, without} {
+		r.became = make(chan time.Time, 1)
+		_, r.stop = r.start(b)
+		<-r.became
+	}
+	for b.Loop() {
+		told.change(b)
+		without.change(b)
+	}
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
-	b.ReportMetric(float64(took[0].Microseconds())/1000, "min-ms")
+	for prefix, r := range map[string]*relay{"": told, "bare-": without} {
+		slices.Sort(r.took)
+		for name, at := range map[string]int{"min-ms": 0, "p50-ms": len(r.took) / 2, "p99-ms": len(r.took) * 99 / 100} {
+			b.ReportMetric(float64(r.took[at].Microseconds())/1000, prefix+name)
+		}
+	}
+}
+
+// BenchmarkRested is the first request after a rest, and the one that follows at once.
+func BenchmarkRested(b *testing.B) {
+	s := open(b, empty(b).url())
+	s.Wake(b.Context(), "") // as every member does
+	l := swap(b, s, held("stargate:leader", "a", 1))
+	for name, request := range map[string]func(){
+		"ping": func() {
+			if err := s.client.Do(b.Context(), s.client.B().Ping().Build()).Error(); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"renew": func() { l.Nonce++; l = swap(b, s, l) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			var rested, next []time.Duration
+			for b.Loop() {
+				<-time.After(rest)
+				began := time.Now()
+				request()
+				between := time.Now()
+				request()
+				rested, next = append(rested, between.Sub(began)), append(next, time.Since(between))
+			}
+			slices.Sort(rested)
+			slices.Sort(next)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(rested[len(rested)/2].Microseconds()), "rested-p50-µs")
+			b.ReportMetric(float64(next[len(next)/2].Microseconds()), "next-p50-µs")
+		})
+	}
 }
 
 func member(s regent.Store, id string, onEvent func(regent.Event)) *regent.Member {
