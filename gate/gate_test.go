@@ -89,7 +89,9 @@ func TestGate(t *testing.T) {
 	t.Run("L13_a_write_that_outlives_its_term_is_answered_as_refused", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
+			stop, cancel := context.WithCancel(t.Context())
 			slow := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				cancel() // the node shuts down while it serves the request
 				<-r.Context().Done()
 				if !errors.Is(context.Cause(r.Context()), gate.ErrTermEnded) {
 					t.Errorf("cause is %v", context.Cause(r.Context()))
@@ -99,11 +101,9 @@ func TestGate(t *testing.T) {
 				fmt.Fprint(w, "done")
 			}))
 			answered := make(chan struct{})
-			stop, cancel := context.WithCancel(t.Context())
 			go func() {
 				defer close(answered)
 				_ = m.Lead(stop, "orders", func(context.Context, regent.Term) error {
-					cancel() // the node shuts down while it serves the request
 					r, body := ask(slow, "POST", "/orders")
 					b, _ := io.ReadAll(r.Body)
 					if r.StatusCode != 503 || r.Header.Get("X-Order") != "" || !strings.Contains(body.Error, "may or may not") {
