@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
@@ -123,44 +124,46 @@ func TestTrouble(t *testing.T) {
 	}
 
 	t.Run("a_full_checkpoint_makes_no_slot_of_one_time_twice", func(t *testing.T) {
-		var fixed []Poll
-		for i := range 2000 {
-			fixed = append(fixed, Poll{Name: fmt.Sprintf("poll-%04d", i), Kind: "tcp", Target: "h:1", Cron: "* * * * *", Enabled: true}.WithDefaults())
-		}
-		m := &regent.Member{Store: memstore.New(), ID: "a"}
-		err := m.Lead(t.Context(), "e", func(ctx context.Context, term regent.Term) error {
-			c := bare(t, term, nil, fixed...)
-			c.quiet = true
-			if err := c.load(); err != nil {
-				return err
+		synctest.Test(t, func(t *testing.T) { // it begins within seconds of a full minute
+			var fixed []Poll
+			for i := range 2000 {
+				fixed = append(fixed, Poll{Name: fmt.Sprintf("poll-%04d", i), Kind: "tcp", Target: "h:1", Cron: "* * * * *", Enabled: true}.WithDefaults())
 			}
-			defer c.pool.Close()
-			c.step(c.began.Add(time.Minute)) // all are due, at the same time
-			if err := c.save(ctx); err != nil {
-				return err
-			}
-			d := bare(t, term, nil, fixed...)
-			d.began, d.quiet = c.began.Add(62*time.Second), true
-			if err := d.load(); err != nil {
-				return err
-			}
-			defer d.pool.Close()
-			d.step(d.began)
-			if len(d.open) != len(fixed) {
-				t.Errorf("%d slots are open", len(d.open))
-			}
-			seen := map[string]bool{}
-			for s := range d.open {
-				if seen[s.id()] {
-					t.Errorf("%s is there twice", s.id())
+			m := &regent.Member{Store: memstore.New(), ID: "a"}
+			err := m.Lead(t.Context(), "e", func(ctx context.Context, term regent.Term) error {
+				c := bare(t, term, nil, fixed...)
+				c.quiet = true
+				if err := c.load(); err != nil {
+					return err
 				}
-				seen[s.id()] = true
+				defer c.pool.Close()
+				c.step(c.began.Add(time.Minute)) // all are due, at the same time
+				if err := c.save(ctx); err != nil {
+					return err
+				}
+				d := bare(t, term, nil, fixed...)
+				d.began, d.quiet = c.began.Add(62*time.Second), true
+				if err := d.load(); err != nil {
+					return err
+				}
+				defer d.pool.Close()
+				d.step(d.began)
+				if len(d.open) != len(fixed) {
+					t.Errorf("%d slots are open", len(d.open))
+				}
+				seen := map[string]bool{}
+				for s := range d.open {
+					if seen[s.id()] {
+						t.Errorf("%s is there twice", s.id())
+					}
+					seen[s.id()] = true
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 
 	t.Run("an_older_checkpoint_never_overwrites_a_newer", func(t *testing.T) {
