@@ -71,7 +71,7 @@ func TestHandlers(t *testing.T) {
 		{"one_that_returns_too_much_has_failed", "too much", 0, work.Failed, "at most", ""},
 		{"one_that_errs_has_failed_and_its_error_is_cut", "fails", 0, work.Failed, "no paper xxx", ""},
 		{"one_that_ends_its_goroutine_has_failed", "leaves", 0, work.Failed, "goroutine", ""},
-		{"one_that_takes_too_long_has_expired", "times out", time.Millisecond, work.Expired, "deadline", ""},
+		{"one_that_takes_too_long_has_expired", "times out", 2 * time.Second, work.Expired, "deadline", ""},
 		{"one_that_returns_lines_returns_one", "indents", 0, work.Done, "", `{"a":[1,2]}`},
 		{"and_after_all_that_tasks_are_done", "does", 0, work.Done, "", ""},
 	} {
@@ -84,7 +84,8 @@ func TestHandlers(t *testing.T) {
 	}
 	t.Run("a_task_whose_time_is_over_in_the_queue_does_not_begin_and_one_that_ignores_its_end_is_done", func(t *testing.T) {
 		ends := map[string]chan end{}
-		for _, task := range []work.Task{{ID: "stays", Kind: "will not go", Timeout: time.Millisecond}, {ID: "waits", Kind: "does", Timeout: time.Millisecond}} {
+		const timeout = 2 * time.Second // enough to get there
+		for _, task := range []work.Task{{ID: "stays", Kind: "will not go", Timeout: timeout}, {ID: "waits", Kind: "does", Timeout: timeout}} {
 			c := make(chan end, 2)
 			ends[task.ID] = c
 			check(t, p.Send("w", task, func(r work.Result, err error) { c <- end{r, err} }))
@@ -95,7 +96,7 @@ func TestHandlers(t *testing.T) {
 		for w.Stats().Waiting == 0 {
 			runtime.Gosched()
 		}
-		<-time.After(5 * time.Millisecond) // its time passes
+		<-time.After(timeout) // its time passes
 		close(release)
 		if e := next(t, ends["waits"]); e.Outcome != work.Expired || !e.Began.IsZero() || e.err != nil {
 			t.Errorf("waits: %+v", e)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 // TestClusterHealth follows a cluster in the eyes of its leader, as any node tells it, while it falls apart.
 func TestClusterHealth(t *testing.T) {
-	timing := []string{"--lease-duration", "3s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
+	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
 	status := func(c health.Cluster) map[string]health.Status {
 		all := map[string]health.Status{}
 		for _, m := range c.Members {
@@ -40,12 +41,15 @@ func TestClusterHealth(t *testing.T) {
 		w := c.start("w", append([]string{"--eligible=false"}, timing...)...)
 		roles := map[string]string{"a": "leader", "b": "standby", "c": "standby", "w": "observer"}
 		for _, d := range c.nodes {
-			got := seen(d, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Healthy && h.Counts.Healthy == 4 })
-			if got.Leader != "a" || got.Epoch != 1 || !got.Known || len(got.Reasons) != 0 || got.CheckedAt.IsZero() {
+			got := seen(d, "/v1/members", func(h health.Cluster) bool {
+				return h.Status == health.Healthy && h.Counts.Healthy == 4 && len(h.Members) == 4 && len(h.Reasons) == 0 &&
+					!slices.ContainsFunc(h.Members, func(m health.Member) bool { return m.Role != roles[m.ID] })
+			})
+			if got.Leader != "a" || got.Epoch != 1 || !got.Known || got.CheckedAt.IsZero() {
 				t.Errorf("%s tells %+v", d.name, got)
 			}
 			for _, m := range got.Members {
-				if m.Role != roles[m.ID] || m.Version == "" || m.LatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy || m.Eligible != (m.ID != "w") {
+				if m.Version == "" || m.LatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy || m.Eligible != (m.ID != "w") {
 					t.Errorf("%s tells %+v", d.name, m)
 				}
 				if m.ID == "b" && (m.Region != "north" || m.Labels["disk"] != "fast") {
@@ -67,18 +71,17 @@ func TestClusterHealth(t *testing.T) {
 			t.Errorf("a tells %+v", e)
 		}
 		a.await("level=WARN msg=cluster:node_down")
-		got := seen(standby, "/v1/members", func(h health.Cluster) bool { return status(h)["b"] == health.Unreachable })
-		if got.Status != health.Degraded || got.Counts.Unreachable != 1 || !says(got.Reasons, "1 of 5 members is not healthy", "b (unreachable: no heartbeat for") {
-			t.Errorf("c tells %+v", got)
-		}
+		seen(standby, "/v1/members", func(h health.Cluster) bool {
+			return h.Status == health.Degraded && h.Counts.Unreachable == 1 && says(h.Reasons, "1 of 5 members is not healthy", "b (unreachable: no heartbeat for")
+		})
 
 		standby.signal(syscall.SIGKILL)
 		<-standby.gone
 		hint("y")
-		s := seen(w, "/v1/status", func(s api.Status) bool { return s.Cluster != nil && s.Cluster.Counts.Unreachable == 2 })
-		if s.Cluster.Status != health.Critical || !says(s.Cluster.Reasons, "no other member could take over", "2 of 6 members are not healthy") {
-			t.Errorf("w tells %+v", s.Cluster)
-		}
+		seen(w, "/v1/status", func(s api.Status) bool {
+			return s.Cluster != nil && s.Cluster.Status == health.Critical && s.Cluster.Counts.Unreachable == 2 &&
+				says(s.Cluster.Reasons, "no other member could take over", "2 of 6 members are not healthy")
+		})
 
 		// Somebody is back, and says so.
 		c.again("b")
@@ -93,13 +96,13 @@ func TestClusterHealth(t *testing.T) {
 		}
 
 		a.stop()
-		s = seen(w, "/v1/status", func(s api.Status) bool {
+		s := seen(w, "/v1/status", func(s api.Status) bool {
 			return s.Cluster != nil && s.Cluster.Status == health.Critical && s.Leader == ""
 		})
 		if !says(s.Cluster.Reasons, "no coordinator: nobody leads") || s.Role != "observer" {
 			t.Errorf("w tells %+v", s.Cluster)
 		}
-		got = seen(w, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Critical })
+		got := seen(w, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Critical })
 		if !says(got.Reasons, "no coordinator") || status(got)["w"] != health.Unknown {
 			t.Errorf("w tells %+v", got)
 		}

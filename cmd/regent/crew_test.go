@@ -13,8 +13,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +32,8 @@ type crew struct {
 	polls   int
 	args    map[string][]string
 	nodes   map[string]*daemon // as last started
-	workers []string           // those with a journal
+	all     []*daemon
+	workers []string // those with a journal
 }
 
 func newCrew(t *testing.T, store, config string) *crew {
@@ -47,7 +50,7 @@ func (c *crew) config() string { return filepath.Join(c.dir, "regent.yaml") }
 // start starts a node for the first time.
 func (c *crew) start(name string, args ...string) *daemon {
 	c.t.Helper()
-	c.args[name] = append([]string{"--listen", freePort(c.t), "--data-dir", c.dir, "--config", c.config()}, args...)
+	c.args[name] = append([]string{"--listen", freePort(), "--data-dir", c.dir, "--config", c.config()}, args...)
 	return c.again(name)
 }
 
@@ -55,14 +58,20 @@ func (c *crew) start(name string, args ...string) *daemon {
 func (c *crew) again(name string) *daemon {
 	c.t.Helper()
 	c.nodes[name] = start(c.t, name, c.store, nil, c.args[name]...)
+	c.all = append(c.all, c.nodes[name])
 	return c.nodes[name]
 }
 
-// freePort returns an address that is not given to a connection by chance while its node is down: the system takes those from 32768 on.
-func freePort(t *testing.T) string {
-	t.Helper()
+var portsGiven sync.Map
+
+// freePort returns an address that is given to nobody else while its node is down: neither to another test, nor to a connection, for which the system takes
+// those from 32768 on.
+func freePort() string {
 	for {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(20000)))
+		if _, given := portsGiven.LoadOrStore(address, true); given {
+			continue
+		}
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close()
 			return address
@@ -224,12 +233,42 @@ func fullCrew(t *testing.T, store string, args ...string) *crew {
 	for _, name := range c.workers {
 		c.start(name, append([]string{"--eligible=false"}, args...)...)
 	}
-	c.goesOn(1)
+	c.underWay()
 	return c
+}
+
+// underWay waits until all polls run, and each worker has had a part in it.
+func (c *crew) underWay() {
+	c.t.Helper()
+	c.goesOn(1)
+	for _, w := range c.workers {
+		c.wait(w+" has run something", func() bool {
+			return slices.ContainsFunc(c.lines(w), func(l journalLine) bool { return l.Outcome == "done" })
+		})
+	}
+}
+
+// hurried reports whether a node had no time to end its tasks before it stopped: a machine that stands still for a second makes it so.
+func (c *crew) hurried() bool { return c.anySaid("stopping with tasks under way") }
+
+// stalled reports whether a node had to wait for the store, longer than anybody would for a disk that works.
+func (c *crew) stalled() bool { return c.anySaid("reason=partition|context deadline exceeded") }
+
+func (c *crew) anySaid(pattern string) bool {
+	return slices.ContainsFunc(c.all, func(d *daemon) bool { return len(d.said(pattern)) > 0 })
 }
 
 // do sends a request, and returns the code and what was answered.
 func (d *daemon) do(method, path, body string, header ...string) (int, http.Header, map[string]any) {
+	d.t.Helper()
+	code, got, answer, err := d.try(method, path, body, header...)
+	if err != nil {
+		d.t.Fatalf("%s %s %s: %v", d.name, method, path, err)
+	}
+	return code, got, answer
+}
+
+func (d *daemon) try(method, path, body string, header ...string) (int, http.Header, map[string]any, error) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 40*time.Second)
 	defer cancel()
@@ -242,16 +281,13 @@ func (d *daemon) do(method, path, body string, header ...string) (int, http.Head
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		d.t.Fatalf("%s %s %s: %v", d.name, method, path, err)
+		return 0, nil, nil, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		d.t.Fatal(err)
-	}
 	var answer map[string]any
 	_ = json.Unmarshal(b, &answer)
-	return resp.StatusCode, resp.Header, answer
+	return resp.StatusCode, resp.Header, answer, err
 }
 
 // seen asks a node until its answer is as it should be, and returns it.

@@ -12,7 +12,7 @@ import (
 
 // TestDeposed takes the seat away from a leader that does not notice, or cannot, while it has polls run.
 func TestDeposed(t *testing.T) {
-	timing := []string{"--lease-duration", "3s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
+	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
 
 	// inOrder checks that no worker has begun a task of an epoch after one of a later epoch.
 	inOrder := func(c *crew) {
@@ -64,7 +64,7 @@ func TestDeposed(t *testing.T) {
 		for _, w := range c.workers {
 			c.start(w, append([]string{"--eligible=false"}, timing...)...)
 		}
-		c.goesOn(1)
+		c.underWay()
 		stop := neverTwo(t, old, next)
 		p.cutTo.Store(true)
 		p.cutFrom.Store(true)

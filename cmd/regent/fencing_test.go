@@ -244,7 +244,9 @@ func TestFencing(t *testing.T) {
 		if n := f.figures().Tasks.Taken; n <= before {
 			t.Errorf("%d tasks were taken before, %d after", before, n)
 		}
-		f.refused(5, 6, false, time.Now())
+		if code, by, why := f.send(5, false, time.Now()); code != http.StatusConflict || by != 6 {
+			t.Errorf("epoch 5: %d, beaten by %d: %s", code, by, why)
+		}
 		if body := c.leader().until("/leader", 200); body["epoch"] != 6.0 {
 			t.Errorf("the leader was unseated: %v", body)
 		}

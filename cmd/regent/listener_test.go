@@ -68,7 +68,7 @@ func TestSlowClients(t *testing.T) {
 				if _, err := io.WriteString(c, tt.begin); err != nil {
 					t.Fatal(err)
 				}
-				if took := cutOff(t, c, tt.more, 200*time.Millisecond, tt.after+4*time.Second); took < tt.after-time.Second {
+				if took := cutOff(t, c, tt.more, 200*time.Millisecond, tt.after+20*time.Second); took < tt.after-time.Second {
 					t.Errorf("cut off after %v, which is no time for an honest client", took)
 				}
 				// Others are served meanwhile, and after.
@@ -92,7 +92,7 @@ func TestSlowClients(t *testing.T) {
 		if s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
 			t.Errorf("MaxHeaderBytes is %d", s.MaxHeaderBytes)
 		}
-		s.IdleTimeout = 300 * time.Millisecond // a minute is too long for a test
+		s.IdleTimeout = 3 * time.Second // a minute is too long for a test
 		server.Start()
 		defer server.Close()
 		c := dial(t, server.URL)
@@ -106,7 +106,7 @@ func TestSlowClients(t *testing.T) {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
 		}
-		if took := cutOff(t, c, "", time.Hour, 5*time.Second); took > 2*time.Second {
+		if took := cutOff(t, c, "", time.Hour, 30*time.Second); took > 25*time.Second {
 			t.Errorf("closed after %v", took)
 		}
 	})

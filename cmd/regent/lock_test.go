@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/node"
 )
 
 // TestLock is what is left of the lock's scenarios, with real processes: the others are in TestRedis.
@@ -20,7 +22,7 @@ func TestLock(t *testing.T) {
 	t.Run("L04_a_renewal_that_fails_is_tried_three_times_more_then_the_leader_steps_down_and_acquires_anew", func(t *testing.T) {
 		t.Parallel()
 		r := startRedis(t)
-		a := start(t, "a", r.address(), nil, quick...)
+		a := start(t, "a", r.address(), nil, append(quick, "--lease-duration", "15s", "--worker-timeout", "15s")...)
 		a.until("/leader", 200)
 		// Its renewals are refused, which is a failure and not a loss.
 		r.cli("CONFIG", "SET", "min-replicas-to-write", "1")
@@ -79,8 +81,8 @@ func TestLock(t *testing.T) {
 		b.until("/standby", 200)
 		a.signal(syscall.SIGKILL)
 		<-a.gone
-		left, _ := strconv.Atoi(r.cli("PTTL", key))
 		killed := time.Now()
+		left, _ := strconv.Atoi(r.cli("PTTL", key))
 		b.await("became leader")
 		if took := time.Since(killed); took < time.Duration(left)*time.Millisecond-50*time.Millisecond {
 			t.Errorf("b leads after %v, with %d ms to go", took, left)
@@ -96,7 +98,9 @@ func TestLock(t *testing.T) {
 		r := startRedis(t)
 		r.cli("CONFIG", "SET", "min-replicas-to-write", "1") // no write is taken
 		a := start(t, "a", r.address(), nil, quick...)
-		for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); <-tick.C {
 			if code, body := a.get("/leader"); code == 200 || body["role"] == "leader" {
 				t.Fatalf("it leads: %v", body)
 			}
@@ -117,6 +121,11 @@ func TestLock(t *testing.T) {
 			nodes = append(nodes, start(t, fmt.Sprint("n", i), r.address(), nil, quick...))
 		}
 		stop := neverTwo(t, nodes...)
+		for limit := time.Now().Add(60 * time.Second); len(leading(nodes)) == 0; {
+			if time.Now().After(limit) {
+				t.Fatal("nobody leads")
+			}
+		}
 		leaders := 0
 		for _, n := range nodes {
 			if body := n.until("/readyz", 200); body["role"] == "leader" {
@@ -169,14 +178,14 @@ func TestLock(t *testing.T) {
 			t.Errorf("the key holds %q", mine)
 		}
 		p.heal()
-		for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); <-tick.C {
 			if got := holder(r); got != mine {
 				t.Fatalf("the key held %q, and holds %q", mine, got)
 			}
 		}
-		if body := a.until("/standby", 200); body["leader"] != "b" || body["epoch"] != 2.0 {
-			t.Errorf("a says %v", body)
-		}
+		seen(a, "/readyz", func(h node.Health) bool { return h.Role == node.Standby && h.Leader == "b" && h.Epoch == 2 })
 		stop()
 		a.stop()
 		if got := holder(r); got != mine {

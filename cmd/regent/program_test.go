@@ -15,7 +15,7 @@ func TestStoreUnreachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer silent.Close()
+		t.Cleanup(func() { _ = silent.Close() }) // once those who run in parallel are done
 		for name, store := range map[string]string{
 			"refused":      "redis://:hunter2@127.0.0.1:" + newRedis(t).port,
 			"silent":       "redis://:hunter2@" + silent.Addr().String(),

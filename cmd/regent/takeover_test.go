@@ -11,7 +11,7 @@ import (
 // term by itself when it is back: nobody can keep it then. What the delay promises is that nobody is hasty: neither on a leader that was
 // there all the time, and only not seen, nor on one that is silent, before the delay is over.
 func TestTakeoverDelay(t *testing.T) {
-	const lease, delay = 3 * time.Second, 8 * time.Second
+	const lease, delay = 6 * time.Second, 6 * time.Second
 	timing := func(delay time.Duration) []string {
 		return []string{"--profile", "cluster", "--lease-duration", lease.String(), "--stop-timeout", "300ms", "--heartbeat-interval", "500ms",
 			"--election-interval", "500ms", "--takeover-delay", delay.String(), "--reaper=false"}

@@ -250,7 +250,7 @@ func TestTLS(t *testing.T) {
 			await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 			swap(t, s, held(name, "a", 1))
 			get(t, s, name)
-			<-hints
+			next(t, hints)
 			if !s.lines.ready() {
 				t.Error("the connection is not known to be there")
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -58,14 +59,20 @@ type server struct {
 func (s *server) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 func (s *server) url() string  { return "redis://" + s.addr() }
 
-// freePort returns one that nobody listens on, nor on the port of its cluster bus.
+var portsGiven sync.Map
+
+// freePort returns one that nobody listens on, nor on the port of its cluster bus, and that is given to nobody else while its server is down: the system takes
+// those of connections from 32768 on.
 func freePort() int {
 	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port := 10000 + rand.IntN(10000)
+		if _, given := portsGiven.LoadOrStore(port, true); given {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
-		port := l.Addr().(*net.TCPAddr).Port
 		l.Close()
 		if bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000)); err == nil {
 			bus.Close()

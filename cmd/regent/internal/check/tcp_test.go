@@ -91,7 +91,7 @@ func TestTCP(t *testing.T) {
 		})
 	}
 	t.Run("a_peer_that_is_silent", func(t *testing.T) {
-		o := runFor(t, 100*time.Millisecond, "tcp", address, "expect", "PONG")
+		o := runFor(t, 2*time.Second, "tcp", address, "expect", "PONG")
 		found(t, o, false, `8 bytes without "PONG": no answer in time`)
 		if o.Detail["answer"] != "+hello" {
 			t.Error(o.Detail)

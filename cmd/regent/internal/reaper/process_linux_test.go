@@ -88,9 +88,10 @@ func member(arg string) error {
 	m := &regent.Member{Store: store, ID: s.Name, Config: s.Config,
 		OnEvent: func(e regent.Event) { say(report{Kind: e.Kind, Epoch: e.Epoch}) },
 		OnLifeline: func(l regent.Lifeline) {
+			until := boottime() + l.Left
 			r.Lifeline(l)
 			if !l.Stopped {
-				say(report{Kind: "lifeline", Until: boottime() + l.Left})
+				say(report{Kind: "lifeline", Until: until})
 			}
 		}}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -194,13 +194,18 @@ func TestStop(t *testing.T) {
 	})
 	t.Run("who_ignores_TERM_gets_KILL_within_the_stop_timeout", func(t *testing.T) {
 		c, out := shell(t, `trap '' TERM; sleep 1000 & echo $!; while :; do sleep 1000; done`)
+		c.StopTimeout = 20 * time.Second
+		if got := c.killAfter(); got != 15*time.Second {
+			t.Errorf("it would get KILL after %v", got)
+		}
+		c.KillAfter = time.Second
 		ctx, cancel := context.WithCancel(t.Context())
 		done := started(ctx, c)
 		child := number(t, out)
 		began := time.Now()
 		cancel()
 		r := result(t, done)
-		if took := time.Since(began); r.Code != 128+9 || took < c.StopTimeout*3/4 || took > c.StopTimeout || lives(child) {
+		if took := time.Since(began); r.Code != 128+9 || took < c.KillAfter || took > c.StopTimeout || lives(child) {
 			t.Errorf("%+v after %v", r, took)
 		}
 	})

@@ -26,7 +26,7 @@ type play struct {
 
 func member(store regent.Store, id string) *regent.Member {
 	cfg := regent.Lock()
-	cfg.LeaseDuration, cfg.StopTimeout, cfg.RenewInterval = 3*time.Second, 500*time.Millisecond, 200*time.Millisecond
+	cfg.LeaseDuration, cfg.StopTimeout, cfg.RenewInterval = 10*time.Second, 2*time.Second, 200*time.Millisecond
 	cfg.ElectionInterval, cfg.HeartbeatInterval = 100*time.Millisecond, 100*time.Millisecond
 	return &regent.Member{Store: store, ID: id, Config: cfg}
 }
@@ -35,7 +35,7 @@ func supervise(t *testing.T, store *memstore.Store, script string, p Policy) *pl
 	t.Helper()
 	y := &play{t: t, store: store, member: member(store, "ada"), code: make(chan int, 1)}
 	y.cmd, y.out = shell(t, script)
-	y.cmd.Node, y.cmd.StopTimeout = "", 500*time.Millisecond
+	y.cmd.Node, y.cmd.StopTimeout = "", 2*time.Second
 	ctx, cancel := context.WithCancelCause(context.Background())
 	y.cancel = cancel
 	done := make(chan struct{})
@@ -183,7 +183,7 @@ func TestSupervise(t *testing.T) {
 	t.Run("a_seat_that_is_won_in_time_is_kept_beyond_it", func(t *testing.T) {
 		store := memstore.New()
 		leave := rival(t, store)
-		y := supervise(t, store, "echo first; sleep 1; exit 6", Policy{Timeout: 800 * time.Millisecond})
+		y := supervise(t, store, "echo first; sleep 4; exit 6", Policy{Timeout: 3 * time.Second})
 		leave()
 		y.says("first")
 		if err := y.exits(6); err != nil {
