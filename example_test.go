@@ -26,6 +26,7 @@ func ExampleMember_Lead() {
 			fmt.Printf("report %d, epoch %d\n", tick, t.Epoch)
 			if tick == 2 {
 				cancel() // the service shuts down
+				<-ctx.Done()
 			}
 			select {
 			case <-ctx.Done():

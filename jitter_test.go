@@ -224,7 +224,7 @@ func TestJitter(t *testing.T) {
 						t.Errorf("%d first requests in second %d, the mean is %.1f", n, s, mean)
 					}
 				}
-				if high < tt.window*8/10 || high > tt.window {
+				if high < tt.window*6/10 || high > tt.window {
 					t.Errorf("the last worker came after %v", high)
 				}
 				for _, n := range nodes {

@@ -176,6 +176,7 @@ func TestLead(t *testing.T) {
 			if got := b.client.Counts().Gets - reads; got < 12 || got > 12+30+2 {
 				t.Errorf("standby read %d times in a minute", got)
 			}
+			time.Sleep(100 * time.Millisecond) // so that no two things happen at one instant
 			a.quit()
 			_, took := leader(t, time.Second, b)
 			if took > 10*time.Millisecond {

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,16 +50,6 @@ func (l *lab) close() {
 
 // subdir makes a directory of its own for somebody.
 func (l *lab) subdir(name string) (string, error) { return os.MkdirTemp(l.dir, name+"-") }
-
-// freePort returns one that nobody listens on.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
 
 // launch starts a server whose output goes to a file, and waits until it is ready. It ends with the lab, or with this process.
 func (l *lab) launch(cmd *exec.Cmd, dir string, ready func() error) error {

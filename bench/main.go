@@ -42,7 +42,7 @@ func full() settings {
 }
 
 func quick() settings {
-	return settings{rounds: 2, leases: 1, lease: time.Second, window: time.Second, settle: time.Second, crowds: []int{0, 1, 3}, seats: 300}
+	return settings{rounds: 2, leases: 1, lease: 3 * time.Second, window: time.Second, settle: time.Second, crowds: []int{0, 1, 3}, seats: 300}
 }
 
 // measurements are all figures, in the order in which they run.

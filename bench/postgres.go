@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/regentd/regent/bench/internal/port"
 )
 
 // errNoPostgres says that the binaries are not there: the rest of a figure is made without them.
@@ -51,16 +52,13 @@ func (l *lab) postgres(ctx context.Context) (string, error) {
 	if said, err := create.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("initdb: %w: %s", err, said)
 	}
-	port, err := freePort()
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.Command(server, "-D", data, "-p", strconv.Itoa(port), "-k", dir, "-h", "127.0.0.1", "-F")
+	free := port.Free()
+	cmd := exec.Command(server, "-D", data, "-p", strconv.Itoa(free), "-k", dir, "-h", "127.0.0.1", "-F")
 	dieWithUs(cmd, syscall.SIGQUIT) // which it takes for an order to end its own processes, and itself
 	if err := asNobody(cmd, dir); err != nil {
 		return "", err
 	}
-	addr := fmt.Sprintf("postgres://bench@127.0.0.1:%d/postgres?sslmode=disable", port)
+	addr := fmt.Sprintf("postgres://bench@127.0.0.1:%d/postgres?sslmode=disable", free)
 	return addr, l.launch(cmd, dir, func() error {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

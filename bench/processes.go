@@ -214,6 +214,9 @@ func (g *lineage) succeed(ctx context.Context, sig syscall.Signal) (time.Duratio
 	}
 	err = g.leader.gone()
 	g.leader = next
+	if err == nil && led.at.Before(began) { // its lease had run out before it was told anything: another round
+		return g.succeed(ctx, sig)
+	}
 	return led.at.Sub(began), err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/regentd/regent/bench/internal/port"
 )
 
 // redisServer is a redis-server of the bench's own, which keeps nothing on disk, and an observer's connection to it.
@@ -22,16 +23,13 @@ type redisServer struct {
 }
 
 func (l *lab) redis() (*redisServer, error) {
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
+	free := port.Free()
 	dir, err := l.subdir("redis")
 	if err != nil {
 		return nil, err
 	}
-	s := &redisServer{addr: "127.0.0.1:" + strconv.Itoa(port)}
-	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
+	s := &redisServer{addr: port.Address(free)}
+	cmd := exec.Command("redis-server", "--port", strconv.Itoa(free), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
 	if cmd.Err != nil {
 		return nil, fmt.Errorf("%w: install it with 'scripts/install redis-server'", cmd.Err)
 	}

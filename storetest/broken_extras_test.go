@@ -237,16 +237,24 @@ func brokenExtras(t *testing.T) []mutant {
 				})
 			}
 		}, told),
-		broken("of_two_records_one_is_told", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
-				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
-					select {
-					case out <- l:
-					default:
+		{"of_two_records_one_is_told", []string{told}, func() Open {
+			var h hub
+			return twist(func(t *twisted) {
+				t.wake = func(context.Context, string) <-chan regent.Lease { return h.add(1) }
+				t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+					h.mu.Lock()
+					defer h.mu.Unlock()
+					l, err := t.whole.Swap(ctx, l)
+					for _, c := range h.chans {
+						select {
+						case c <- l:
+						default:
+						}
 					}
-				})
-			}
-		}, told),
+					return l, err
+				}
+			})
+		}},
 		broken("prefixes_are_folders", func(t *twisted) {
 			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
 				return t.whole.Wake(ctx, strings.TrimRight(prefix, "/")+"/")

@@ -90,8 +90,8 @@ func (r *rig) runOut(s regent.Store, each func(regent.Lease) regent.Lease) (held
 	defer tick.Stop()
 	for end := time.After(3 * brief); ; {
 		select {
-		case <-end:
-			return held, false
+		case <-end: // or both, on a machine that stood still
+			return held, r.get(s, l.Name).Vacant()
 		case <-tick.C:
 		}
 		got := r.get(s, l.Name)

@@ -77,18 +77,24 @@ var wakeChecks = []check{
 			r.told(hints, b, func() { one = r.swap(a, handed(one, "b")) })
 			r.told(hints, b, func() { one = r.swap(a, released(one)) })
 		}
-		// Of two changes no record tells.
+		// Of two changes no record tells. A third one shows that both have come.
+		third := r.swap(a, seat("third", 1))
+		after := r.watch(b, r.ctx, "third")
+		r.settle(after, func() { third = r.swap(a, handed(third, "a")) })
 		one, two = r.swap(a, handed(one, "c")), r.swap(a, handed(two, "c"))
 		r.calm(hints)
-		r.swap(a, released(one))
-		r.swap(a, released(two))
-		time.Sleep(min(100*time.Millisecond, r.patience/4))
-		switch {
-		case len(hints) == 0: // it comes late
-		default:
-			if l := <-hints; l.Name != "" && !r.received(hints, r.patience) {
+		r.hinted(after, "two releases and a claim", func() {
+			r.swap(a, released(one))
+			r.swap(a, released(two))
+			r.swap(a, handed(third, "b"))
+		})
+		select {
+		case l := <-hints:
+			if l.Name != "" && !r.received(hints, r.patience) {
 				r.Errorf("two registers have changed hands, and a hint brings %q as if it were all", l.Name)
 			}
+		case <-time.After(r.patience):
+			r.Errorf("no hint after two releases")
 		}
 	}},
 	{"a_wake_ends_with_its_context_alone", func(r *rig) {

@@ -69,9 +69,10 @@ func leaks(t testing.TB) {
 // quick is a cluster whose leases are short.
 func quick() regent.Config {
 	c := regent.Cluster()
-	c.LeaseDuration, c.StopTimeout, c.TakeoverDelay = 1500*time.Millisecond, 300*time.Millisecond, 0
+	c.LeaseDuration, c.StopTimeout, c.TakeoverDelay = 5*time.Second, 300*time.Millisecond, 0
 	c.HeartbeatInterval, c.RenewInterval = 200*time.Millisecond, 200*time.Millisecond
 	c.ElectionInterval, c.ElectionIntervalMax = 200*time.Millisecond, 200*time.Millisecond
+	c.RenewBackoff = []time.Duration{100 * time.Millisecond}
 	return c
 }
 
@@ -209,7 +210,11 @@ func (r *ran) handle(ctx context.Context, t work.Task) (json.RawMessage, error) 
 	r.mu.Lock()
 	r.times[t.ID]++
 	r.mu.Unlock()
-	r.begun <- t.ID
+	select {
+	case r.begun <- t.ID:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if r.gate != nil {
 		select {
 		case <-r.gate:

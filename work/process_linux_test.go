@@ -259,12 +259,21 @@ func (c *child) says(t *testing.T, word string) string {
 func TestADeposedLeader(t *testing.T) {
 	leaks(t)
 	deposed := func(t *testing.T, fall, rise func(a *child, s *shim)) {
-		var contact atomic.Bool
-		var after atomic.Int32 // tasks of a that ran after b's first contact
+		var epoch atomic.Uint64 // of b, once it is in contact
+		var after atomic.Int32  // tasks of a that ran after b's first contact
 		ran := newRan()
+		go func() {
+			for {
+				select {
+				case <-ran.begun: // nobody else takes them
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}()
 		w := &work.Worker{Fence: &regent.Fence{Path: t.TempDir() + "/epoch"}, Concurrency: 1}
 		w.Handle("do", func(ctx context.Context, k work.Task) (json.RawMessage, error) {
-			if contact.Load() && k.Epoch == 1 {
+			if k.Epoch < epoch.Load() {
 				after.Add(1)
 			}
 			return ran.handle(ctx, k)
@@ -280,10 +289,11 @@ func TestADeposedLeader(t *testing.T) {
 		b := start(t, "decent", "b", store.URL+"/b", workerURL)
 		b.says(t, "stands")
 		fall(a, s)
-		b.says(t, "ready 2")
-		for r := w.Stats(); r.Running+r.Waiting > 0; r = w.Stats() { // what it had taken before, of which b was told
+		n, err := strconv.ParseUint(strings.Fields(b.says(t, "ready "))[1], 10, 64)
+		check(t, err)
+		for len(post(t, workerURL+"/results", ask(n)).Running) > 0 { // what it had taken before, of which b was told
 		}
-		contact.Store(true)
+		epoch.Store(n)
 		taken := w.Stats().Taken
 		rise(a, s)
 		if line := b.says(t, "did"); line != "did done <nil>" {
@@ -291,13 +301,13 @@ func TestADeposedLeader(t *testing.T) {
 		}
 		line := a.says(t, "refused")
 		t.Log(line)
-		if !strings.HasSuffix(line, "other 0 by 2") {
+		if !strings.HasSuffix(line, fmt.Sprint("other 0 by ", n)) {
 			t.Error("not every task was refused or taken")
 		}
 		if n := after.Load(); n != 0 {
 			t.Errorf("%d tasks of the deposed leader ran after the first contact of the new one", n)
 		}
-		if now := w.Stats(); now.Taken > taken+1 || now.Stale < 200 || ran.count("b/2") != 1 {
+		if now := w.Stats(); now.Taken > taken+1 || now.Stale < 200 || ran.count(fmt.Sprint("b/", n)) != 1 {
 			t.Errorf("%d taken, then %+v", taken, now)
 		}
 		fields := strings.Fields(line)

@@ -120,7 +120,7 @@ func TestTakeover(t *testing.T) {
 		}
 		a.stop()
 		f := newFinder()
-		p := lead(t, store, "b").pool(t, f.options(work.Options{Recall: 500 * time.Millisecond}))
+		p := lead(t, store, "b").pool(t, f.options(work.Options{Recall: 2500 * time.Millisecond}))
 		p.Add("w", server.URL)
 		next(t, f.ready)
 		if f.times("x") != 1 {

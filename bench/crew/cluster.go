@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/regentd/regent/bench/internal/port"
 )
 
 // cluster is a directory, a web server to look at, and processes.
@@ -72,15 +74,7 @@ func (c *cluster) configure() error {
 		fmt.Fprintf(&b, "  p%05d: {kind: %s, target: %q, interval: %v}\n", i, c.plan.kind, target, c.plan.interval)
 	}
 	for i := range c.plan.nodes + c.plan.workers {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		addr := l.Addr().String()
-		if err := l.Close(); err != nil {
-			return err
-		}
-		p := &process{name: fmt.Sprintf("n%02d", i), addr: addr, worker: i >= c.plan.nodes}
+		p := &process{name: fmt.Sprintf("n%02d", i), addr: port.Address(port.Free()), worker: i >= c.plan.nodes}
 		if p.worker {
 			p.name = fmt.Sprintf("w%02d", i-c.plan.nodes)
 		}

@@ -266,6 +266,9 @@ func TestVerbsAtOneInstant(t *testing.T) {
 			a.until("/leader", 200)
 			b := serve(t, store, "b", "")
 			b.until("/standby", 200)
+			for l, err := store.Get(t.Context(), regent.MemberRegister("b")); err != nil || l.Vacant(); l, err = store.Get(t.Context(), regent.MemberRegister("b")) {
+				<-time.After(time.Millisecond) // it is yet to join
+			}
 			slow := &looked{Store: store}
 			operator := serve(t, slow, "o", "")
 			operator.until("/standby", 200)

@@ -1,0 +1,244 @@
+package regent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+func TestLock(t *testing.T) {
+	lock := config(regent.Lock())
+
+	t.Run("L09_a_failed_acquisition_is_no_leadership", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock)
+			a.client.SetFaults(memstore.Faults{Outage: true})
+			a.lead()
+			neverTwo(t, time.Minute, a)
+			if a.leads() || len(c.log) != 0 {
+				t.Errorf("got %q", c.log)
+			}
+			a.client.SetFaults(memstore.Faults{Conflict: 1})
+			time.Sleep(time.Minute)
+			if a.leads() || len(c.log) != 0 {
+				t.Errorf("got %q", c.log)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("L10_of_concurrent_acquisitions_exactly_one_succeeds", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var nodes []*node
+			for i := range 30 {
+				nodes = append(nodes, c.member(fmt.Sprint("n", i), lock).lead())
+			}
+			leader(t, time.Second, nodes...)
+			neverTwo(t, 2*time.Second, nodes...)
+			if len(c.log) != 1 {
+				t.Errorf("got %q", c.log)
+			}
+			for _, n := range nodes {
+				n.quit()
+			}
+		})
+	})
+
+	t.Run("L11_a_renewal_keeps_the_seat_and_the_epoch", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock).lead()
+			leader(t, time.Second, a)
+			before, _ := c.store.Get(c.ctx, "seat")
+			writes := a.client.Counts().Writes()
+			time.Sleep(100*time.Second + time.Millisecond)
+			after, _ := c.store.Get(c.ctx, "seat")
+			if !a.leads() || after.Epoch != before.Epoch || after.Rev == before.Rev || after.Nonce == before.Nonce {
+				t.Errorf("record was %+v and is %+v", before, after)
+			}
+			if got := a.client.Counts().Writes() - writes; got != 10 {
+				t.Errorf("renewed %d times in 100 s, want every 10 s", got)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("L04_a_failing_renewal_is_tried_again_after_500ms_1s_2s_then_the_leader_steps_down_and_frees_its_own_key", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock)
+			var tries []time.Duration
+			start := time.Now()
+			c.store.OnRequest = func(r memstore.Request) {
+				if r.Kind == memstore.Swap && time.Since(start) > time.Second {
+					tries = append(tries, time.Since(start).Round(100*time.Millisecond))
+				}
+			}
+			a.lead()
+			leader(t, time.Second, a)
+			a.client.SetFaults(memstore.Faults{Outage: true})
+			time.Sleep(13600*time.Millisecond - time.Since(start))
+			synctest.Wait()
+			want := []time.Duration{10 * time.Second, 10500 * time.Millisecond, 11500 * time.Millisecond, 13500 * time.Millisecond}
+			if len(tries) < 4 || !slices.Equal(tries[:4], want) {
+				t.Errorf("tried at %v, want %v", tries, want)
+			}
+			if a.leads() || c.noted("a stops 1: partition: 4 tries failed, the last with: heartbeat: "+memstore.ErrOutage.Error()) == 1 {
+				t.Errorf("it still leads: %q", c.log)
+			}
+			a.client.SetFaults(memstore.Faults{})
+			leader(t, 20*time.Second, a) // through the loop that acquires it anew: it found its own key and freed it
+			if l, _ := c.store.Get(c.ctx, "seat"); l.Epoch != 2 {
+				t.Errorf("epoch %d", l.Epoch)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("L04_the_deadline_cuts_the_tries_short", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			short := config(regent.Lock(), func(c *regent.Config) {
+				c.LeaseDuration, c.StopTimeout, c.RenewInterval = 4*time.Second, time.Second, 2*time.Second
+			})
+			a := c.member("a", short).lead()
+			leader(t, time.Second, a)
+			start := time.Now()
+			a.client.SetFaults(memstore.Faults{Outage: true})
+			for a.leads() {
+				time.Sleep(time.Millisecond)
+			}
+			if d := time.Since(start); d > 3*time.Second {
+				t.Errorf("led for %v without a renewal", d)
+			}
+			a.client.SetFaults(memstore.Faults{})
+			a.quit()
+		})
+	})
+
+	t.Run("L05_a_standby_looks_every_5s_then_less_and_less_up_to_60s", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			long := config(regent.Lock(), func(c *regent.Config) { c.LeaseDuration, c.RenewInterval = 10*time.Minute, time.Minute })
+			a := c.member("a", long).lead()
+			leader(t, time.Second, a)
+			var mu sync.Mutex
+			var looks []time.Time
+			c.store.OnRequest = func(r memstore.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Client == "b" {
+					looks = append(looks, time.Now())
+				}
+			}
+			b := c.member("b", long).lead()
+			synctest.Wait()
+			// It begins with a change, since it may look once or twice when it starts.
+			for _, change := range []func(context.Context, string, ...regent.Condition) error{a.Pause, a.Resume} {
+				if err := change(c.ctx, "seat"); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+			}
+			mu.Lock()
+			start, seen := time.Now(), len(looks)
+			mu.Unlock()
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			mu.Lock()
+			var after []int
+			for _, at := range looks[seen:] {
+				after = append(after, int(at.Sub(start).Round(time.Second)/time.Second))
+			}
+			mu.Unlock()
+			if want := []int{5, 10, 20, 40, 80, 140, 200, 260}; !slices.Equal(after, want) {
+				t.Errorf("looked after %v seconds, want %v", after, want)
+			}
+			// A push wakes it sooner.
+			a.quit()
+			if _, took := leader(t, time.Second, b); took > 10*time.Millisecond {
+				t.Errorf("took %v after the release", took)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("L06_a_standby_takes_the_seat_after_its_lease_has_run_out", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock).lead()
+			leader(t, time.Second, a)
+			b := c.member("b", lock).lead()
+			time.Sleep(time.Minute)
+			a.client.SetFaults(cut)
+			neverTwo(t, 61*time.Second, a, b)
+			if !b.leads() {
+				t.Error("b does not lead")
+			}
+			b.quit()
+			a.quit()
+		})
+	})
+
+	t.Run("L06_a_term_that_the_store_has_ended_is_in_the_past", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			b := c.member("b", lock)
+			check(t, b.Pause(c.ctx, "seat"))
+			b.lead()
+			l, err := c.store.Get(c.ctx, "seat")
+			check(t, err)
+			l.Holder, l.Epoch, l.Since = regent.Identity{ID: "a", Incarnation: "x"}, 3, time.Now()
+			l, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			time.Sleep(time.Second)
+			l.Holder, l.Paused = regent.Identity{}, false // as Redis shows it once its time is over
+			_, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			leader(t, time.Minute, b)
+			l, _ = c.store.Get(c.ctx, "seat")
+			if l.Epoch != 4 || len(l.Past) != 1 || l.Past[0].Holder != "a" || l.Past[0].Epoch != 3 || l.Past[0].Reason != "expired" {
+				t.Errorf("record is %+v", l)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("L12_a_demoted_leader_clears_its_own_key_only", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock).lead()
+			leader(t, time.Second, a)
+			b := c.member("b", lock).lead()
+			time.Sleep(time.Second)
+			a.client.SetFaults(cut)
+			leader(t, time.Minute+time.Second, b, a)
+			for !b.leads() {
+				time.Sleep(time.Second)
+			}
+			held, _ := c.store.Get(c.ctx, "seat")
+			a.client.SetFaults(memstore.Faults{})
+			time.Sleep(5 * time.Second)
+			if now, _ := c.store.Get(c.ctx, "seat"); now.Holder != held.Holder || !b.leads() {
+				t.Errorf("the record was %v and is %v", held, now)
+			}
+			a.quit()
+			if now, _ := c.store.Get(c.ctx, "seat"); now.Holder != held.Holder || !b.leads() {
+				t.Errorf("the record was %v and is %v", held, now)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("a_lock_without_a_rank_writes_no_member_register", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock).lead()
+			leader(t, time.Second, a)
+			if _, err := c.store.Get(c.ctx, regent.MemberRegister("a")); !errors.Is(err, regent.ErrNotFound) {
+				t.Errorf("got %v", err)
+			}
+			a.quit()
+		})
+	})
+}
