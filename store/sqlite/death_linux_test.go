@@ -1,0 +1,236 @@
+package sqlite
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// holdRole claims a register and waits to be killed: args are path, register, and whether it may be witnessed.
+func holdRole(orders *bufio.Scanner, args []string) error {
+	s, err := Open(background, args[0], Options{NoWitness: args[2] == "unseen"})
+	if err != nil {
+		return err
+	}
+	l, err := s.Get(background, args[1])
+	if err != nil && !errors.Is(err, regent.ErrNotFound) {
+		return err
+	}
+	next := held(args[1], "child", l.Nonce+1)
+	next.Rev, next.Epoch = l.Rev, l.Epoch+1
+	if _, err := s.Swap(background, next); err != nil {
+		return err
+	}
+	if args[2] == "headless" { // leave the other threads alone
+		go func() {
+			for {
+				if b, _ := os.ReadFile("/proc/self/stat"); strings.Contains(string(b), ") Z ") {
+					fmt.Println("headless")
+					return
+				}
+				runtime.Gosched()
+			}
+		}()
+		_, _, err := syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+		return err
+	}
+	fmt.Println("held")
+	orders.Scan()
+	return nil
+}
+
+func TestADeathIsWitnessed(t *testing.T) {
+	t.Run("by_who_waits_already", func(t *testing.T) {
+		s := fresh(t)
+		wake, other := s.Wake(t.Context(), "seat"), s.Wake(t.Context(), "other")
+		var took []time.Duration
+		for range 20 {
+			c := start(t, nil, "hold", s.path, "seat", "seen")
+			c.line(t)
+			<-wake // the claim
+			l, err := s.Get(t.Context(), "seat")
+			if err != nil || s.Gone(t.Context(), l) {
+				t.Fatalf("%v: gone while it lives", err)
+			}
+			began := time.Now()
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-wake
+			took = append(took, time.Since(began))
+			if !s.Gone(t.Context(), l) { // though nobody has waited for it: a zombie
+				t.Error("the death was told but is not proved")
+			}
+		}
+		slices.Sort(took)
+		t.Logf("from kill to wake: min %v, p50 %v, max %v", took[0], took[10], took[19])
+		if len(other) != 0 {
+			t.Error("somebody else was woken")
+		}
+	})
+	t.Run("by_who_comes_later", func(t *testing.T) {
+		s := fresh(t)
+		c := start(t, nil, "hold", s.path, "seat", "seen")
+		c.line(t)
+		wake := s.Wake(t.Context(), "") // learns of the holder from the record
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-wake
+		_ = c.cmd.Wait()
+		c.done = true
+		<-s.Wake(t.Context(), "se") // dead before anybody asked
+	})
+	t.Run("not_of_who_does_not_want_it", func(t *testing.T) {
+		s := fresh(t)
+		c := start(t, nil, "hold", s.path, "seat", "unseen")
+		c.line(t)
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait()
+		c.done = true
+		l, err := s.Get(t.Context(), "seat")
+		if err != nil || s.Gone(t.Context(), l) {
+			t.Error(err, "gone")
+		}
+	})
+	t.Run("of_who_wrote_the_nonce_not_of_who_edited", func(t *testing.T) {
+		s := fresh(t)
+		c := start(t, nil, "hold", s.path, "seat", "seen")
+		c.line(t)
+		l, err := s.Get(t.Context(), "seat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Next = "me"
+		l = swap(t, s, l)
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait()
+		c.done = true
+		if !s.Gone(t.Context(), l) || !open(t, s.path).Gone(t.Context(), l) {
+			t.Error("the editor took the holder's place")
+		}
+		l.Nonce++
+		if l = swap(t, s, l); s.Gone(t.Context(), l) {
+			t.Error("the new writer is declared dead")
+		}
+		vacant := swap(t, s, regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+		if s.Gone(t.Context(), vacant) || s.Gone(t.Context(), l) {
+			t.Error("a vacant or an outdated record has no witness")
+		}
+	})
+}
+
+func TestADeathIsNotImagined(t *testing.T) {
+	t.Run("of_a_process_whose_first_thread_has_ended", func(t *testing.T) {
+		s := fresh(t)
+		wake := s.Wake(t.Context(), "")
+		c := start(t, nil, "hold", s.path, "seat", "headless")
+		c.line(t)
+		<-wake
+		l, err := s.Get(t.Context(), "seat")
+		if err != nil || s.Gone(t.Context(), l) {
+			t.Error(err, "gone")
+		}
+		_ = c.cmd.Process.Kill()
+		<-wake
+		if !s.Gone(t.Context(), l) {
+			t.Error("not gone")
+		}
+	})
+	for fact, command := range map[string]string{
+		"from_another_time_namespace":       "unshare --time --boottime 100000 --fork --kill-child",
+		"from_another_pid_namespace":        "unshare --pid --fork --kill-child --mount-proc",
+		"from_a_proc_of_another_namespace":  "unshare --pid --fork --kill-child",
+		"of_a_child_of_the_same_namespaces": "nice -n 0",
+	} {
+		t.Run(fact, func(t *testing.T) {
+			if out, err := exec.Command("sh", "-c", command+" true").CombinedOutput(); err != nil {
+				t.Skipf("%s: %v, %s", command, err, out)
+			}
+			s := fresh(t)
+			c := startUnder(t, command, "hold", s.path, "seat", "seen")
+			c.line(t)
+			l, err := s.Get(t.Context(), "seat")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(s.known["seat"].writer)
+			if s.Gone(t.Context(), l) {
+				t.Error("gone while it lives")
+			}
+			wake := s.Wake(t.Context(), "seat")
+			if len(wake) != 0 {
+				t.Error("woken as if it were dead")
+			}
+		})
+	}
+}
+
+func TestProvedDead(t *testing.T) {
+	me := process{pid: 1, start: 10, pidns: initPIDNamespace, timens: 7, boot: "b", machine: "m"}
+	is := func(st state, start uint64) func(int) (state, uint64) {
+		return func(int) (state, uint64) { return st, start }
+	}
+	for _, c := range []struct {
+		fact   string
+		change func(p, self *process)
+		look   func(int) (state, uint64)
+		want   bool
+	}{
+		{"it_runs", nil, is(running, 20), false},
+		{"the_pid_is_another_process", nil, is(running, 21), true},
+		{"it_runs_and_hides_its_start", nil, is(running, 0), false},
+		{"no_such_pid", nil, is(absent, 0), true},
+		{"all_threads_have_ended", nil, is(exited, 0), true},
+		{"the_kernel_does_not_say", nil, is(unknown, 0), false},
+		{"another_pid_namespace", func(p, _ *process) { p.pidns = 5 }, is(absent, 0), false},
+		{"another_time_namespace", func(p, _ *process) { p.timens = 8 }, is(running, 99), false},
+		{"before_a_reboot", func(p, _ *process) { p.boot = "a" }, is(running, 20), true},
+		{"another_machine", func(p, _ *process) { p.boot, p.machine = "a", "n" }, is(absent, 0), false},
+		{"machines_without_an_id", func(p, self *process) { p.boot, p.machine, self.machine = "a", "-", "-" }, is(absent, 0), false},
+		{"containers_after_a_reboot_or_a_move", func(p, self *process) { p.boot, p.pidns, self.pidns = "a", 5, 5 }, is(absent, 0), false},
+	} {
+		t.Run(c.fact, func(t *testing.T) {
+			p, self := me, me
+			p.pid, p.start = 2, 20
+			if c.change != nil {
+				c.change(&p, &self)
+			}
+			if got := p.provedDead(self, c.look); got != c.want {
+				t.Errorf("dead: %v", got)
+			}
+			if back, ok := parseProcess(p.String()); !ok || back != p {
+				t.Errorf("%q reads as %+v", p, back)
+			}
+		})
+	}
+	for _, s := range []string{"", "pid=1", "pid=x start=1 pidns=1 timens=1 boot=a machine=b", "pid=0 start=1 pidns=1 timens=1 boot=a machine=b"} {
+		if p, ok := parseProcess(s); ok {
+			t.Errorf("%q reads as %+v", s, p)
+		}
+	}
+}
+
+func TestThisProcessLives(t *testing.T) {
+	me, err := self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(me)
+	if me.dead(me) {
+		t.Error("it is dead")
+	}
+	if st, start := look(me.pid); st != running || start != me.start {
+		t.Errorf("look: %v, %v, not %v", st, start, me.start)
+	}
+}
