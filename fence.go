@@ -13,6 +13,12 @@ import (
 	"time"
 )
 
+// Token identifies the term that work was sent in. It travels with the work, and a [Fence] judges it.
+type Token struct {
+	Epoch uint64 // the term's number
+	Term  string // the term's incarnation, which tells two terms with one epoch apart; empty if it is not known
+}
+
 // Fence is what a receiver of a leader's work keeps, to refuse what a former one sent. The zero Fence works; one with a Path remembers
 // over restarts. It is safe for concurrent use, and must not be copied after its first use.
 //

@@ -13,6 +13,7 @@ type Lifeline struct {
 	Register string        // the heartbeat register: the member's, or that of a seat with a lease of its own
 	Holder   Identity      // as the register shows it
 	Left     time.Duration // until the deadline, from the moment of the call; duties then have the stop timeout to end
+	Holds    bool          // a term depends on it: only then is a process that falls silent past its deadline to be killed
 	Stopped  bool          // it has ended, and its duties have stopped: there is nothing to fear from this process, but the register may still show it
 	Over     bool          // and the register has been given back, as far as could be: there is nothing to free any more
 }

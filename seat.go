@@ -67,7 +67,7 @@ func (e *engine) begin(s *seat, c claim) {
 	l := s.lease
 	t := &term{e: e, s: s, cand: s.cand, run: s.cand.run, life: c.life, finished: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(s.cand.ctx, t, true)) // so that who asks from inside the duty is known
-	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, t: t}
+	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, Incarnation: c.life.who.Incarnation, t: t}
 	s.term, s.open = t, false
 	c.life.terms.Add(1)
 	e.duties.Add(1)

@@ -48,14 +48,16 @@ type Waker interface {
 	// which changes count. Renewals do not, so that an idle store wakes nobody. Everything behind the channel ends with ctx;
 	// the channel itself is never closed.
 	//
-	// A hint is the zero Lease, which says only that something has changed. If the store's push brings the record along, it
-	// may be that record as it was written, with its revision, which saves a standby the look between a release and its
-	// claim. Where others can make hints up, it must be certain that a swap on the revision succeeds only while the register
-	// shows that very record. Hints that come while one is still in the channel are merged with it: see [Hint].
+	// A hint comes in three forms. The zero Lease says that anything below prefix may have changed: the driver sends it
+	// after every reconnect, since notifications may have been lost before. A Lease with a Name and no Rev names the register
+	// that has changed. A Lease with a Rev is the record as it was written, which saves a standby the read between a release
+	// and its claim; where others can forge hints, a swap on that revision must succeed only while the register shows that
+	// very record. Hints that come while one is still in the channel are merged with it: see [Hint].
 	Wake(ctx context.Context, prefix string) <-chan Lease
 }
 
-// Hint puts a hint into a channel, for drivers. The channel must have room for one. If there is one that nobody has taken, the two become the zero Lease.
+// Hint puts a hint into a channel, for drivers. The channel must have room for one. If it already holds a hint, the two
+// become one: the name, if both name the same register, else the zero Lease.
 func Hint(c chan Lease, l Lease) {
 	for {
 		select {
@@ -64,8 +66,12 @@ func Hint(c chan Lease, l Lease) {
 		default:
 		}
 		select {
-		case <-c:
-			l = Lease{}
+		case other := <-c:
+			if other.Name == l.Name {
+				l = Lease{Name: l.Name}
+			} else {
+				l = Lease{}
+			}
 		default:
 		}
 	}
@@ -76,7 +82,17 @@ type Batcher interface {
 	SwapAll(ctx context.Context, ls []Lease) []Outcome
 }
 
-// Outcome is what became of one swap of a batch.
+// Refresher is a Store that reads many registers at the price of one request. A leader sweeps the elections that it holds
+// with it, so that a store which lost a claim is noticed: see docs/GUARANTEES.md.
+type Refresher interface {
+	// Refresh returns the current record of each register that known names, in the same order. If a register still has the
+	// revision of the known record, that record may be returned as it is, so that an unchanged register costs no transfer
+	// of its record. A register that was never written has the error ErrNotFound. One that cannot be read has an error of
+	// its own, which says nothing about the others. Each read is linearizable by itself, as Get is.
+	Refresh(ctx context.Context, known []Lease) []Outcome
+}
+
+// Outcome is what became of one swap of a batch, or of one read of a Refresh.
 type Outcome struct {
 	Lease Lease
 	Err   error

@@ -14,8 +14,15 @@ type Term struct {
 	Epoch    uint64
 	Since    time.Time // by the holder's wall clock
 
+	// Incarnation is the run of the member that holds the term. It tells this term from another one with the same epoch,
+	// which a store that forgets writes can bring about.
+	Incarnation string
+
 	t *term
 }
+
+// Token returns what a fence needs to know of the term.
+func (t Term) Token() Token { return Token{Epoch: t.Epoch, Term: t.Incarnation} }
 
 // Valid reports whether the term is still to be believed. It looks at the deadline on a clock that counts while the machine is suspended,
 // not at a flag, so ask it right before anything that only the leader may do.
