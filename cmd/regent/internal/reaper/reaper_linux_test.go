@@ -131,6 +131,91 @@ func TestSilence(t *testing.T) {
 		})
 	})
 
+	t.Run("a_frozen_leader_is_killed_by_the_successor_of_its_reaper", func(t *testing.T) {
+		profiles(t, func(t *testing.T, c regent.Config) {
+			g := newGroup(t, short(c))
+			a, b := g.pair()
+			if err := syscall.Kill(a.reaper(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			a.logged("store is open")
+			a.kill(syscall.SIGSTOP)
+			a.gone()
+			b.leads(within)
+			a.logged("process is silent past its deadline: killing it")
+		})
+	})
+
+	t.Run("a_frozen_standby_is_not_killed_and_goes_on", func(t *testing.T) {
+		t.Parallel()
+		g := newGroup(t, short(regent.Cluster()))
+		_, b := g.pair()
+		line := lifelines(b, 1)
+		b.reaper()
+		b.kill(syscall.SIGSTOP)
+		select {
+		case <-b.died:
+			t.Fatal("killed")
+		case <-time.After(line.Until + g.cfg.StopTimeout + g.cfg.LeaseDuration - boottime()):
+		}
+		awake := b.kill(syscall.SIGCONT)
+		b.await(within, func(r report) bool { return r.Kind == "lifeline" && r.At > awake })
+	})
+
+	t.Run("a_standby_that_dies_is_freed_at_once", func(t *testing.T) {
+		t.Parallel()
+		g := newGroup(t, long(regent.Cluster()))
+		_, b := g.pair()
+		b.logged("store is open")
+		b.reaper()
+		b.kill(syscall.SIGKILL)
+		if l := b.logged("process is gone: freed what it held"); l["registers"] != 1.0 {
+			t.Error(l)
+		}
+		if all := g.records(); slices.ContainsFunc(all, func(r string) bool { return strings.Contains(r, " b/") }) {
+			t.Error(all)
+		}
+	})
+
+	t.Run("a_leader_is_not_killed_by_a_reaper_that_was_stopped", func(t *testing.T) {
+		for name, flood := range map[string]bool{"and_has_read_nothing": false, "and_has_left_the_pipe_full": true} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				g := newGroup(t, short(regent.Lock()))
+				a := g.start("a", "")
+				a.leads(within)
+				reaper := a.reaper()
+				if err := syscall.Kill(reaper, syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				if flood {
+					a.order("flood")
+					a.says("flood")
+				}
+				line := lifelines(a, 1)
+				for last := line; last.At < line.Until+g.cfg.StopTimeout; {
+					last = lifelines(a, 1)
+				}
+				if err := syscall.Kill(reaper, syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				if flood {
+					a.order("ebb")
+					a.says("ebb")
+				}
+				if now := a.reaper(); now != reaper {
+					t.Errorf("pid %d, then %d", reaper, now)
+				}
+				line = lifelines(a, 1)
+				for last := line; last.At < line.Until+g.cfg.StopTimeout; {
+					last = lifelines(a, 1)
+				}
+				a.kill(syscall.SIGKILL)
+				a.logged("process is gone: freed what it held")
+			})
+		}
+	})
+
 	t.Run("a_leader_that_renews_is_left_alone", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, short(regent.Lock()))
