@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 	"github.com/regentd/regent/memstore"
+	"golang.org/x/sys/unix"
 )
 
 // held returns a line on which a term depends.
@@ -152,14 +154,51 @@ func TestBoard(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a_reaper_that_is_late_listens_for_as_long_but_not_for_ever", func(t *testing.T) {
+	t.Run("a_reaper_that_is_late_or_has_left_the_pipe_full_listens_for_longer_but_not_for_ever", func(t *testing.T) {
 		for late, want := range map[time.Duration]time.Duration{
 			0:                      listenMin,
 			100 * time.Millisecond: 100 * time.Millisecond,
 			time.Hour:              listenMax,
 		} {
-			if got := listenFor(late); got != want {
+			if got := listenFor(late, false); got != want {
 				t.Errorf("late by %v: %v", late, got)
+			}
+			if got := listenFor(late, true); got != listenMax {
+				t.Errorf("late by %v, with a full pipe: %v", late, got)
+			}
+		}
+	})
+	t.Run("a_pipe_that_was_full_is_noticed_until_it_is_read_again", func(t *testing.T) {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		defer out.Close()
+		w := newWatch()
+		w.in = int(in.Fd())
+		if err := unix.SetNonblock(w.in, true); err != nil {
+			t.Fatal(err)
+		}
+
+		l := held("1", time.Hour)
+		var many []byte
+		for len(many) < fullPipe {
+			many = message{Line: &l}.encode(many)
+		}
+		for _, c := range []struct {
+			text []byte
+			full bool
+		}{
+			{message{Line: &l}.encode(nil), false},
+			{many, true},
+			{message{Line: &l}.encode(nil), false},
+		} {
+			if _, err := out.Write(c.text); err != nil {
+				t.Fatal(err)
+			}
+			if w.listen(); w.full != c.full {
+				t.Errorf("%d bytes: %t", len(c.text), w.full)
 			}
 		}
 	})

@@ -63,6 +63,7 @@ type watch struct {
 	armed time.Duration // when the timer goes off; 0 for never
 	part  []byte        // of a line
 	eof   bool          // nothing more will come, though the process may live on
+	full  bool          // the pipe was full when it was last read: the process may have been waiting to write
 	bye   bool
 	shot  bool // it was killed
 	link  *link
@@ -104,9 +105,14 @@ func (w *watch) run() (gone bool, err error) {
 	return false, nil
 }
 
+// fullPipe is the least that a full pipe holds. It takes 64 KiB, but not all of each page is used if messages are short.
+const fullPipe = 32 << 10
+
 // listen takes in all that is in the pipe.
 func (w *watch) listen() {
 	var buf [16 << 10]byte
+	total := 0
+	defer func() { w.full = total >= fullPipe }()
 	for !w.eof {
 		n, err := unix.Read(w.in, buf[:])
 		switch {
@@ -117,6 +123,7 @@ func (w *watch) listen() {
 			w.eof = true
 			w.log.Debug("pipe is closed: watching on")
 		default:
+			total += n
 			w.apply(buf[:n])
 		}
 	}
@@ -174,7 +181,7 @@ func (w *watch) silent() *line {
 	if l == nil {
 		return nil
 	}
-	for end := boottime() + listenFor(boottime()-l.KillAt); l != nil; l = w.overdue() {
+	for end := boottime() + listenFor(boottime()-l.KillAt, w.full); l != nil; l = w.overdue() {
 		left := end - boottime()
 		if left <= 0 || w.eof {
 			return l
@@ -194,10 +201,15 @@ func (w *watch) silent() *line {
 	return nil
 }
 
-// listenFor returns how long the reaper listens before it kills a process that is so late. The timer goes off in time, so a reaper
-// that comes late was stopped or starved itself. It has not read the pipe meanwhile: the other process may have been waiting
-// to write, or be starved too. So that process gets the time that this one has lost.
-func listenFor(late time.Duration) time.Duration { return min(max(late, listenMin), listenMax) }
+// listenFor returns how long the reaper listens before it kills a process that is so late. If the pipe was full, the process may have
+// been waiting to write, and has to be scheduled before it goes on. And the timer goes off in time, so a reaper that comes late
+// was stopped or starved itself: the other process may be starved too, and gets the time that this one has lost.
+func listenFor(late time.Duration, full bool) time.Duration {
+	if full {
+		return listenMax
+	}
+	return min(max(late, listenMin), listenMax)
+}
 
 // overdue returns the earliest line on which the process should have said something, or died; nil if there is none.
 func (w *watch) overdue() *line {
