@@ -62,8 +62,9 @@ type Command struct {
 	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
 	OnStart, OnEnd func(brood.Brood)
 
-	mu      sync.Mutex
-	running brood.Brood // its Leader is 0 if none
+	mu       sync.Mutex
+	running  brood.Brood // its Leader is 0 if none
+	stopping bool        // it was told to stop, or has exited: what is left of it is being ended
 }
 
 // Result is what became of a program.
@@ -101,10 +102,14 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	if ctx.Err() != nil { // asked for last, so that no code of 0 hides a loss
 		r.Lost, r.Cause = true, context.Cause(ctx)
 	}
+	c.mu.Lock()
+	c.stopping = true
+	c.mu.Unlock()
 	p.brood.Stop(c.killAfter())
 	<-p.exited
 	c.mu.Lock()
 	c.running = brood.Brood{}
+	c.stopping = false
 	c.mu.Unlock()
 	terminal.giveBack()
 	c.tell(c.OnEnd, p.brood)
@@ -112,7 +117,8 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	return r, nil
 }
 
-// Signal sends a signal to the program's process group, or says ErrNotRunning.
+// Signal sends a signal to the program's process group. It returns ErrNotRunning if no program runs, and if one is being stopped: a signal
+// that means an end is then meant for whoever would run it again.
 func (c *Command) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
@@ -120,7 +126,7 @@ func (c *Command) Signal(sig os.Signal) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running.Leader == 0 {
+	if c.running.Leader == 0 || c.stopping {
 		return ErrNotRunning
 	}
 	return c.running.Signal(s)

@@ -155,6 +155,16 @@ func TestSupervise(t *testing.T) {
 		}
 		y.vacant("shutdown")
 	})
+	t.Run("a_signal_to_end_that_comes_while_a_lost_term_stops_the_command_is_not_lost_with_it", func(t *testing.T) {
+		y := supervise(t, memstore.New(), `trap 'echo stops; sleep 0.5; exit 0' TERM; echo runs; while :; do sleep 0.01; done`, Policy{Restart: true})
+		y.says("runs")
+		go func() { _ = y.member.StepDown(t.Context(), "jobs") }() // it waits for the command
+		y.says("stops")
+		y.cmd.pass(syscall.SIGTERM, y.cancel)
+		if err := y.exits(0); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("restart_ends_with_success", func(t *testing.T) {
 		dir := t.TempDir()
 		y := supervise(t, memstore.New(), `[ -e `+dir+`/second ] && exit 0; touch `+dir+`/second; exit 1`, Policy{Restart: true})
