@@ -63,8 +63,9 @@ type Command struct {
 	OnStart, OnEnd func(brood.Brood)
 
 	mu       sync.Mutex
-	running  brood.Brood // its Leader is 0 if none
-	stopping bool        // it was told to stop, or has exited: what is left of it is being ended
+	running  brood.Brood    // its Leader is 0 if none
+	stopping bool           // it was told to stop, or has exited: what is left of it is being ended
+	asked    syscall.Signal // the last signal to end that was passed on to it
 }
 
 // Result is what became of a program.
@@ -73,6 +74,14 @@ type Result struct {
 	Signal syscall.Signal // which it died of, or 0
 	Lost   bool           // the term ended first; the code is then what it answered to being stopped
 	Cause  error          // why the term ended, if it did
+	Asked  syscall.Signal // the last signal to end that was passed on to it, or 0
+}
+
+// Ended reports whether the program has ended because this process got a signal to end, and passed it on. TERM always means that. After any
+// other one, which programs use for other things too, the program must have died of it, or say so with its exit code.
+func (r Result) Ended() bool {
+	died := r.Signal == r.Asked || r.Code == exitSignal+int(r.Asked)
+	return r.Asked == syscall.SIGTERM || r.Asked != 0 && died
 }
 
 // Run runs the program until it exits, or the term's context ends and it was stopped. It returns once everything that it has started is gone,
@@ -110,6 +119,8 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	c.mu.Lock()
 	c.running = brood.Brood{}
 	c.stopping = false
+	r.Asked = c.asked
+	c.asked = 0
 	c.mu.Unlock()
 	terminal.giveBack()
 	c.tell(c.OnEnd, p.brood)
@@ -128,6 +139,9 @@ func (c *Command) Signal(sig os.Signal) error {
 	defer c.mu.Unlock()
 	if c.running.Leader == 0 || c.stopping {
 		return ErrNotRunning
+	}
+	if slices.Contains(endings(), sig) {
+		c.asked = s
 	}
 	return c.running.Signal(s)
 }

@@ -165,6 +165,28 @@ func TestSupervise(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("restart_does_not_run_it_again_when_it_has_ended_by_a_signal_to_this_process", func(t *testing.T) {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+			y := supervise(t, memstore.New(), `ulimit -c 0; `+forever, Policy{Restart: true})
+			y.says("epoch 1 of ada")
+			y.cmd.pass(sig, y.cancel)
+			if err := y.exits(128 + int(sig)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("restart_runs_it_again_when_it_fails_long_after_a_signal_that_it_has_used_for_something_else", func(t *testing.T) {
+		y := supervise(t, memstore.New(), `trap 'echo reloads' HUP; echo runs; while :; do sleep 0.01; done`, Policy{Restart: true})
+		y.says("runs")
+		y.cmd.pass(syscall.SIGHUP, y.cancel)
+		y.says("reloads")
+		send(t, y.cmd, syscall.SIGKILL)
+		y.says("runs")
+		y.cmd.pass(syscall.SIGTERM, y.cancel)
+		if err := y.exits(128 + 15); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("restart_ends_with_success", func(t *testing.T) {
 		dir := t.TempDir()
 		y := supervise(t, memstore.New(), `[ -e `+dir+`/second ] && exit 0; touch `+dir+`/second; exit 1`, Policy{Restart: true})
