@@ -39,6 +39,7 @@ func only(all iter.Seq2[regent.Lease, error], match func(name string) bool) iter
 // brokenLists get List wrong.
 func brokenLists(t *testing.T) []mutant {
 	const prefixes, once = "list_yields_what_begins_with_the_prefix", "list_yields_every_register_once"
+	const ends = "an_error_without_a_name_ends_a_list"
 	type leases = iter.Seq2[regent.Lease, error]
 	return []mutant{
 		relist("list_swallows_the_prefix", func(all leases, _ string) leases { return all }, prefixes, once),
@@ -96,6 +97,42 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, "a_list_may_be_broken_off"),
+		broken("list_fails_twice", func(t *twisted) {
+			t.list = func(ctx context.Context, prefix string) leases {
+				return func(yield func(regent.Lease, error) bool) {
+					for l, err := range t.whole.List(ctx, prefix) {
+						if !yield(l, err) || err != nil && !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		}, ends),
+		broken("list_blames_a_register_for_its_end", func(t *twisted) {
+			t.list = func(ctx context.Context, prefix string) leases {
+				return func(yield func(regent.Lease, error) bool) {
+					for l, err := range t.whole.List(ctx, prefix) {
+						if err != nil {
+							l.Name = prefix + "1"
+						}
+						if !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		}, ends),
+		broken("list_of_a_closed_store_is_empty", func(t *twisted) {
+			t.list = func(ctx context.Context, prefix string) leases {
+				return func(yield func(regent.Lease, error) bool) {
+					for l, err := range t.whole.List(ctx, prefix) {
+						if errors.Is(err, regent.ErrClosed) || !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		}, ends),
 		broken("list_is_behind", func(t *twisted) {
 			var last []regent.Lease
 			t.list = func(ctx context.Context, prefix string) leases {
