@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/regentd/regent"
+	modernc "modernc.org/sqlite"
+)
+
+// backup copies the database of a store as an operator does, and returns the copy.
+func backup(t testing.TB, s *Store) string {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "backup.db")
+	run(t, raw(t, s.path), "VACUUM INTO '"+copied+"'")
+	return copied
+}
+
+// restore writes a copy back into the live file through SQLite's backup API, as ".restore" of its shell does.
+func restore(t testing.TB, s *Store, copied string) {
+	t.Helper()
+	db := raw(t, s.path)
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	err = conn.Raw(func(c any) error {
+		b, err := c.(interface {
+			NewRestore(string) (*modernc.Backup, error)
+		}).NewRestore(dsn(copied, "mode=ro"))
+		if err != nil {
+			return err
+		}
+		for more := true; more && err == nil; {
+			more, err = b.Step(-1)
+		}
+		if ferr := b.Finish(); err == nil {
+			err = ferr
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARestoreInPlace(t *testing.T) {
+	t.Run("uses_no_revision_twice", func(t *testing.T) {
+		a := fresh(t)
+		b := open(t, a.path)
+		seen := map[string]uint64{} // the nonce that each revision showed
+		l := swap(t, a, held("x", "h", 1))
+		seen[l.Rev] = l.Nonce
+		copied := backup(t, a)
+		kept := l
+		for round := range uint64(5) {
+			for i, s := range []*Store{a, b, a, b} {
+				l.Nonce = 100*round + uint64(i) + 2
+				l = swap(t, s, l)
+				if nonce, twice := seen[l.Rev]; twice {
+					t.Fatalf("revision %q, of nonce %d, was given to nonce %d after a restore", l.Rev, nonce, l.Nonce)
+				}
+				seen[l.Rev] = l.Nonce
+			}
+			restore(t, a, copied)
+			got, err := b.Get(t.Context(), "x")
+			if err != nil || got.Nonce != kept.Nonce || got.Rev != kept.Rev {
+				t.Fatalf("the restored register shows nonce %d at revision %q, %v", got.Nonce, got.Rev, err)
+			}
+			l = got
+		}
+	})
+	t.Run("leaves_no_swap_prepared_before_it_that_fits", func(t *testing.T) {
+		s := fresh(t)
+		l := swap(t, s, held("x", "h", 1))
+		copied := backup(t, s)
+		before := swap(t, s, held2(l, 2))
+		restore(t, s, copied)
+		swap(t, s, held2(l, 3))
+		if got, err := s.Swap(t.Context(), held2(before, 4)); err == nil {
+			t.Errorf("a swap of a record that the restore undid was applied: %+v", got)
+		}
+	})
+}
+
+// held2 returns l as its holder writes it with another nonce.
+func held2(l regent.Lease, nonce uint64) regent.Lease {
+	l.Nonce = nonce
+	return l
+}
