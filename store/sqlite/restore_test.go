@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -16,18 +18,28 @@ func backup(t testing.TB, s *Store) string {
 	return copied
 }
 
-// restore writes a copy back into the live file through SQLite's backup API, as ".restore" of its shell does.
+// restore writes a copy back into the live file.
 func restore(t testing.TB, s *Store, copied string) {
 	t.Helper()
-	db := raw(t, s.path)
-	defer db.Close()
-	conn, err := db.Conn(t.Context())
-	if err != nil {
+	if err := restoreInto(s.path, copied); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// restoreInto writes a copy into a database through SQLite's backup API, as ".restore" of its shell does.
+func restoreInto(path, copied string) error {
+	db, err := sql.Open("sqlite", dsn(path, "mode=rw"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(background)
+	if err != nil {
+		return err
 	}
 	defer conn.Close()
 
-	err = conn.Raw(func(c any) error {
+	return conn.Raw(func(c any) error {
 		b, err := c.(interface {
 			NewRestore(string) (*modernc.Backup, error)
 		}).NewRestore(dsn(copied, "mode=ro"))
@@ -37,14 +49,8 @@ func restore(t testing.TB, s *Store, copied string) {
 		for more := true; more && err == nil; {
 			more, err = b.Step(-1)
 		}
-		if ferr := b.Finish(); err == nil {
-			err = ferr
-		}
-		return err
+		return errors.Join(err, b.Finish())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestARestoreInPlace(t *testing.T) {
@@ -77,17 +83,17 @@ func TestARestoreInPlace(t *testing.T) {
 		s := fresh(t)
 		l := swap(t, s, held("x", "h", 1))
 		copied := backup(t, s)
-		before := swap(t, s, held2(l, 2))
+		before := swap(t, s, rewritten(l, 2))
 		restore(t, s, copied)
-		swap(t, s, held2(l, 3))
-		if got, err := s.Swap(t.Context(), held2(before, 4)); err == nil {
+		swap(t, s, rewritten(l, 3))
+		if got, err := s.Swap(t.Context(), rewritten(before, 4)); err == nil {
 			t.Errorf("a swap of a record that the restore undid was applied: %+v", got)
 		}
 	})
 }
 
-// held2 returns l as its holder writes it with another nonce.
-func held2(l regent.Lease, nonce uint64) regent.Lease {
+// rewritten returns l as its holder writes it with another nonce.
+func rewritten(l regent.Lease, nonce uint64) regent.Lease {
 	l.Nonce = nonce
 	return l
 }
