@@ -3,8 +3,10 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/regentd/regent"
 	modernc "modernc.org/sqlite"
@@ -88,6 +90,30 @@ func TestARestoreInPlace(t *testing.T) {
 		swap(t, s, rewritten(l, 3))
 		if got, err := s.Swap(t.Context(), rewritten(before, 4)); err == nil {
 			t.Errorf("a swap of a record that the restore undid was applied: %+v", got)
+		}
+	})
+	t.Run("does_not_hide_what_moves_after_it", func(t *testing.T) {
+		s := fresh(t)
+		l := swap(t, s, held("x", "h", 1))
+		copied := backup(t, s)
+		for range 10 {
+			l.Epoch++
+			l = swap(t, s, l)
+		}
+		claims := make([]regent.Lease, 20) // more than the restore undoes
+		wakes := make([]<-chan regent.Lease, len(claims))
+		for i := range claims {
+			claims[i] = held(fmt.Sprint("seat/", i), "h", 1)
+			wakes[i] = s.Wake(t.Context(), claims[i].Name)
+		}
+		restore(t, s, copied)
+		s.SwapAll(t.Context(), claims)
+		for i, wake := range wakes {
+			select {
+			case <-wake:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("no hint of the claim of %q", claims[i].Name)
+			}
 		}
 	})
 }
