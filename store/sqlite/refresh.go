@@ -13,9 +13,9 @@ import (
 const refreshPage = 5000
 
 // refreshQuery takes an object whose keys are names and whose values are the revisions known of them. It returns the registers
-// that have another revision, and those that were never written: their rev is NULL.
+// that have another revision, those that have none, and those that were never written: their rev is NULL.
 const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record FROM json_each(?) k LEFT JOIN regent_lease l ON l.name = k.key
-	WHERE l.rev IS NULL OR l.rev <> k.value`
+	WHERE l.rev IS NULL OR l.rev <> k.value OR l.rev = ''`
 
 // Refresh implements [regent.Refresher]: one statement for every 5,000 registers. It reads the records of those alone whose
 // revision is another one. What it shows is as new as what Get would show, since each statement begins a snapshot of its own.

@@ -328,7 +328,7 @@ type writeConn struct {
 const maxMoved = `4611686018427387904`
 
 // nextMoved takes the time in microseconds, so that what moves after a restore is later than all that moved before it.
-const nextMoved = `max(?, (SELECT coalesce(max(moved), 0) + 1 FROM regent_lease WHERE moved < ` + maxMoved + `))`
+const nextMoved = `max(?, (SELECT CAST(coalesce(max(moved), 0) AS INTEGER) + 1 FROM regent_lease WHERE moved < ` + maxMoved + `))`
 
 func openWriter(path string) (*writeConn, error) {
 	connector, err := modernc.NewConnector(dsn(path, "mode=rw&_synchronous=FULL"))

@@ -111,11 +111,8 @@ func (w *watcher) watch(writer string) (dead bool) {
 		return false
 	}
 	p, ok := parseProcess(writer)
-	if !ok || p == w.self {
+	if !ok || p == w.self || !p.visible(w.self) {
 		return false
-	}
-	if !p.visible(w.self) {
-		return p.dead(w.self)
 	}
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
