@@ -81,6 +81,41 @@ func TestWitness(t *testing.T) {
 	})
 }
 
+// What docs/STORES.md says of a host that was restarted: its store proves nothing of the processes
+// before, so their leases have to run out, counted from when somebody reads them first.
+func TestRestartOfTheHost(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		profile regent.Config
+		id      string
+		after   time.Duration
+	}{
+		{"the_same_member_leads_after_one_lease_in_profile_cluster", regent.Cluster(), "a", 6 * time.Second},
+		{"another_member_waits_for_the_takeover_delay_too_in_profile_cluster", regent.Cluster(), "b", 7 * time.Second},
+		{"the_same_member_leads_after_one_lease_in_profile_lock", regent.Lock(), "a", 30 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				old := c.member("a", config(tc.profile)).lead()
+				leader(t, time.Second, old)
+				time.Sleep(5 * time.Second)
+				old.client.SetFaults(cut)
+				old.quit()
+				time.Sleep(time.Minute)
+
+				again := c.member(tc.id, config(tc.profile), func(m *regent.Member) {
+					m.Store = &obituary{Client: m.Store.(*memstore.Client)}
+				}).lead()
+				_, took := leader(t, 2*time.Minute, again)
+				if took < tc.after || took > tc.after+time.Second {
+					t.Errorf("it leads after %v, want %v", took, tc.after)
+				}
+				again.quit()
+			})
+		})
+	}
+}
+
 func TestRelease(t *testing.T) {
 	for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
 		t.Run("a_release_never_clears_another_holder_in_profile_"+name, func(t *testing.T) {
@@ -95,7 +130,8 @@ func TestRelease(t *testing.T) {
 				leader(t, time.Second, a)
 				time.Sleep(2 * time.Second)
 
-				// A store that forgot the claim of a gave the election to x, whose heartbeat goes on.
+				// A store that forgot the claim of a gave the election to x, whose heartbeat goes
+				// on.
 				x := regent.Identity{ID: "x", Incarnation: "x1"}
 				beat, err := c.store.Swap(c.ctx, regent.Lease{
 					Name: regent.MemberRegister("x"), Holder: x, Epoch: 1, Nonce: 1, Duration: profile.LeaseDuration,
@@ -110,7 +146,8 @@ func TestRelease(t *testing.T) {
 				taken, err := c.store.Swap(c.ctx, l)
 				check(t, err)
 
-				// An edit of its heartbeat register makes a read what it holds. In profile lock that is the seat itself.
+				// An edit of its heartbeat register makes a read what it holds. In profile lock
+				// that is the seat itself.
 				if own, err := c.store.Get(c.ctx, regent.MemberRegister("a")); err == nil {
 					_, err = c.store.Swap(c.ctx, own)
 					check(t, err)

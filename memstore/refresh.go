@@ -17,8 +17,8 @@ func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outc
 	return s.self.Refresh(ctx, known)
 }
 
-// Refresh reads many registers in one request. The request travels as one, and each read in it may still be lost on its own,
-// as by a store that spreads its registers over several machines.
+// Refresh reads many registers in one request. The request travels as one, and each read in it may
+// still be lost on its own, as by a store that spreads its registers over several machines.
 func (c *Client) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
 	if len(known) == 0 {
 		return nil

@@ -25,11 +25,12 @@ func TestRefresh(t *testing.T) {
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("it took %v, want 2s", took)
 		}
-		if got, want := c.Counts(), (memstore.Counts{Refreshes: 1}); got != want || got.Total() != 1 || got.Writes() != 0 {
+		got, want := c.Counts(), memstore.Counts{Refreshes: 1}
+		if got != want || got.Total() != 1 || got.Writes() != 0 {
 			t.Errorf("the client counts %+v, want %+v", got, want)
 		}
 	})
-	bubble(t, "a_refresh_shows_what_the_store_holds_when_it_arrives", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "a_refresh_shows_the_store_as_it_arrives", func(t *testing.T, s *memstore.Store, l regent.Lease) {
 		c := s.Client("c", memstore.Faults{Request: always(time.Second)})
 		time.AfterFunc(time.Second/2, func() {
 			later := seat(2)

@@ -49,7 +49,8 @@ type Request struct {
 	At     time.Time
 }
 
-// Counts says how many requests were sent, answered or not. A SwapAll or a Refresh is one, however many registers it names.
+// Counts says how many requests were sent, answered or not. A SwapAll or a Refresh is one, however
+// many registers it names.
 type Counts struct{ Gets, Swaps, Lists, SwapAlls, Refreshes int64 }
 
 // Writes returns the number of requests that may have changed something.

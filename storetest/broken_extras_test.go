@@ -275,7 +275,9 @@ func brokenExtras(t *testing.T) []mutant {
 				})
 			}
 		}, told, named),
-		reworded("a_hint_names_another_register", func(l regent.Lease) regent.Lease { return regent.Lease{Name: "other"} }, told, named),
+		reworded("a_hint_names_another_register", func(regent.Lease) regent.Lease {
+			return regent.Lease{Name: "other"}
+		}, told, named),
 		reworded("a_hint_names_a_register_beside_its_prefix", func(l regent.Lease) regent.Lease {
 			l.Name = strings.TrimSuffix(l.Name, "/1")
 			return l
@@ -286,7 +288,9 @@ func brokenExtras(t *testing.T) []mutant {
 		reworded("a_hint_with_a_name_carries_a_holder", func(l regent.Lease) regent.Lease {
 			return regent.Lease{Name: l.Name, Holder: l.Holder, Nonce: 1}
 		}, named),
-		reworded("a_hint_has_a_revision_and_no_name", func(l regent.Lease) regent.Lease { return regent.Lease{Rev: l.Rev} }, told, named),
+		reworded("a_hint_has_a_revision_and_no_name", func(l regent.Lease) regent.Lease {
+			return regent.Lease{Rev: l.Rev}
+		}, told, named),
 		{"of_two_records_one_is_told", []string{told}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {

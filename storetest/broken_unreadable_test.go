@@ -11,6 +11,8 @@ import (
 	"github.com/regentd/regent"
 )
 
+type leaseSeq = iter.Seq2[regent.Lease, error]
+
 // spoilable is a sound store some of whose registers cannot be read. How changes it after that.
 type spoilable struct {
 	mu  sync.Mutex
@@ -74,9 +76,10 @@ func (s *spoilable) open() Open {
 	})
 }
 
-// relist lists the registers, and names the unreadable ones as told, and goes on after them if told so.
-func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func(context.Context, string) iter.Seq2[regent.Lease, error] {
-	return func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+// relist lists the registers, and names the unreadable ones as told, and goes on after them if told
+// so.
+func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func(context.Context, string) leaseSeq {
+	return func(ctx context.Context, prefix string) leaseSeq {
 		return func(yield func(regent.Lease, error) bool) {
 			for l, err := range t.whole.List(ctx, prefix) {
 				on := true

@@ -62,7 +62,8 @@ func twist(how func(t *twisted)) Open {
 	return func() (regent.Store, error) {
 		c := s.Client("", memstore.Faults{})
 		t := &twisted{
-			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh, wake: c.Wake, close: c.Close,
+			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
+			wake: c.Wake, close: c.Close,
 		}
 		how(t)
 		return t, nil

@@ -24,8 +24,12 @@ var refreshChecks = []check{
 
 		edited := edit
 		edited.Next = "b"
-		want := []regent.Lease{r.swap(b, handed(changed, "b")), same, r.swap(b, renewed(renewal)), {}, unread, r.swap(b, edited), {}}
-		known := []regent.Lease{changed, same, renewal, {Name: "none"}, {Name: "unread"}, edit, {Name: "never", Rev: same.Rev}}
+		want := []regent.Lease{
+			r.swap(b, handed(changed, "b")), same, r.swap(b, renewed(renewal)), {}, unread, r.swap(b, edited), {},
+		}
+		known := []regent.Lease{
+			changed, same, renewal, {Name: "none"}, {Name: "unread"}, edit, {Name: "never", Rev: same.Rev},
+		}
 		outs := refresher.Refresh(r.ctx, known)
 		if len(outs) != len(known) {
 			r.Fatalf("Refresh of %d has %d outcomes", len(known), len(outs))

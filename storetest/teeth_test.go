@@ -49,7 +49,9 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		all[c.name] = c
 	}
 	caught := map[string]bool{}
-	for _, m := range slices.Concat(brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes()) {
+	for _, m := range slices.Concat(
+		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
+	) {
 		for _, by := range m.caught {
 			c, ok := all[by]
 			if !ok {

@@ -8,9 +8,9 @@ import (
 	"github.com/regentd/regent"
 )
 
-// RunUnreadable runs what a store owes when one of its registers cannot be read: that register alone has an error. Fresh is as
-// for [Run], and returns besides a function that makes a register unreadable, whatever that means for the store: a record
-// that is no JSON, a value of another type.
+// RunUnreadable runs what a store owes when one of its registers cannot be read: that register
+// alone has an error. Fresh is as for [Run], and returns besides a function that makes a register
+// unreadable, whatever that means for the store: a record that is no JSON, a value of another type.
 func RunUnreadable(t *testing.T, fresh func(t *testing.T) (open Open, spoil func(name string) error)) {
 	t.Helper()
 	for _, c := range unreadableChecks {

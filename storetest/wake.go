@@ -201,8 +201,8 @@ func (r *rig) received(hints <-chan regent.Lease, within time.Duration) bool {
 	}
 }
 
-// told changes a register and wants a hint of that: a bare one, one with its name, or its record as it is now. A hint of an
-// earlier change may still come before.
+// told changes a register and wants a hint of that: a bare one, one with its name, or its record as
+// it is now. A hint of an earlier change may still come before.
 func (r *rig) told(hints <-chan regent.Lease, s regent.Store, name string, change func()) {
 	r.Helper()
 	r.calm(hints)
@@ -241,8 +241,9 @@ func (w written) swap(r *rig, s regent.Store, l regent.Lease) regent.Lease {
 	return l
 }
 
-// check says what is wrong with a hint for prefix, or nothing. Of its three forms the bare one is always right. One that names
-// a register names one below prefix, and one with a revision is the record that was written at that revision.
+// check says what is wrong with a hint for prefix, or nothing. Of its three forms the bare one is
+// always right. One that names a register names one below prefix, and one with a revision is the
+// record that was written at that revision.
 func (w written) check(l regent.Lease, prefix string) string {
 	was, ever := w[l.Name][l.Rev]
 	switch {

@@ -176,7 +176,8 @@ func BenchmarkFence(b *testing.B) {
 	compare(b, func() { transaction(true) }, func() { transaction(false) })
 }
 
-// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a list.
+// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a
+// list.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		s := fresh(b)

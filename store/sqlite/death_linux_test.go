@@ -193,8 +193,9 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 		t.Fatalf("the record was written by %q", writer)
 	}
 
-	// As a machine writes it that has this one's machine-id and namespaces, and was started at another time: this machine before
-	// it was restarted, or one that this one was cloned from. In older databases the machine-id follows.
+	// As a machine writes it that has this one's machine-id and namespaces, and was started at
+	// another time: this machine before it was restarted, or one that this one was cloned from. In
+	// older databases the machine-id follows.
 	p.boot = "5a4b3c2d-0000-4000-8000-000000000000"
 	machine, err := os.ReadFile("/etc/machine-id")
 	if err != nil {
@@ -259,7 +260,9 @@ func TestProvedDead(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range []string{"", "pid=1", "pid=x start=1 pidns=1 timens=1 boot=a", "pid=0 start=1 pidns=1 timens=1 boot=a"} {
+	for _, s := range []string{
+		"", "pid=1", "pid=x start=1 pidns=1 timens=1 boot=a", "pid=0 start=1 pidns=1 timens=1 boot=a",
+	} {
 		if p, ok := parseProcess(s); ok {
 			t.Errorf("%q reads as %+v", s, p)
 		}

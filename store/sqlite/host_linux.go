@@ -94,8 +94,9 @@ func isFile(path string, file fs.FileInfo) (bool, error) {
 	return ok && now.Ino == was.Ino && uint64(now.Dev) == uint64(was.Dev), nil
 }
 
-// process names one process for as long as anybody remembers it. A pid alone is used again; a pid of another namespace or of
-// another boot is another's; and a start time reads differently in another time namespace.
+// process names one process for as long as anybody remembers it. A pid alone is used again; a pid
+// of another namespace or of another boot is another's; and a start time reads differently in
+// another time namespace.
 type process struct {
 	pid    int
 	start  uint64 // in clock ticks since boot
@@ -110,7 +111,8 @@ func (p process) String() string {
 	return fmt.Sprintf(processFormat, p.pid, p.start, p.pidns, p.timens, p.boot)
 }
 
-// parseProcess reads what String wrote, and what follows it in older databases: " machine=" and a hash.
+// parseProcess reads what String wrote, and what follows it in older databases: " machine=" and a
+// hash.
 func parseProcess(s string) (p process, ok bool) {
 	if s == "" {
 		return process{}, false
@@ -139,9 +141,10 @@ func (p process) dead(self process) bool { return p.provedDead(self, look) }
 
 // provedDead decides it. look tells the state of a pid and when its process started, 0 if it would not say.
 //
-// Of a process of another boot nothing is proved, not even if the machine-id is the same: a clone of a machine has its
-// machine-id, its disks and its journal, and the machine that it was cloned from may still run. No file tells a machine that
-// was restarted from a clone of it. So the lease of such a process has to run out.
+// Of a process of another boot nothing is proved, not even if the machine-id is the same: a clone
+// of a machine has its machine-id, its disks and its journal, and the machine that it was cloned
+// from may still run. No file tells a machine that was restarted from a clone of it. So the lease
+// of such a process has to run out.
 func (p process) provedDead(self process, look func(pid int) (state, uint64)) bool {
 	if !p.visible(self) {
 		return false

@@ -30,7 +30,8 @@ INSERT INTO regent_lease VALUES
 	('b', 1700000000000002, 2, '', '{"epoch":4,"nonce":"b","duration":"6s"}');
 PRAGMA user_version = 1;`
 
-// version1 makes a database of version 1, with the registers a and b, and tables of its user's beside them.
+// version1 makes a database of version 1, with the registers a and b, and tables of its user's
+// beside them.
 func version1(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "regent.db")
@@ -56,8 +57,9 @@ func TestADatabaseOfVersion1(t *testing.T) {
 		}
 		var orders, leaders, version int
 		var kind string
-		err = raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM leaders), user_version,
-			(SELECT typeof(rev) FROM regent_lease WHERE name = 'b') FROM pragma_user_version`).Scan(&orders, &leaders, &version, &kind)
+		row := raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM leaders), user_version,
+			(SELECT typeof(rev) FROM regent_lease WHERE name = 'b') FROM pragma_user_version`)
+		err = row.Scan(&orders, &leaders, &version, &kind)
 		if err != nil || orders != 1 || leaders != 2 || version != schemaVersion || kind != "text" {
 			t.Errorf("%d orders, %d leaders, version %d, revisions are %s: %v", orders, leaders, version, kind, err)
 		}

@@ -83,8 +83,8 @@ func (s *Store) listFrom(ctx context.Context, page []regent.Outcome, from, prefi
 	return page, rows.Err()
 }
 
-// parse makes a record of the columns of its row. Somebody's hand may have put anything there, which is then an error of this
-// register alone.
+// parse makes a record of the columns of its row. Somebody's hand may have put anything there,
+// which is then an error of this register alone.
 func (s *Store) parse(name string, rev, writer any, record []byte) (regent.Lease, error) {
 	at, ok := revision(rev)
 	if !ok {
@@ -98,7 +98,8 @@ func (s *Store) parse(name string, rev, writer any, record []byte) (regent.Lease
 	return l, nil
 }
 
-// revision returns what the column rev holds. It is a number in a database of version 1, which may be restored at any time.
+// revision returns what the column rev holds. It is a number in a database of version 1, which may
+// be restored at any time.
 func revision(column any) (rev string, ok bool) {
 	switch v := column.(type) {
 	case string:
@@ -348,8 +349,8 @@ func (s *Store) tell(w *watcher, seen int64) int64 {
 	return seen
 }
 
-// restored hints everybody after an older copy was written into the file: any register may show what it showed long ago, and
-// who holds it then is to be watched.
+// restored hints everybody after an older copy was written into the file: any register may show
+// what it showed long ago, and who holds it then is to be watched.
 func (s *Store) restored(w *watcher, newest int64) {
 	for _, prefix := range s.push.rewind(newest) {
 		s.watchHolders(background, w, prefix)
@@ -401,7 +402,8 @@ func (s *Store) watchHolders(ctx context.Context, w *watcher, prefix string) (de
 	return dead
 }
 
-// names calls each for every row of two texts and a number. A row that holds something else is left out.
+// names calls each for every row of two texts and a number. A row that holds something else is left
+// out.
 func (s *Store) names(ctx context.Context, each func(string, string, int64), query string, args ...any) error {
 	type row struct {
 		a, b string

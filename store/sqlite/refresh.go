@@ -9,16 +9,20 @@ import (
 	"github.com/regentd/regent"
 )
 
-// refreshPage is how many registers one statement of Refresh reads, so that no snapshot is kept for long.
+// refreshPage is how many registers one statement of Refresh reads, so that no snapshot is kept for
+// long.
 const refreshPage = 5000
 
-// refreshQuery takes an object whose keys are names and whose values are the revisions known of them. It returns the registers
-// that have another revision, those that have none, and those that were never written: their rev is NULL.
-const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record FROM json_each(?) k LEFT JOIN regent_lease l ON l.name = k.key
+// refreshQuery takes an object whose keys are names and whose values are the revisions known of
+// them. It returns the registers that have another revision, those that have none, and those that
+// were never written: their rev is NULL.
+const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record
+	FROM json_each(?) k LEFT JOIN regent_lease l ON l.name = k.key
 	WHERE l.rev IS NULL OR l.rev <> k.value OR l.rev = ''`
 
-// Refresh implements [regent.Refresher]: one statement for every 5,000 registers. It reads the records of those alone whose
-// revision is another one. What it shows is as new as what Get would show, since each statement begins a snapshot of its own.
+// Refresh implements [regent.Refresher]: one statement for every 5,000 registers. It reads the
+// records of those alone whose revision is another one. What it shows is as new as what Get would
+// show, since each statement begins a snapshot of its own.
 func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
 	outs := make([]regent.Outcome, 0, len(known))
 	for page := range slices.Chunk(known, refreshPage) {

@@ -11,7 +11,13 @@
 //   - A process that is stopped (SIGSTOP, a frozen container) in the middle of a commit keeps the write lock: nobody can write
 //     until it goes on or dies. Its lease runs out, but nobody can take it.
 //   - A read waits for the disk, and no context interrupts that. A write does not: its caller goes, and the outcome is unknown.
+//   - An older copy that is restored into the live file is a rollback: registers show what they
+//     showed then. No revision comes twice, all the same.
+//   - The witness proves the death of a process of the same boot and the same namespaces, and of
+//     no other.
 //   - Push and witness are Linux only. Elsewhere Wake tells of changes made through the same Store; everything else is polled.
+//
+// docs/STORES.md has more of this.
 //
 // The shortest program:
 //
@@ -54,8 +60,8 @@ type Options struct {
 	NoWitness bool
 }
 
-// Store is a SQLite file. It implements [regent.Store], [regent.Waker], [regent.Batcher], [regent.Refresher]
-// and [regent.Witness].
+// Store is a SQLite file. It implements [regent.Store], [regent.Waker], [regent.Batcher],
+// [regent.Refresher] and [regent.Witness].
 type Store struct {
 	path   string      // absolute, without links
 	file   fs.FileInfo // the file as it was opened
@@ -90,13 +96,14 @@ var (
 	_ regent.Witness   = (*Store)(nil)
 )
 
-// schemaVersion is in user_version. Version 1 had a number that grew by one for a revision, which came again after a restore.
+// schemaVersion is in user_version. Version 1 had a number that grew by one for a revision, which
+// came again after a restore.
 const schemaVersion = 2
 
-// schema: rev is another one with every write of its row, for ever: see revisions. moved grows over the whole table with every
-// change of hands: it tells a woken process what has changed. It has an index because a renewal does not touch it. writer is
-// the process that wrote the current nonce, if the record is held. record is last, since whoever compares revisions need not
-// read it.
+// schema: rev is another one with every write of its row, for ever: see revisions. moved grows over
+// the whole table with every change of hands: it tells a woken process what has changed. It has an
+// index because a renewal does not touch it. writer is the process that wrote the current nonce, if
+// the record is held. record is last, since whoever compares revisions need not read it.
 const schema = `
 CREATE TABLE regent_lease (
 	name   TEXT    NOT NULL PRIMARY KEY,
@@ -114,8 +121,8 @@ CREATE TRIGGER regent_lease_changes BEFORE UPDATE ON regent_lease WHEN new.rev =
 END;
 PRAGMA user_version = 2;`
 
-// migrate brings a database of version 1 to the present one. The table is made anew, and not altered, so that there is one
-// schema and not two.
+// migrate brings a database of version 1 to the present one. The table is made anew, and not
+// altered, so that there is one schema and not two.
 const migrate = `
 CREATE TEMP TABLE regent_former AS SELECT name, rev, moved, writer, record FROM regent_lease;
 DROP TABLE regent_lease;` + schema + `

@@ -160,7 +160,8 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 		}
 	}()
 	if s.w == nil {
-		// Whatever it was that failed, the file may have changed: an older copy may have been restored into it.
+		// Whatever it was that failed, the file may have changed: an older copy may have been
+		// restored into it.
 		if err := prepareFile(background, s.path, "rw"); err != nil {
 			return busy(err), err
 		}
@@ -239,9 +240,10 @@ func (s *Store) swap(l regent.Lease) (written, error) {
 	return n, err
 }
 
-// revisions makes revisions that never come twice, for any register: not after a restart, not after somebody has removed the
-// whole file, and not after an older copy of it was restored, when a number that is kept in the file would begin again. Each
-// is of a random number of its Store and of a time that grows with every one.
+// revisions makes revisions that never come twice, for any register: not after a restart, not after
+// somebody has removed the whole file, and not after an older copy of it was restored, when a
+// number that is kept in the file would begin again. Each is of a random number of its Store and of
+// a time that grows with every one.
 type revisions struct {
 	store string
 	last  int64
@@ -249,7 +251,8 @@ type revisions struct {
 
 func newRevisions() revisions { return revisions{store: strconv.FormatUint(rand.Uint64(), 36)} }
 
-// next returns a revision, and its time in microseconds. The colon keeps SQLite from taking one for a number.
+// next returns a revision, and its time in microseconds. The colon keeps SQLite from taking one for
+// a number.
 func (r *revisions) next(now time.Time) (string, int64) {
 	r.last = max(r.last+1, now.UnixMicro())
 
@@ -324,11 +327,14 @@ type writeConn struct {
 	begin, commit, insert, move, renew, look statement
 }
 
-// maxMoved is beyond every change. Whatever is not below it, text included, was put there by somebody else and is left out.
+// maxMoved is beyond every change. Whatever is not below it, text included, was put there by
+// somebody else and is left out.
 const maxMoved = `4611686018427387904`
 
-// nextMoved takes the time in microseconds, so that what moves after a restore is later than all that moved before it.
-const nextMoved = `max(?, (SELECT CAST(coalesce(max(moved), 0) AS INTEGER) + 1 FROM regent_lease WHERE moved < ` + maxMoved + `))`
+// nextMoved takes the time in microseconds, so that what moves after a restore is later than all
+// that moved before it.
+const nextMoved = `max(?, (
+	SELECT CAST(coalesce(max(moved), 0) AS INTEGER) + 1 FROM regent_lease WHERE moved < ` + maxMoved + `))`
 
 func openWriter(path string) (*writeConn, error) {
 	connector, err := modernc.NewConnector(dsn(path, "mode=rw&_synchronous=FULL"))
@@ -346,8 +352,10 @@ func openWriter(path string) (*writeConn, error) {
 	}{
 		{&w.begin, `BEGIN IMMEDIATE`},
 		{&w.commit, `COMMIT`},
-		{&w.insert, `INSERT INTO regent_lease (name, rev, writer, record, moved) VALUES (?, ?, ?, ?, ` + nextMoved + `) ON CONFLICT (name) DO NOTHING`},
-		{&w.move, `UPDATE regent_lease SET rev = ?, writer = ?, record = ?, moved = ` + nextMoved + ` WHERE name = ? AND rev = ?`},
+		{&w.insert, `INSERT INTO regent_lease (name, rev, writer, record, moved) VALUES (?, ?, ?, ?, ` + nextMoved + `)
+			ON CONFLICT (name) DO NOTHING`},
+		{&w.move, `UPDATE regent_lease SET rev = ?, writer = ?, record = ?, moved = ` + nextMoved + `
+			WHERE name = ? AND rev = ?`},
 		{&w.renew, `UPDATE regent_lease SET rev = ?, record = ? WHERE name = ? AND rev = ?`},
 		{&w.look, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`},
 	} {
@@ -391,8 +399,8 @@ func (w *writeConn) exec(stmt statement, values ...driver.Value) error {
 	return regent.ErrConflict
 }
 
-// read returns revision, writer and record of a register as the writer sees it, in its own transaction too; all nil if there is
-// none.
+// read returns revision, writer and record of a register as the writer sees it, in its own
+// transaction too; all nil if there is none.
 func (w *writeConn) read(name string) (row [3]driver.Value, err error) {
 	rows, err := w.look.QueryContext(background, w.bind(name))
 	if err != nil {

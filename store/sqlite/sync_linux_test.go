@@ -17,7 +17,8 @@ import (
 
 func init() { roles["nosync"] = noSyncRole }
 
-// failSyncs makes every fsync and fdatasync of this process fail with EIO, as those of a broken disk do.
+// failSyncs makes every fsync and fdatasync of this process fail with EIO, as those of a broken
+// disk do.
 func failSyncs() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
@@ -87,7 +88,10 @@ func outcome(err error) string {
 func TestASwapIsAnsweredOnceTheDiskHasIt(t *testing.T) {
 	c := start(t, nil, "nosync", fresh(t).path)
 	for _, want := range []string{
-		"a renewal: unknown", "a claim on a new connection: unknown", "a swap of a batch: unknown", "a swap of a batch: unknown",
+		"a renewal: unknown",
+		"a claim on a new connection: unknown",
+		"a swap of a batch: unknown",
+		"a swap of a batch: unknown",
 	} {
 		line := c.line(t)
 		if strings.HasPrefix(line, "skip") {

@@ -85,8 +85,9 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 
 const watchMask = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// watchFile watches the file that is touched, and the database itself, which another program closes when it has restored an
-// older copy into it. Processes of Regent's seldom close it: when they start and when they end.
+// watchFile watches the file that is touched, and the database itself, which another program closes
+// when it has restored an older copy into it. Processes of Regent's seldom close it: when they
+// start and when they end.
 func (w *watcher) watchFile() (err error) {
 	database := strings.TrimSuffix(w.path, wakeSuffix)
 	if db, err := os.Stat(database); err == nil {
