@@ -16,7 +16,7 @@ import (
 type obituary struct {
 	*memstore.Client
 	dead atomic.Value // of string, the incarnation
-	said atomic.Int64 // how often it was told
+	said atomic.Int64 // how often it has said so
 }
 
 func (o *obituary) Gone(_ context.Context, l regent.Lease) bool {

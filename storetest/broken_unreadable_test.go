@@ -76,8 +76,8 @@ func (s *spoilable) open() Open {
 	})
 }
 
-// relist lists the registers, and names the unreadable ones as told, and goes on after them if told
-// so.
+// relist lists the registers. For an unreadable one it asks as, which returns the name to yield with
+// the error, and whether the list goes on.
 func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func(context.Context, string) leaseSeq {
 	return func(ctx context.Context, prefix string) leaseSeq {
 		return func(yield func(regent.Lease, error) bool) {

@@ -147,7 +147,7 @@ var unreadableChecks = []unreadableCheck{
 		for range 3 {
 			r.hinted(hints, "a claim beside an unreadable register", func() { l = r.swap(other, handed(l, "c")) })
 		}
-		// Nor does it wake anybody for ever.
+		// Nor does it wake anybody again and again.
 		const renewals = 20
 		woken := 0
 		r.calm(hints)

@@ -45,7 +45,7 @@ func restoreElsewhere(t testing.TB, s *Store, copied string) {
 	start(t, nil, "restore", s.path, copied).wait(t)
 }
 
-func TestARestoreInPlaceIsTold(t *testing.T) {
+func TestARestoreInPlaceNotifies(t *testing.T) {
 	s := fresh(t)
 	other := open(t, s.path)
 	wake := s.Wake(t.Context(), "seat")
@@ -63,7 +63,7 @@ func TestARestoreInPlaceIsTold(t *testing.T) {
 	if got := woken(t, wake); got.Name != "" {
 		t.Errorf("the hint names %q, and any register may have gone back", got.Name)
 	}
-	t.Run("and_so_is_every_change_after_it", func(t *testing.T) {
+	t.Run("so_does_every_change_after_it", func(t *testing.T) {
 		l, err := other.Get(t.Context(), "seat")
 		if err != nil || l.Epoch != 1 {
 			t.Fatalf("the register shows epoch %d, %v", l.Epoch, err)
@@ -75,7 +75,7 @@ func TestARestoreInPlaceIsTold(t *testing.T) {
 			woken(t, wake)
 		}
 	})
-	t.Run("and_so_is_the_death_of_who_holds_a_register_after_it", func(t *testing.T) {
+	t.Run("so_does_the_death_of_who_holds_a_register_after_it", func(t *testing.T) {
 		c := start(t, nil, "hold", s.path, "seat", "seen")
 		c.line(t)
 		woken(t, wake)
@@ -87,11 +87,11 @@ func TestARestoreInPlaceIsTold(t *testing.T) {
 		swap(t, other, regent.Lease{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
 		woken(t, wake)
 		late := open(t, s.path)
-		told := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
+		hints := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
 		restoreElsewhere(t, other, copied)
-		woken(t, told)
+		woken(t, hints)
 		c.kill(t)
-		woken(t, told)
+		woken(t, hints)
 	})
 }
 

@@ -104,7 +104,7 @@ func TestASwapIsAnsweredOnceTheDiskHasIt(t *testing.T) {
 	c.wait(t)
 }
 
-// A kernel without filters still shows what every connection was told.
+// A kernel without filters still shows the setting of every connection.
 func TestEveryWriterSyncs(t *testing.T) {
 	s := fresh(t)
 	swap(t, s, held("seat", "a", 1))
