@@ -84,7 +84,8 @@ type session struct {
 	first, last time.Duration
 }
 
-// sessions returns what is proved of each term. A term is unbroken, so its node led from its first claim to its last.
+// sessions returns what is proved of each term. A term is unbroken, so its node led from its first
+// claim to its last.
 func (l *ledger) sessions() []session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,8 +115,8 @@ func overlaps(all []session) (found []string) {
 	return found
 }
 
-// pollLeader asks a node every 20 ms whether it leads, until quit is closed. It asks over one connection, without a client's
-// machinery, since many nodes are asked at once.
+// pollLeader asks a node every 20 ms whether it leads, until quit is closed. It asks over one
+// connection, without a client's machinery, since many nodes are asked at once.
 func pollLeader(d *daemon, l *ledger, quit <-chan struct{}) {
 	address := strings.TrimPrefix(d.url, "http://")
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -49,7 +49,8 @@ func hung(lasts time.Duration) fault {
 	}
 }
 
-// storeFaults are the faults of the short form. Each lasts longer than a lease of 6 s, but the first.
+// storeFaults are the faults of the short form. Each lasts longer than a lease of 6 s, but the
+// first.
 func storeFaults() []fault {
 	heal := func(e *episode) { e.proxy.heal() }
 	const lasts = 8 * time.Second
@@ -145,12 +146,19 @@ type episode struct {
 // newEpisode starts a store and all processes.
 func newEpisode(t *testing.T, f fault, cells []*cell) *episode {
 	t.Helper()
-	e := &episode{t: t, fault: f, redis: startRedis(t), cells: cells, quit: make(chan struct{}), done: make(chan struct{})}
+	e := &episode{
+		t: t, fault: f, redis: startRedis(t), cells: cells,
+		quit: make(chan struct{}),
+		done: make(chan struct{}),
+	}
 	if f.proxied {
 		e.proxy = startProxy(t, "127.0.0.1:"+e.redis.port)
 	}
 	for _, c := range cells {
-		c.name = fmt.Sprintf("%s-%s-%v-%s", c.kind, c.profile, c.cfg.LeaseDuration, map[bool]string{true: "reaper", false: "alone"}[c.reaper])
+		c.name = fmt.Sprintf("%s-%s-%v", c.kind, c.profile, c.cfg.LeaseDuration)
+		if c.reaper {
+			c.name += "-reaper"
+		}
 		c.ledger = newLedger()
 		for _, suffix := range []string{"a", "b"} {
 			c.nodes = append(c.nodes, e.launch(c, c.name+"-"+suffix))
@@ -174,10 +182,10 @@ func (e *episode) launch(c *cell, name string) *daemon {
 	store += "?prefix=" + c.name + ":"
 
 	flags := []string{
-		"--election", c.name, "--profile", c.profile, "--reaper=" + strconv.FormatBool(c.reaper), "--lease-duration", c.cfg.LeaseDuration.String(),
-		"--stop-timeout", c.cfg.StopTimeout.String(), "--heartbeat-interval", c.cfg.HeartbeatInterval.String(),
-		"--worker-timeout", c.cfg.WorkerTimeout.String(), "--takeover-delay", c.cfg.TakeoverDelay.String(),
-		"--election-interval-max", c.cfg.ElectionIntervalMax.String(),
+		"--election", c.name, "--profile", c.profile, "--reaper=" + strconv.FormatBool(c.reaper),
+		"--lease-duration", c.cfg.LeaseDuration.String(), "--stop-timeout", c.cfg.StopTimeout.String(),
+		"--heartbeat-interval", c.cfg.HeartbeatInterval.String(), "--worker-timeout", c.cfg.WorkerTimeout.String(),
+		"--takeover-delay", c.cfg.TakeoverDelay.String(), "--election-interval-max", c.cfg.ElectionIntervalMax.String(),
 	}
 	if c.cfg.OwnLease {
 		flags = append(flags, "--renew-interval", c.cfg.RenewInterval.String())
@@ -190,7 +198,9 @@ func (e *episode) launch(c *cell, name string) *daemon {
 		args := append([]string{"run", c.name, "--node", name, "--store", store, "--restart"}, flags[2:]...)
 		return launch(e.t, name, command(e.t, nil, append(args, "--", program, "claim")...), c.ledger.parse)
 	}
-	setup, err := json.Marshal(map[string]any{"Store": store, "Node": name, "Election": c.name, "Config": c.cfg, "Reaper": c.reaper})
+	setup, err := json.Marshal(map[string]any{
+		"Store": store, "Node": name, "Election": c.name, "Config": c.cfg, "Reaper": c.reaper,
+	})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -218,7 +228,8 @@ func (e *episode) ready() {
 	}
 }
 
-// play is the fault, from its beginning to its end. It begins a little later than the others, so that not all programs are stopped at once.
+// play is the fault, from its beginning to its end. It begins a little later than the others, so
+// that not all programs are stopped at once.
 func (e *episode) play(later time.Duration) {
 	defer close(e.done)
 	<-time.After(later)
@@ -270,12 +281,13 @@ func (e *episode) verify(t *testing.T) {
 	}
 }
 
-// verifyDeadline checks that nobody leads past its deadline while the store answers nothing. The last heartbeat that counts was sent
-// before the fault began.
+// verifyDeadline checks that nobody leads past its deadline while the store answers nothing. The
+// last heartbeat that counts was sent before the fault began.
 func (c *cell) verifyDeadline(t *testing.T, began, ended time.Duration) {
 	trusted := c.cfg.LeaseDuration - c.cfg.LeaseDuration/500 - c.cfg.StopTimeout
 	if c.kind == "run" {
-		trusted += c.cfg.StopTimeout + 20*time.Second // the program is a process of its own, which the machine may be slow to end
+		// The program is a process of its own, which a busy machine may be slow to end.
+		trusted += c.cfg.StopTimeout + 20*time.Second
 	}
 	if late := c.ledger.within(began+trusted, ended); len(late) > 0 {
 		t.Errorf("%s: %d claims past the deadline, the last %v after the store's last answer: %+v", c.name, len(late),
@@ -309,8 +321,9 @@ func (c *cell) gone(t *testing.T) {
 	}
 }
 
-// TestStoreFaults has real processes meet the faults of a real store. Nobody dies, nobody leads past its deadline, and somebody leads when
-// the store answers again. A few faults are played at the same time, each on a server of its own, since most of this is waiting.
+// TestStoreFaults has real processes meet the faults of a real store. Nobody dies, nobody leads
+// past its deadline, and somebody leads when the store answers again. A few faults are played at
+// the same time, each on a server of its own, since most of this is waiting.
 func TestStoreFaults(t *testing.T) {
 	const atOnce = 4
 	t.Parallel()
@@ -335,8 +348,9 @@ func TestStoreFaultsLong(t *testing.T) {
 	playAll(t, []*episode{newEpisode(t, hung(time.Minute), cells(regent.Lock()))})
 }
 
-// TestRunWithHungStore has two 'regent run' without --restart meet a store that hangs. The leader stops its program and exits with 90, as
-// it does whenever leadership is lost. The standby lives, and runs the program when the store answers again.
+// TestRunWithHungStore has two 'regent run' without --restart meet a store that hangs. The leader
+// stops its program and exits with 90, as it does whenever leadership is lost. The standby lives,
+// and runs the program when the store answers again.
 func TestRunWithHungStore(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"cluster", "lock"} {
@@ -349,8 +363,11 @@ func TestRunWithHungStore(t *testing.T) {
 			redis := startRedis(t)
 			claims := newLedger()
 			run := func(name string) *daemon {
-				args := []string{"run", "job", "--node", name, "--store", redis.address(), "--profile", profile, "--lease-duration", "8s",
-					"--stop-timeout", "3s", "--worker-timeout", "8s", "--heartbeat-interval", "1500ms", "--takeover-delay", "500ms"}
+				args := []string{
+					"run", "job", "--node", name, "--store", redis.address(), "--profile", profile,
+					"--lease-duration", "8s", "--stop-timeout", "3s", "--worker-timeout", "8s",
+					"--heartbeat-interval", "1500ms", "--takeover-delay", "500ms",
+				}
 				if profile == "lock" {
 					args = append(args, "--renew-interval", "1500ms")
 				}
@@ -392,6 +409,35 @@ func TestRunWithHungStore(t *testing.T) {
 			}
 			for _, text := range overlaps(claims.sessions()) {
 				t.Error(text)
+			}
+		})
+	}
+}
+
+func TestOverlaps(t *testing.T) {
+	at := func(node string, epoch uint64, times ...time.Duration) *ledger {
+		l := newLedger()
+		for _, x := range times {
+			l.add(claim{Node: node, Epoch: epoch, Before: 10 * x, After: 10*x + 1})
+		}
+		return l
+	}
+	for name, c := range map[string]struct {
+		other *ledger
+		want  int
+	}{
+		"two_nodes_that_lead_at_once_are_found":                  {at("b", 2, 2, 4), 1},
+		"two_terms_of_one_node_at_once_are_found":                {at("a", 2, 2, 4), 1},
+		"a_node_that_leads_after_another_is_not":                 {at("b", 2, 3, 4), 0},
+		"claims_of_one_term_do_not_count_against_each_other":     {at("a", 1, 2, 4), 0},
+		"a_single_claim_proves_no_time_at_which_its_node_leads":  {at("b", 2, 2), 0},
+		"two_claims_around_the_end_of_another_term_are_an_error": {at("b", 2, 2, 3), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := at("a", 1, 1, 3)
+			l.all = append(l.all, c.other.all...)
+			if found := overlaps(l.sessions()); len(found) != c.want {
+				t.Error(found)
 			}
 		})
 	}

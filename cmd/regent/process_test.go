@@ -70,10 +70,12 @@ func start(t *testing.T, name, store string, env []string, args ...string) *daem
 
 // serveArgs returns the arguments of a node on a free port.
 func serveArgs(t *testing.T, name, store string, args ...string) []string {
-	return append([]string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, args...)
+	node := []string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}
+	return append(node, args...)
 }
 
-// launch starts a process. It keeps the lines of its standard error, and passes those of its standard output to out unless that is nil.
+// launch starts a process. It keeps the lines of its standard error, and passes those of its
+// standard output to out unless that is nil.
 func launch(t *testing.T, name string, cmd *exec.Cmd, out func(line []byte)) *daemon {
 	t.Helper()
 	d := &daemon{t: t, name: name, cmd: cmd, gone: make(chan struct{}), news: make(chan struct{})}

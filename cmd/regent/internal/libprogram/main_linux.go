@@ -1,6 +1,6 @@
-// Command libprogram is a program for tests that uses the library: it campaigns for an election over Redis, and says on its
-// standard output that it leads, every 20 ms while it does. 'libprogram claim' only says so: it is the program that 'regent run'
-// runs in those tests.
+// Command libprogram is a program for tests that uses the library: it campaigns for an election
+// over Redis, and says on its standard output that it leads, every 20 ms while it does. 'libprogram
+// claim' only says so: it is the program that 'regent run' runs in those tests.
 package main
 
 import (
@@ -33,7 +33,8 @@ type setup struct {
 	Reaper   bool
 }
 
-// claim says that a node led at an instant between two times on CLOCK_BOOTTIME. It is a line of JSON.
+// claim says that a node led at an instant between two times on CLOCK_BOOTTIME. It is a line of
+// JSON.
 type claim struct {
 	Node   string        `json:"node"`
 	Epoch  uint64        `json:"epoch"`
@@ -97,7 +98,8 @@ func member(arg string, log *slog.Logger) error {
 	return err
 }
 
-// claimAlways claims until it is told to stop: the program of 'regent run' leads for as long as it runs.
+// claimAlways claims until it is told to stop: the program of 'regent run' leads for as long as it
+// runs.
 func claimAlways() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

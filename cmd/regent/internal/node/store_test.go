@@ -45,7 +45,8 @@ func TestStore(t *testing.T) {
 	registers := func(t *testing.T) *memstore.Store {
 		m := memstore.New()
 		for _, name := range []string{"x", "y"} {
-			_, err := m.Swap(t.Context(), regent.Lease{Name: name, Holder: regent.Identity{ID: "a", Incarnation: name}, Epoch: 1, Nonce: 1, Duration: time.Minute})
+			who := regent.Identity{ID: "a", Incarnation: name}
+			_, err := m.Swap(t.Context(), regent.Lease{Name: name, Holder: who, Epoch: 1, Nonce: 1, Duration: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +55,8 @@ func TestStore(t *testing.T) {
 	}
 	known := []regent.Lease{{Name: "x"}, {Name: "y"}, {Name: "missing"}}
 	check := func(t *testing.T, out []regent.Outcome) {
-		if len(out) != 3 || out[0].Lease.Holder.Incarnation != "x" || out[1].Lease.Holder.Incarnation != "y" || !errors.Is(out[2].Err, regent.ErrNotFound) {
+		if len(out) != 3 || out[0].Lease.Holder.Incarnation != "x" || out[1].Lease.Holder.Incarnation != "y" ||
+			!errors.Is(out[2].Err, regent.ErrNotFound) {
 			t.Errorf("%+v", out)
 		}
 	}

@@ -131,10 +131,22 @@ func TestBoard(t *testing.T) {
 			words []regent.Lifeline
 			want  line
 		}{
-			{[]regent.Lifeline{{Holder: who}}, line{ID: "a", Incarnation: "1"}},
-			{[]regent.Lifeline{{Holder: who, Holds: true}, {Holder: who}, {Holder: who, Holds: true}}, line{ID: "a", Incarnation: "1", Holds: true}},
-			{[]regent.Lifeline{{Holder: who, Stopped: true}, {Holder: next, Holds: true}, {Holder: who, Stopped: true, Over: true}},
-				line{ID: "a", Incarnation: "2", Holds: true}},
+			{
+				[]regent.Lifeline{{Holder: who}},
+				line{ID: "a", Incarnation: "1"},
+			},
+			{
+				[]regent.Lifeline{{Holder: who, Holds: true}, {Holder: who}, {Holder: who, Holds: true}},
+				line{ID: "a", Incarnation: "1", Holds: true},
+			},
+			{
+				[]regent.Lifeline{
+					{Holder: who, Stopped: true},
+					{Holder: next, Holds: true},
+					{Holder: who, Stopped: true, Over: true},
+				},
+				line{ID: "a", Incarnation: "2", Holds: true},
+			},
 			{[]regent.Lifeline{{Holder: next}}, line{ID: "a", Incarnation: "2"}},
 			{[]regent.Lifeline{{Holder: next, Stopped: true}, {Holder: next, Stopped: true, Over: true}}, line{}},
 		} {

@@ -20,7 +20,8 @@ import (
 // inherited is the number of the file that is a pidfd of the process to watch.
 const inherited = 3
 
-// A reaper listens once more before it kills, for at least listenMin and at most listenMax: see listenFor.
+// A reaper listens once more before it kills, for at least listenMin and at most listenMax: see
+// listenFor.
 const (
 	listenMin = 5 * time.Millisecond
 	listenMax = time.Second
@@ -105,7 +106,8 @@ func (w *watch) run() (gone bool, err error) {
 	return false, nil
 }
 
-// fullPipe is the least that a full pipe holds. It takes 64 KiB, but not all of each page is used if messages are short.
+// fullPipe is the least that a full pipe holds. It takes 64 KiB, but not all of each page is used
+// if messages are short.
 const fullPipe = 32 << 10
 
 // listen takes in all that is in the pipe.
@@ -153,8 +155,8 @@ func (w *watch) apply(b []byte) {
 	}
 }
 
-// ring is called when the timer has gone off: at the earliest end that there was when it was set. Most of these have been put off
-// since.
+// ring is called when the timer has gone off: at the earliest end that there was when it was set.
+// Most of these have been put off since.
 func (w *watch) ring() {
 	w.armed = 0
 	if !w.shot {
@@ -175,7 +177,8 @@ func (w *watch) ring() {
 	w.arm(next)
 }
 
-// silent returns a line that is overdue, and stays so while the reaper listens once more; nil if there is none.
+// silent returns a line that is overdue, and stays so while the reaper listens once more; nil if
+// there is none.
 func (w *watch) silent() *line {
 	l := w.overdue()
 	if l == nil {
@@ -201,9 +204,10 @@ func (w *watch) silent() *line {
 	return nil
 }
 
-// listenFor returns how long the reaper listens before it kills a process that is so late. If the pipe was full, the process may have
-// been waiting to write, and has to be scheduled before it goes on. And the timer goes off in time, so a reaper that comes late
-// was stopped or starved itself: the other process may be starved too, and gets the time that this one has lost.
+// listenFor returns how long the reaper listens before it kills a process that is so late. If the
+// pipe was full, the process may have been waiting to write, and has to be scheduled before it goes
+// on. And the timer goes off in time, so a reaper that comes late was stopped or starved itself:
+// the other process may be starved too, and gets the time that this one has lost.
 func listenFor(late time.Duration, full bool) time.Duration {
 	if full {
 		return listenMax
@@ -211,7 +215,8 @@ func listenFor(late time.Duration, full bool) time.Duration {
 	return min(max(late, listenMin), listenMax)
 }
 
-// overdue returns the earliest line on which the process should have said something, or died; nil if there is none.
+// overdue returns the earliest line on which the process should have said something, or died; nil
+// if there is none.
 func (w *watch) overdue() *line {
 	var found *line
 	now := boottime()

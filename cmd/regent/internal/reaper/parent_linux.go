@@ -45,8 +45,8 @@ type Reaper struct {
 	closing bool
 }
 
-// pending names what has changed since it was last written. What it has changed to is on the board, so that a slow reaper is sent
-// the newest state of each register, and never an older one after it.
+// pending names what has changed since it was last written. What it has changed to is on the board,
+// so that a slow reaper is sent the newest state of each register, and never an older one after it.
 type pending struct {
 	lines  map[string]bool // by register
 	groups map[string]bool // by mark

@@ -63,8 +63,8 @@ type report struct {
 	Text  string        `json:",omitempty"`
 }
 
-// member is a process that campaigns with a reaper beside it, and obeys orders: "look PID", "reaper", "deafen", "flood", "ebb", "quit",
-// "close".
+// member is a process that campaigns with a reaper beside it, and obeys orders: "look PID",
+// "reaper", "deafen", "flood", "ebb", "quit", "close".
 func member(arg string) error {
 	var s setup
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
@@ -138,8 +138,12 @@ func member(arg string) error {
 			say(report{Kind: "deaf"})
 		case "flood", "ebb": // more than a pipe takes in at once, and the end of it
 			for i := range 2000 {
-				r.Lifeline(regent.Lifeline{Register: fmt.Sprint("flood ", i), Holder: regent.Identity{ID: "x", Incarnation: "x"},
-					Left: time.Hour, Over: word == "ebb"})
+				r.Lifeline(regent.Lifeline{
+					Register: fmt.Sprint("flood ", i),
+					Holder:   regent.Identity{ID: "x", Incarnation: "x"},
+					Left:     time.Hour,
+					Over:     word == "ebb",
+				})
 			}
 			say(report{Kind: word})
 		case "quit":

@@ -1,25 +1,32 @@
-// Package reaper is the companion process that frees the seats of a dead leader at once, whatever the lease.
+// Package reaper is the companion process that frees the seats of a dead leader at once, whatever
+// the lease.
 //
-// The process that leads starts it with [Start], as the same binary with the command [Command], in a session of its own. The
-// reaper holds a pidfd of the process that started it, and is sent every renewed deadline over a pipe. What it does:
+// The process that leads starts it with [Start], as the same binary with the command [Command], in
+// a session of its own. The reaper holds a pidfd of the process that started it, and is sent every
+// renewed deadline over a pipe. What it does:
 //
-//   - The kernel proves that the process is gone: the reaper kills what the process had started ([Reaper.Group]), waits until
-//     the kernel shows all of that gone too, and vacates every heartbeat register of the process that still shows the dead
-//     incarnation. That goes for a standby too: its member register is vacated.
-//   - A deadline passes, and the stop timeout after it, on a clock that counts while the machine is suspended; a term depends
-//     on that deadline, and the process has neither renewed nor said that its duties have stopped. Then it is frozen or stuck.
-//     The reaper kills it, so that the proof comes. That is before anybody else can lead.
-//   - The process holds nothing, or has said that its terms have ended, or the pipe is closed: the reaper keeps watching. It
-//     never kills such a process, whatever the store does.
+//   - The kernel proves that the process is gone: the reaper kills what the process had started
+//     ([Reaper.Group]), waits until the kernel shows all of that gone too, and vacates every
+//     heartbeat register of the process that still shows the dead incarnation. That goes for a
+//     standby too: its member register is vacated.
+//   - A deadline passes, and the stop timeout after it, on a clock that counts while the machine is
+//     suspended; a term depends on that deadline, and the process has neither renewed nor said that
+//     its duties have stopped. Then it is frozen or stuck. The reaper kills it, so that the proof
+//     comes. That is before anybody else can lead.
+//   - The process holds nothing, or has said that its terms have ended: the reaper keeps watching. It
+//     never kills such a process, whatever the store does. A closed pipe proves nothing either.
 //
-// A process is killed wrongly only if its message is late: its duties have stopped, and the message which says so is not in the
-// pipe when the stop timeout is over. The message has what the duties leave of the stop timeout, and half a percent of the
-// lease. A reaper that is late itself waits longer: see listenFor. A starved process and a frozen one cannot be told apart.
+// A process is killed wrongly only if its message is late: its duties have stopped, and the message
+// which says so is not in the pipe when the stop timeout is over. The message has what the duties
+// leave of the stop timeout, and half a percent of the lease. A reaper that is late itself waits
+// longer: see listenFor. A starved process and a frozen one cannot be told apart.
 //
-// What is not covered, so that the lease has to expire: both die at once (the host, a container, a whole cgroup); the leader is
-// pid 1 of a container, with which the kernel ends all others; the leader dies, or freezes, before its first message about
-// a claim is in the pipe; the store cannot be reached from here. The reaper needs Linux 5.3 for the pidfd. Elsewhere Start
-// returns [ErrUnsupported], and everything works by the lease alone. A nil *Reaper does nothing, so that it can be turned off.
+// What is not covered, so that the lease has to expire: both die at once (the host, a container, a
+// whole cgroup); the leader is pid 1 of a container, with which the kernel ends all others; the
+// leader dies, or freezes, before its first message about a claim is in the pipe; the store cannot
+// be reached from here. The reaper needs Linux 5.3 for the pidfd. Elsewhere Start returns
+// [ErrUnsupported], and everything works by the lease alone. A nil *Reaper does nothing, so that it
+// can be turned off.
 package reaper
 
 import (
@@ -79,12 +86,14 @@ type line struct {
 
 func (l line) holder() regent.Identity { return regent.Identity{ID: l.ID, Incarnation: l.Incarnation} }
 
-// deadly reports whether a process that is silent past KillAt is to be killed: it holds, and has not stopped.
+// deadly reports whether a process that is silent past KillAt is to be killed: it holds, and has
+// not stopped.
 func (l line) deadly() bool { return l.Holds && !l.Stopped && !l.Over }
 
-// newLine says when a process that falls silent must be dead: with its deadline and the stop timeout behind it. The member ends its
-// terms a hundredth before the deadline; half of that is given to the killing, since with the deadline and the stop timeout the time
-// is used up in which nobody else can lead.
+// newLine says when a process that falls silent must be dead: with its deadline and the stop
+// timeout behind it. The member ends its terms a hundredth before the deadline; half of that is
+// given to the killing, since with the deadline and the stop timeout the time is used up in which
+// nobody else can lead.
 func newLine(l regent.Lifeline, now, stop time.Duration) line {
 	return line{
 		Register:    l.Register,
@@ -112,9 +121,10 @@ func newBoard() board {
 	}
 }
 
-// note applies what the member says, on the side of the process that leads. Incarnations may overlap: a release of the last one may
-// still be under way when the next one has claimed. So a word about an incarnation that was replaced, and one that revives an
-// incarnation which has ended, come late and are dropped.
+// note applies what the member says, on the side of the process that leads. Incarnations may
+// overlap: a release of the last one may still be under way when the next one has claimed. So a
+// word about an incarnation that was replaced, and one that revives an incarnation which has ended,
+// come late and are dropped.
 func (b board) note(l line) {
 	before, known := b.lines[l.Register]
 	same := known && before.holder() == l.holder()
@@ -139,7 +149,8 @@ func (b board) note(l line) {
 	}
 }
 
-// take applies a message, in the reaper. It carries the whole state of its subject, so that only the newest one counts.
+// take applies a message, in the reaper. It carries the whole state of its subject, so that only
+// the newest one counts.
 func (b board) take(m message) {
 	switch {
 	case m.Line != nil && m.Line.Over:

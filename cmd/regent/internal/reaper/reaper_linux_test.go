@@ -320,7 +320,8 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it would have killed the leader.
+// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it
+// would have killed the leader.
 func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	n.t.Helper()
 	line := lifelines(n, 1)

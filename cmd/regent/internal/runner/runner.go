@@ -77,8 +77,9 @@ type Result struct {
 	Asked  syscall.Signal // the last signal to end that was passed on to it, or 0
 }
 
-// Ended reports whether the program has ended because this process got a signal to end, and passed it on. TERM always means that. After any
-// other one, which programs use for other things too, the program must have died of it, or say so with its exit code.
+// Ended reports whether the program has ended because this process got a signal to end, and passed
+// it on. TERM always means that. After any other one, which programs use for other things too, the
+// program must have died of it, or say so with its exit code.
 func (r Result) Ended() bool {
 	died := r.Signal == r.Asked || r.Code == exitSignal+int(r.Asked)
 	return r.Asked == syscall.SIGTERM || r.Asked != 0 && died
@@ -128,8 +129,9 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	return r, nil
 }
 
-// Signal sends a signal to the program's process group. It returns ErrNotRunning if no program runs, and if one is being stopped: a signal
-// that means an end is then meant for whoever would run it again.
+// Signal sends a signal to the program's process group. It returns ErrNotRunning if no program
+// runs, and if one is being stopped: a signal that means an end is then meant for whoever would run
+// it again.
 func (c *Command) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {

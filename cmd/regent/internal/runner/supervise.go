@@ -17,10 +17,12 @@ import (
 //	zero, or Once  done: 0                    done: its code                  done: 90
 //	Restart        done: 0                    run again, after a while        campaign, and run again
 //
-// Whatever is done, the seat is released after it. Under Restart a program that fails is run again in the same term after a second, then after twice
-// that, up to half a minute; if it fails for the third time in a row, the seat is released, so that others may try, and it campaigns
-// again after that while. One that ran for longer than half a minute is as new. A program that cannot be started is not tried again, and
-// neither is one that has ended because this process was told to end: see [Result.Ended].
+// Whatever is done, the seat is released after it. Under Restart a program that fails is run again
+// in the same term after a second, then after twice that, up to half a minute; if it fails for the
+// third time in a row, the seat is released, so that others may try, and it campaigns again after
+// that while. One that ran for longer than half a minute is as new. A program that cannot be
+// started is not tried again, and neither is one that has ended because this process was told to
+// end: see [Result.Ended].
 type Policy struct {
 	Once    bool          // at most one run: the default, spelt out
 	Restart bool          // runs until it succeeds, wherever this member leads

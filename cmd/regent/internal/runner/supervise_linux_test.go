@@ -156,7 +156,8 @@ func TestSupervise(t *testing.T) {
 		y.vacant("shutdown")
 	})
 	t.Run("a_signal_to_end_that_comes_while_a_lost_term_stops_the_command_is_not_lost_with_it", func(t *testing.T) {
-		y := supervise(t, memstore.New(), `trap 'echo stops; sleep 0.5; exit 0' TERM; echo runs; while :; do sleep 0.01; done`, Policy{Restart: true})
+		const script = `trap 'echo stops; sleep 0.5; exit 0' TERM; echo runs; while :; do sleep 0.01; done`
+		y := supervise(t, memstore.New(), script, Policy{Restart: true})
 		y.says("runs")
 		go func() { _ = y.member.StepDown(t.Context(), "jobs") }() // it waits for the command
 		y.says("stops")
@@ -175,8 +176,9 @@ func TestSupervise(t *testing.T) {
 			}
 		}
 	})
-	t.Run("restart_runs_it_again_when_it_fails_long_after_a_signal_that_it_has_used_for_something_else", func(t *testing.T) {
-		y := supervise(t, memstore.New(), `trap 'echo reloads' HUP; echo runs; while :; do sleep 0.01; done`, Policy{Restart: true})
+	t.Run("restart_runs_it_again_when_it_fails_after_a_signal_that_it_has_used_for_something_else", func(t *testing.T) {
+		const script = `trap 'echo reloads' HUP; echo runs; while :; do sleep 0.01; done`
+		y := supervise(t, memstore.New(), script, Policy{Restart: true})
 		y.says("runs")
 		y.cmd.pass(syscall.SIGHUP, y.cancel)
 		y.says("reloads")
