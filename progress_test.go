@@ -475,13 +475,16 @@ func TestEngine(t *testing.T) {
 	t.Run("OnEvent_never_runs_twice_at_once_even_if_the_member_is_used_again", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var running, most atomic.Int32
+			var mu sync.Mutex
 			var seqs []uint64
 			a := c.member("a", func(m *regent.Member) {
 				m.OnEvent = func(e regent.Event) {
 					now := running.Add(1)
 					most.Store(max(most.Load(), now))
 					time.Sleep(time.Second)
+					mu.Lock()
 					seqs = append(seqs, e.Seq)
+					mu.Unlock()
 					running.Add(-1)
 				}
 			})
@@ -494,6 +497,8 @@ func TestEngine(t *testing.T) {
 			if most.Load() != 1 {
 				t.Errorf("%d calls at once", most.Load())
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			for i, seq := range seqs {
 				if seq != uint64(i+1) {
 					t.Fatalf("out of order: %v", seqs)
