@@ -154,8 +154,13 @@ func (e *engine) keepSeat(t *term) {
 	})
 }
 
-// serve runs a term's duty to its end.
+// serve runs a term's duty to its end. It does not start one whose term has ended already: the companion process may not
+// know of it.
 func (e *engine) serve(t *term) {
+	if t.ctx.Err() != nil {
+		e.served(t, nil)
+		return
+	}
 	err := errGoexit
 	defer func() { e.served(t, err) }()
 	err = protect(func() error { return t.run(t.ctx, t.public) })
@@ -285,7 +290,7 @@ func (e *engine) releaseAll(terms []*term) {
 	}
 	e.release(held)
 	for _, t := range terms {
-		if t.beat != nil {
+		if t.beat != nil && !t.kept { // else the companion process may release it yet
 			e.lifeline(t.beat, true, true)
 		}
 	}
