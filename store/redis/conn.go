@@ -16,6 +16,7 @@ type lines struct {
 	open  atomic.Int32 // how many have been greeted by their server
 	mu    sync.Mutex
 	all   map[*line]bool
+	lost  func() // called when a connection over which a server has answered is gone; may be nil
 }
 
 // line is a connection that knows when it was last heard of.
@@ -101,15 +102,19 @@ func (l *line) Close() error {
 }
 
 func (l *line) forget() {
-	switch l.state.Swap(gone) {
-	case gone:
+	before := l.state.Swap(gone)
+	if before == gone {
 		return
-	case greeted:
-		l.lines.open.Add(-1)
 	}
 	l.lines.mu.Lock()
 	delete(l.lines.all, l)
 	l.lines.mu.Unlock()
+	if before == greeted {
+		l.lines.open.Add(-1)
+		if l.lines.lost != nil {
+			l.lines.lost()
+		}
+	}
 }
 
 // ready reports that there is a connection, so that a call need not make one. With several nodes nobody knows which of them it needs.

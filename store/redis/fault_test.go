@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,14 +190,17 @@ func TestRestart(t *testing.T) {
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a hint after the restart", 10*time.Second, func() bool { return took(hints) })
-	if got := get(t, s, "own"); got.Rev != own.Rev || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
+	if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{}) {
+		t.Errorf("after the restart %+v is hinted at", got)
+	}
+	if got := get(t, s, "own"); got.Rev == own.Rev || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
 		t.Errorf("own: %+v, want %+v", got, own)
 	}
 	if got := get(t, s, "via"); got.Rev != via.Rev {
 		t.Errorf("via: %+v, want %+v", got, via)
 	}
-	if got := get(t, s, "brief"); !got.Vacant() || got.Epoch != brief.Epoch {
+	// It may have been renewed, and the server have forgotten that.
+	if got := get(t, s, "brief"); got.Holder != brief.Holder || got.Epoch != brief.Epoch {
 		t.Errorf("brief: %+v", got)
 	}
 	if left := pttl(t, raw(t, srv), "own"); left <= 0 || left > own.Duration {

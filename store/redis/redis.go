@@ -60,7 +60,8 @@ type Options struct {
 	ReplicaTimeout time.Duration
 }
 
-// Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker] and [regent.Batcher].
+// Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker],
+// [regent.Batcher] and [regent.Refresher].
 type Store struct {
 	addr     *address
 	client   rueidis.Client
@@ -79,8 +80,9 @@ type Store struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	closed atomic.Bool
-	work   sync.WaitGroup // listeners
+	work   sync.WaitGroup // listeners, and who waits for a lost node
 	push   push
+	absent atomic.Bool // in a cluster: a node was lost, and somebody waits for it or its successor
 
 	mu      sync.Mutex
 	indexed map[string]time.Time // in a cluster: when a name was last written to the index
@@ -88,9 +90,10 @@ type Store struct {
 }
 
 var (
-	_ regent.Store   = (*Store)(nil)
-	_ regent.Waker   = (*Store)(nil)
-	_ regent.Batcher = (*Store)(nil)
+	_ regent.Store     = (*Store)(nil)
+	_ regent.Waker     = (*Store)(nil)
+	_ regent.Batcher   = (*Store)(nil)
+	_ regent.Refresher = (*Store)(nil)
 )
 
 const (
@@ -118,12 +121,15 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	s := &Store{
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
 		lines: lines{one: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*line]bool{}},
-		get:   newScript(getLua),
+		get:   newScript(serverLua + getLua),
 		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{},
 	}
-	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + swapLua)
+	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.push.init(s)
+	if s.cluster {
+		s.lines.lost = s.nodeLost
+	}
 	if err := s.connect(ctx); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("open store %s: %w", a, err)

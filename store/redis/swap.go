@@ -18,6 +18,8 @@ import (
 )
 
 var (
+	//go:embed server.lua
+	serverLua string
 	//go:embed get.lua
 	getLua string
 	//go:embed swap.lua
@@ -289,7 +291,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	out := make([]regent.Outcome, len(ls))
 	if s.addr.replicas > 0 { // each waits for its replicas
 		var wg sync.WaitGroup
-		slots := make(chan struct{}, 16)
+		slots := make(chan struct{}, maxWaits)
 		for i := range ls {
 			slots <- struct{}{}
 			wg.Go(func() {
