@@ -237,11 +237,12 @@ func TestRevisionsAfterLoss(t *testing.T) {
 	}
 }
 
-// sentinels starts a sentinel that watches a primary.
-func startSentinel(t testing.TB, primary *server) *server {
+// startSentinel starts a sentinel that watches a primary, and gives it up when it has been silent for so long.
+func startSentinel(t testing.TB, primary *server, downAfter time.Duration) *server {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1\nsentinel down-after-milliseconds mymaster 2000\nsentinel failover-timeout mymaster 2000\n", primary.port)
+	text := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1\nsentinel down-after-milliseconds mymaster %d\n"+
+		"sentinel failover-timeout mymaster 2000\n", primary.port, downAfter.Milliseconds())
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -322,24 +323,30 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-func startCluster(t testing.TB) []*server {
+func startCluster(t testing.TB, args ...string) []*server {
 	var all []*server
-	args := []string{"--cluster", "create"}
+	create := []string{"--cluster", "create"}
 	for range 3 {
-		srv := startServer(t, "--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
-		all, args = append(all, srv), append(args, srv.addr())
+		srv := startServer(t, append([]string{"--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)...)
+		all, create = append(all, srv), append(create, srv.addr())
 	}
-	out, err := exec.Command("redis-cli", append(args, "--cluster-yes")...).CombinedOutput()
+	out, err := exec.Command("redis-cli", append(create, "--cluster-yes")...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("redis-cli %q: %v: %s", args, err, out)
+		t.Fatalf("redis-cli %q: %v: %s", create, err, out)
 	}
+	whole(t, all)
+	return all
+}
+
+// whole waits until all nodes of a cluster know each other.
+func whole(t testing.TB, all []*server) {
+	t.Helper()
 	for _, srv := range all {
 		await(t, "the cluster is whole", 20*time.Second, func() bool {
 			info := cli(t, srv, "CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", len(all)))
 		})
 	}
-	return all
 }
 
 func TestCluster(t *testing.T) {
