@@ -193,7 +193,7 @@ func TestRestart(t *testing.T) {
 	if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{}) {
 		t.Errorf("after the restart %+v is hinted at", got)
 	}
-	if got := get(t, s, "own"); got.Rev == own.Rev || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
+	if got := get(t, s, "own"); got.Rev == own.Rev || got.Nonce != own.Nonce || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
 		t.Errorf("own: %+v, want %+v", got, own)
 	}
 	if got := get(t, s, "via"); got.Rev != via.Rev {

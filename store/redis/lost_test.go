@@ -81,6 +81,9 @@ func TestExpiryAfterFailover(t *testing.T) {
 			if got.Holder != l.Holder || got.Epoch != l.Epoch {
 				t.Errorf("%s is held by %v", l.Name, got.Holder)
 			}
+			if got.Nonce == 1 {
+				t.Errorf("%s shows an observer the nonce that it has shown before", l.Name)
+			}
 			if got.Rev == l.Rev || got.Rev != get(t, after, l.Name).Rev {
 				t.Errorf("%s has revision %q, want one of its own that stays", l.Name, got.Rev)
 			}
@@ -117,11 +120,15 @@ func TestExpiryAfterFailover(t *testing.T) {
 	})
 	t.Run("an_edit_does_not_make_it_believed", func(t *testing.T) {
 		l := get(t, after, "lost")
+		nonce := l.Nonce
 		l.Next = "c"
 		l = swap(t, after, l)
 		got := get(t, after, "lost")
-		if got.Vacant() || got.Next != "c" || got.Rev == l.Rev {
+		if got.Vacant() || got.Next != "c" || got.Rev == l.Rev || got.Nonce != nonce {
 			t.Errorf("after an edit: %+v", got)
+		}
+		if record := cli(t, p.replica, "GET", "{lost}:regent"); !strings.Contains(record, `"nonce":"1"`) {
+			t.Errorf("the edit has replaced the holder's nonce: %s", record)
 		}
 		got.Nonce++
 		swap(t, after, got) // and its holder goes on from there
@@ -232,4 +239,33 @@ func swapUntilRefused(t *testing.T, s *Store, l regent.Lease) {
 	t.Helper()
 	await(t, "it has expired", 10*time.Second, func() bool { return get(t, s, l.Name).Vacant() })
 	refused(t, s, l)
+}
+
+func TestLockAfterLostRenewals(t *testing.T) {
+	p := startPair(t)
+	fronts := []*proxy{startProxy(t, p.primary.addr()), startProxy(t, p.primary.addr())}
+	all := campaign(t, stargate, quick(), open(t, fronts[0].url()), open(t, fronts[1].url()))
+	who, term := all.leader(20*time.Second, 0)
+	all.knows(term.Epoch) // the standby has read the claim
+	p.follows(t, stargate)
+
+	// Neither the standby nor the replica knows of the renewals from here on.
+	fronts[1-who].lead("")
+	p.cut()
+	expired(t, p.replica, stargate)
+	if _, ok := all.all[who].Leads(stargate); !ok {
+		t.Fatal("the leader has not renewed its lease")
+	}
+	fronts[who].lead("")
+	p.promote(t)
+	fronts[1-who].lead(p.replica.addr())
+	promoted := time.Now()
+
+	t.Run("nobody_leads_beside_a_holder_whose_renewals_were_lost", func(t *testing.T) {
+		next, later := all.leader(30*time.Second, term.Epoch)
+		if next != 1-who || later.Epoch != term.Epoch+1 {
+			t.Errorf("m%d leads in epoch %d after %d", next, later.Epoch, term.Epoch)
+		}
+		t.Logf("%v after the failover", time.Since(promoted).Round(time.Millisecond))
+	})
 }

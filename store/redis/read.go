@@ -92,6 +92,8 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 		l.Duration = forEver
 	case mark == "!":
 		l = vacant(l)
+	case strings.HasPrefix(mark, "@"):
+		l.Nonce = s.shownNonce(l)
 	}
 	s.push.read(l, time.Duration(left)*time.Millisecond)
 	return l, nil

@@ -85,8 +85,9 @@ type Store struct {
 	absent atomic.Bool // in a cluster: a node was lost, and somebody waits for it or its successor
 
 	mu      sync.Mutex
-	indexed map[string]time.Time // in a cluster: when a name was last written to the index
-	unsure  map[string]bool      // with Replicas: names whose last swap was not confirmed
+	indexed map[string]time.Time       // in a cluster: when a name was last written to the index
+	unsure  map[string]bool            // with Replicas: names whose last swap was not confirmed
+	claimed map[string]regent.Identity // of seats with a lease of their own: for whom this Store last wrote one
 }
 
 var (
@@ -122,7 +123,7 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
 		lines: lines{one: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*line]bool{}},
 		get:   newScript(serverLua + getLua),
-		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{},
+		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{}, claimed: map[string]regent.Identity{},
 	}
 	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())

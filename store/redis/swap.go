@@ -120,6 +120,7 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	if foreign && l.Holder.Incarnation == foreigner {
 		l = vacant(l) // an edit, while the seat is in other hands
 	}
+	l.Nonce = s.writtenNonce(expected, l)
 	r := s.newRequest()
 	n := s.addKeys(r, l.Name)
 	var ends [6]int
@@ -132,6 +133,8 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	if expires(l) {
 		if replaces(expected, l.Nonce) {
 			r.buf = append(r.buf, '-')
+		} else {
+			s.claims(l)
 		}
 		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
 	} else if tell {
