@@ -61,7 +61,7 @@ func (r *recorder) note(p *process, e Event) {
 // sighting is a revision of a record as a process has seen it.
 type sighting struct {
 	lease regent.Lease
-	first time.Duration // when it was first received
+	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
 }
 
@@ -96,7 +96,13 @@ func (p *process) sight(l regent.Lease, began time.Duration) {
 	if len(list) == kept {
 		list = list[:copy(list, list[1:])]
 	}
-	p.seen[l.Name] = append(list, sighting{l, p.clock.Now(), began})
+	first := p.clock.Now()
+	for _, s := range list { // an edit keeps the nonce, and gives no time
+		if s.lease.Nonce == l.Nonce && s.lease.Holder == l.Holder && s.lease.Edits < l.Edits {
+			first = min(first, s.first)
+		}
+	}
+	p.seen[l.Name] = append(list, sighting{l, first, began})
 }
 
 func (p *process) sightingOf(name, rev string) (sighting, bool) {
