@@ -281,6 +281,7 @@ func TestReplicas(t *testing.T) {
 	})
 	// A replica that has just come up may take its time for the first confirmation.
 	l := swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("seat", "a", 1))
+	other := swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("confirmed", "a", 1))
 	s := open(t, primary.url()+"?replicas=1&replicaTimeout=300ms")
 	t.Run("a_swap_waits_for_its_replicas", func(t *testing.T) {
 		if got := cli(t, replica, "GET", "seat"); got != l.Holder.String() {
@@ -296,6 +297,10 @@ func TestReplicas(t *testing.T) {
 		}
 		if got, err := s.Get(t.Context(), "seat"); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("Get without replicas: %+v, %v", got, err)
+		}
+		out := s.Refresh(t.Context(), []regent.Lease{{Name: "seat"}, {Name: "never written"}, other})
+		if !errors.Is(out[0].Err, errUnconfirmed) || !errors.Is(out[1].Err, regent.ErrNotFound) || out[2].Err != nil {
+			t.Errorf("Refresh without replicas: %+v", out)
 		}
 		p.swallow(false)
 		p.cut() // the replica connects again
@@ -371,6 +376,30 @@ func TestCluster(t *testing.T) {
 		}
 		if w := s.Warnings(); len(w) != 3 || !strings.Contains(w[0], "keeps nothing on disk") {
 			t.Errorf("warnings: %q", w)
+		}
+	})
+	t.Run("a_refresh_reaches_all_nodes", func(t *testing.T) {
+		flush(t)
+		s := open(t, url)
+		ls := bulky(t, s, 100)
+		changed := ls[7]
+		changed.Nonce++
+		changed = swap(t, s, changed)
+		name := ls[9].Name
+		cli(t, shard(t, all, name), "SET", "{"+name+"}:regent", "my notes")
+		for i, o := range s.Refresh(t.Context(), ls) {
+			switch {
+			case i == 9:
+				if o.Err == nil {
+					t.Errorf("an unreadable register is shown as %+v", o.Lease)
+				}
+			case i == 7 && o.Lease.Rev == changed.Rev:
+			case o.Err != nil || o.Lease.Rev != ls[i].Rev:
+				t.Errorf("%s: %+v, %v", ls[i].Name, o.Lease, o.Err)
+			}
+		}
+		if good, bad := listed(t, s); len(good) != 99 || bad[name] == nil {
+			t.Errorf("a list shows %d registers, and the errors %v", len(good), bad)
 		}
 	})
 	t.Run("a_node_of_a_cluster_must_be_named_as_one", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -139,11 +140,7 @@ func TestClaimLostInSentinelFailover(t *testing.T) {
 // shard is the part of a cluster that has the slot of a name.
 func shard(t testing.TB, all []*server, name string) *server {
 	t.Helper()
-	slot := cli(t, all[0], "CLUSTER", "KEYSLOT", name)
 	for _, srv := range all {
-		if cli(t, srv, "CLUSTER", "COUNTKEYSINSLOT", slot) == "" {
-			t.Fatal("no answer")
-		}
 		c := raw(t, srv)
 		// Any other node answers with the address of the one that has it.
 		if err := c.Do(t.Context(), c.B().Arbitrary("EXISTS").Keys(name).Build()).Error(); err == nil {
@@ -191,9 +188,16 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 	if len(elsewhere) == len(all) {
 		t.Fatal("the members are on all nodes")
 	}
-	election := "seat 0"
-	for i := 1; elsewhere[shard(t, all, election)]; i++ {
-		election = fmt.Sprint("seat ", i)
+	var election, neighbour string // both on a node that has nothing else
+	for i := 0; neighbour == ""; i++ {
+		name := fmt.Sprint("seat ", i)
+		switch on := shard(t, all, name); {
+		case elsewhere[on]:
+		case election == "":
+			election = name
+		case on == shard(t, all, election):
+			neighbour = name
+		}
 	}
 	primary := shard(t, all, election)
 	replica := startShardReplica(t, all, primary, args...)
@@ -204,10 +208,38 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 		}
 	}
 	url := "redis://" + strings.Join(others, ",") + "?cluster=true"
+	observer := subscribedElsewhere(t, url, primary)
+	kept := swap(t, observer, released(held(neighbour, "a", 1)))
+	hints := observer.Wake(t.Context(), "nothing")
 	h := haunt(t, election, url, func() { orphan(t, primary, replica) })
+	if took(hints) {
+		t.Error("a hint while nothing has happened")
+	}
 	primary.stop(syscall.SIGKILL)
 	becamePrimary(t, replica)
+
+	t.Run("everybody_is_hinted_once_the_node_is_replaced", func(t *testing.T) {
+		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{}) {
+			t.Errorf("%+v is hinted at", got)
+		}
+		if got := get(t, observer, neighbour); got.Rev != kept.Rev {
+			t.Errorf("%+v, want revision %q", got, kept.Rev)
+		}
+	})
 	h.laid(url)
+}
+
+// subscribedElsewhere opens a store of a cluster whose subscription is not with one of its nodes.
+func subscribedElsewhere(t testing.TB, url string, node *server) *Store {
+	t.Helper()
+	for {
+		s := open(t, url)
+		<-s.Wake(t.Context(), "nothing")
+		if strings.Fields(cli(t, node, "PUBSUB", "NUMSUB", s.channel))[1] == "0" {
+			return s
+		}
+		_ = s.Close()
+	}
 }
 
 // truncation remembers how long the append-only file of a server is now, and returns what makes it that long again.

@@ -92,6 +92,17 @@ func TestExpiryAfterFailover(t *testing.T) {
 			t.Errorf("the server that set it shows %+v", got)
 		}
 	})
+	t.Run("no_hint_tells_of_an_expiry_that_is_not_believed", func(t *testing.T) {
+		ctx, cancel := contextOf(t)
+		defer cancel()
+		after.Wake(ctx, "")
+		get(t, after, "kept")
+		after.push.mu.Lock()
+		defer after.push.mu.Unlock()
+		if len(after.push.expiry) != 0 {
+			t.Errorf("timers are set for %v", after.push.expiry)
+		}
+	})
 	t.Run("what_was_read_from_another_server_cannot_be_claimed", func(t *testing.T) {
 		for _, rev := range []string{kept.Rev, kept.Rev + "!", kept.Rev + "@0123456789abcdef"} {
 			bid := held("kept", "b", 9)
