@@ -319,11 +319,20 @@ func TestReplicas(t *testing.T) {
 	})
 	t.Run("a_store_on_a_demoted_primary_shows_nothing_old", func(t *testing.T) {
 		plain := open(t, primary.url())
-		swap(t, plain, held("demoted", "a", 1))
+		demoted := swap(t, plain, held("demoted", "a", 1))
 		cli(t, replica, "REPLICAOF", "NO", "ONE")
 		cli(t, primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(replica.port))
 		if l, err := plain.Get(t.Context(), "demoted"); err == nil {
 			t.Errorf("Get on a demoted primary: %+v", l)
+		}
+		if o := plain.Refresh(t.Context(), []regent.Lease{demoted})[0]; o.Err == nil {
+			t.Errorf("Refresh on a demoted primary: %+v", o.Lease)
+		}
+		n := 0
+		for l, err := range plain.List(t.Context(), "") {
+			if n++; err == nil || l.Name != "" || n > 1 {
+				t.Errorf("List on a demoted primary: %+v, %v", l, err)
+			}
 		}
 	})
 }
@@ -355,7 +364,7 @@ func whole(t testing.TB, all []*server) {
 }
 
 func TestCluster(t *testing.T) {
-	all := startCluster(t)
+	all := startCluster(t, "--cluster-require-full-coverage", "no")
 	url := "redis://" + all[0].addr() + "," + all[1].addr() + "?cluster=true"
 	flush := func(t testing.TB) {
 		for _, srv := range all {
@@ -415,6 +424,29 @@ func TestCluster(t *testing.T) {
 		}
 		if _, err := Fence(t.Context(), s.client, regent.Term{Election: "e", Epoch: 1}, "return 1", []string{"a}b"}, nil); err == nil || !strings.Contains(err.Error(), "hash tag") {
 			t.Errorf("a key that has no slot of its own: %v", err)
+		}
+	})
+	t.Run("registers_of_a_lost_node_have_errors_of_their_own", func(t *testing.T) {
+		flush(t)
+		s := open(t, url)
+		ls := bulky(t, s, 100)
+		var lost *server
+		for _, l := range ls {
+			if lost = shard(t, all, l.Name); lost != shard(t, all, "{regent}:index") {
+				break
+			}
+		}
+		away := map[string]bool{}
+		for _, l := range ls {
+			away[l.Name] = shard(t, all, l.Name) == lost
+		}
+		lost.stop(syscall.SIGKILL)
+		good, bad := listed(t, s)
+		for i, o := range s.Refresh(t.Context(), ls) {
+			name := ls[i].Name
+			if _, shown := good[name]; shown == away[name] || (bad[name] != nil) != away[name] || (o.Err != nil) != away[name] {
+				t.Errorf("%s on a lost node: %t; List: %t, %v; Refresh: %v", name, away[name], shown, bad[name], o.Err)
+			}
 		}
 	})
 }
