@@ -162,6 +162,10 @@ func TestOpenLooks(t *testing.T) {
 		cli(t, primary, "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "2")
 		warnings(t, primary.url())
 	})
+	t.Run("a_primary_behind_sentinel_is_taken_for_replicated", func(t *testing.T) {
+		sentinel := startSentinel(t, startServer(t, "--appendonly", "yes"), 2*time.Second)
+		warnings(t, "redis://"+sentinel.addr()+"?sentinel=mymaster", "min-replicas-to-write")
+	})
 	t.Run("a_server_that_keeps_everything_has_no_warning", func(t *testing.T) {
 		cli(t, srv, "CONFIG", "SET", "appendonly", "yes")
 		warnings(t, srv.url())
