@@ -41,7 +41,10 @@ func (s *Store) writtenNonce(rev string, l regent.Lease) uint64 {
 
 // runOf returns the server's ID that a revision is marked with, as a number, or 0.
 func runOf(rev string) uint64 {
-	_, id, _ := strings.Cut(rev, "@")
-	run, _ := strconv.ParseUint(id, 16, 64) // 0 if there is none
+	_, id, marked := strings.Cut(rev, "@")
+	if !marked {
+		return 0
+	}
+	run, _ := strconv.ParseUint(id, 16, 64)
 	return run
 }
