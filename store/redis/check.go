@@ -18,7 +18,8 @@ var probeLua string
 // oldest is the first version that will do.
 const oldestMajor, oldestMinor = 6, 2
 
-// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is a warning.
+// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is
+// a warning.
 func (s *Store) inspect(ctx context.Context) error {
 	if err := s.checkVersion(ctx); err != nil {
 		return err
@@ -121,8 +122,8 @@ func (s *Store) checkIdentity(ctx context.Context) error {
 		return s.explain(ctx, err)
 	}
 	if id == "" {
-		s.warnings = append(s.warnings, "scripts may not call INFO: in profile lock a failover or restart that loses renewals "+
-			"lets a lease expire while its holder still leads; allow +info")
+		s.warnings = append(s.warnings, "scripts may not call INFO: in profile lock a failover or restart that loses "+
+			"renewals lets a lease expire while its holder still leads; allow +info")
 	}
 	return nil
 }
@@ -155,14 +156,16 @@ func (s *Store) checkNode(ctx context.Context, node string, client rueidis.Clien
 	return warnings
 }
 
-// checkReplication warns of a primary that goes on without its replicas. Redis shows min_slaves_good_slaves only while
-// min-replicas-to-write and min-replicas-max-lag are both above 0.
+// checkReplication warns of a primary that goes on without its replicas. Redis shows
+// min_slaves_good_slaves only while min-replicas-to-write and min-replicas-max-lag are both above
+// 0.
 func (s *Store) checkReplication(info map[string]string, warn func(string, ...any)) {
 	replicated := s.addr.sentinel != "" || info["connected_slaves"] != "0" && info["connected_slaves"] != ""
 	_, waits := info["min_slaves_good_slaves"]
 	if info["role"] == "master" && replicated && !waits {
-		warn("min-replicas-to-write is 0: a primary that is cut off from its replicas goes on taking writes that a failover then " +
-			"forgets, so that two members may lead at once; set min-replicas-to-write 1 and min-replicas-max-lag 2")
+		warn("min-replicas-to-write is 0: a primary that is cut off from its replicas goes on taking writes that a " +
+			"failover then forgets, so that two members may lead at once; set min-replicas-to-write 1 and " +
+			"min-replicas-max-lag 2")
 	}
 }
 

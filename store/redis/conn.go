@@ -35,12 +35,14 @@ const (
 	gone
 )
 
-// silence is how long an answer may be owed before a connection is given up, once a caller has given up as well.
+// silence is how long an answer may be owed before a connection is given up, once a caller has
+// given up as well.
 const silence = time.Second
 
 func (ls *lines) now() int64 { return time.Since(ls.began).Microseconds() + 1 }
 
-// dial connects. Half-open connections are found by the kernel, so that an idle client need not send anything.
+// dial connects. Half-open connections are found by the kernel, so that an idle client need not
+// send anything.
 func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3,
@@ -117,11 +119,13 @@ func (l *line) forget() {
 	}
 }
 
-// ready reports that there is a connection, so that a call need not make one. With several nodes nobody knows which of them it needs.
+// ready reports that there is a connection, so that a call need not make one. With several nodes
+// nobody knows which of them it needs.
 func (ls *lines) ready() bool { return ls.one && ls.open.Load() > 0 }
 
-// cutSilent closes what has owed an answer for too long. Something in between may swallow them for ever, while the other end is fine and
-// the kernel content: every call would wait in vain, and hints would not come either.
+// cutSilent closes what has owed an answer for too long. Something in between may swallow them for
+// ever, while the other end is fine and the kernel content: every call would wait in vain, and
+// hints would not come either.
 func (ls *lines) cutSilent() {
 	now := ls.now()
 	var silent []*line

@@ -7,11 +7,13 @@ import (
 	"github.com/regentd/regent"
 )
 
-// This file is about leases that another run of the server has written: see @ in get.lua. This run cannot know which renewals
-// were lost, nor when the last one was sent. So whoever is not the holder waits for a whole lease from when it first read the
-// record from this run, whatever it has read before. For that the record is shown to it under another revision and another
-// nonce than before the failover: an observer that saw neither change would go on counting from before the renewals that were
-// lost. The holder is shown the nonce that it wrote, by which it knows that it may go on.
+// This file is about leases that another run of the server has written: see @ in get.lua. This run
+// cannot know which renewals were lost, nor when the last one was sent. So whoever is not the
+// holder waits for a whole lease from when it first read the record from this run, whatever it has
+// read before. For that the record is shown to it under another revision and another nonce than
+// before the failover: an observer that saw neither change would go on counting from before the
+// renewals that were lost. The holder is shown the nonce that it wrote, by which it knows that it
+// may go on.
 
 // claims takes in that this Store is going to write a lease for a holder.
 func (s *Store) claims(l regent.Lease) {
@@ -20,7 +22,8 @@ func (s *Store) claims(l regent.Lease) {
 	s.claimed[l.Name] = l.Holder
 }
 
-// shownNonce returns the nonce that a record is read with which another run of the server has written.
+// shownNonce returns the nonce that a record is read with which another run of the server has
+// written.
 func (s *Store) shownNonce(l regent.Lease) uint64 {
 	s.mu.Lock()
 	own := s.claimed[l.Name] == l.Holder

@@ -37,7 +37,9 @@ func (p *pair) cut() { p.link.swallow(true) }
 func (p *pair) follows(t testing.TB, name string) {
 	t.Helper()
 	key := "{" + name + "}:regent"
-	await(t, "the replica has "+name, 10*time.Second, func() bool { return cli(t, p.replica, "GET", key) == cli(t, p.primary, "GET", key) })
+	await(t, "the replica has "+name, 10*time.Second, func() bool {
+		return cli(t, p.replica, "GET", key) == cli(t, p.primary, "GET", key)
+	})
 }
 
 // promote makes the replica a primary that knows nothing of the other.
@@ -119,7 +121,9 @@ func TestExpiryAfterFailover(t *testing.T) {
 		if got := cli(t, p.replica, "GET", "{kept}:regent"); !strings.HasPrefix(got, bid.Rev+" ") {
 			t.Errorf("the register is %q", got)
 		}
-		await(t, "an expiry that this server set is believed", 10*time.Second, func() bool { return get(t, after, "kept").Vacant() })
+		await(t, "an expiry that this server set is believed", 10*time.Second, func() bool {
+			return get(t, after, "kept").Vacant()
+		})
 	})
 	t.Run("its_holder_goes_on", func(t *testing.T) {
 		next := later
@@ -165,7 +169,8 @@ func TestExpiryAfterFailback(t *testing.T) {
 	swap(t, s, withDuration(l, time.Hour))
 	p.promote(t)
 
-	// The former primary follows the new one, forgets the renewal, and is promoted again: the same process as before.
+	// The former primary follows the new one, forgets the renewal, and is promoted again: the same
+	// process as before.
 	cli(t, p.primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(p.replica.port))
 	await(t, "the former primary has forgotten the renewal", 20*time.Second, func() bool {
 		return strings.HasPrefix(cli(t, p.primary, "GET", "{seat}:regent"), l.Rev+" ")

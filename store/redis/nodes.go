@@ -8,8 +8,9 @@ import (
 	"github.com/regentd/regent"
 )
 
-// This file is about the nodes of a cluster that come and go. The subscription is with one of them, and so says nothing about
-// the others: a node that fails over may forget a claim, and nothing that is published tells of it.
+// This file is about the nodes of a cluster that come and go. The subscription is with one of them,
+// and so says nothing about the others: a node that fails over may forget a claim, and nothing that
+// is published tells of it.
 
 const (
 	// nodeRetry is how often a node that was lost, or its successor, is asked for.

@@ -53,8 +53,9 @@ const marks = "!~@"
 // foreigner is the incarnation of a holder that does not use Regent.
 const foreigner = "foreign"
 
-// forEver is the lease of such a holder: so long that nobody lives to see it run out. Its key runs out by itself, which is then told as a vacant
-// seat; what is left of it differs with every look, and would seem to have passed at half time.
+// forEver is the lease of such a holder: so long that nobody lives to see it run out. Its key runs
+// out by itself, which is then told as a vacant seat; what is left of it differs with every look,
+// and would seem to have passed at half time.
 const forEver = 10 * 365 * 24 * time.Hour
 
 // read makes a record of the answer of get.lua.
@@ -122,8 +123,9 @@ func vacant(l regent.Lease) regent.Lease {
 	}
 }
 
-// List implements [regent.Store]. It yields in the order of the names' bytes. Names are only ever added to the index, before
-// their registers, so that a list in pages misses nothing that was there when it began.
+// List implements [regent.Store]. It yields in the order of the names' bytes. Names are only ever
+// added to the index, before their registers, so that a list in pages misses nothing that was there
+// when it began.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
 		for from := "[" + prefix; ; {
@@ -140,8 +142,8 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 	}
 }
 
-// yieldPage yields the registers of a page, and reports whether the list goes on. A register that cannot be read is yielded
-// with its name and its error.
+// yieldPage yields the registers of a page, and reports whether the list goes on. A register that
+// cannot be read is yielded with its name and its error.
 func (s *Store) yieldPage(ctx context.Context, prefix string, names []string, yield func(regent.Lease, error) bool) bool {
 	for i, o := range s.readEach(ctx, named(names)) {
 		var unreadable *registerError
@@ -163,7 +165,8 @@ func (s *Store) yieldPage(ctx context.Context, prefix string, names []string, yi
 	return true
 }
 
-// names reads a page of the index. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.
+// names reads a page of the index. No name has the byte 0xff, so the range is exact, whatever the
+// prefix ends with.
 func (s *Store) names(ctx context.Context, from, prefix string) ([]string, error) {
 	for again := false; ; again = true {
 		res := s.do(ctx, s.client.B().Zrange().Key(s.index).Min(from).Max("("+prefix+"\xff").Bylex().Limit(0, listPage).Build())

@@ -1,16 +1,21 @@
 // Package redis keeps Regent's registers in Redis, 6.2 or later, or Valkey: one node, Sentinel or Cluster.
 //
 // What it assumes:
-//   - What Redis has answered it keeps. It does not by itself: replication is asynchronous, so that a failover may forget the last
-//     writes, and so may a restart without appendfsync always. Members that remember notice it, wait for a whole lease, and the epoch
-//     still grows; between members that do not, only a fence helps. Options.Replicas makes it rarer.
-//   - The server's clock runs at the usual rate and is not set forward by more than a member's stop timeout: seats with a lease of their
-//     own (profile lock) expire by it. Where a failover is possible that goes for the difference between the servers' clocks too. Seats
-//     kept by a member's heartbeat (profiles cluster and fleet) do not expire in Redis and need no clock but the members' own.
-//   - Nothing is evicted: maxmemory-policy noeviction. Open tells what it finds: see [Store.Warnings].
+//   - What Redis has answered it keeps. It does not by itself: replication is asynchronous, so that
+//     a failover may forget the last writes, and so may a restart without appendfsync always.
+//     docs/STORES.md says what each loss does. Options.Replicas makes it rarer.
+//   - The clock of a primary runs at the usual rate and is not set forward by more than a member's
+//     stop timeout: seats with a lease of their own (profile lock) expire by it. A lease that another
+//     server has written, or this one before it was last started or promoted, does not: observers
+//     then wait for a whole lease by their own clocks. Seats kept by a member's heartbeat (profiles
+//     cluster and fleet) do not expire in Redis and need no clock but the members' own.
+//   - Nothing is evicted: maxmemory-policy noeviction. Open warns of what it finds: see
+//     [Store.Warnings].
 //
 // What it does not guarantee:
-//   - A primary that is cut off goes on answering until it notices. min-replicas-to-write makes it notice: it then refuses reads too.
+//   - One primary. A primary that is cut off goes on answering until it notices. With
+//     min-replicas-to-write 1 and min-replicas-max-lag 2 it notices after two seconds, and then
+//     refuses reads too.
 //   - Somebody who deletes or overwrites keys by hand. A deleted seat is still its holder's until it would have expired, but nothing
 //     helps if its register is gone as well.
 //
@@ -25,7 +30,7 @@
 // What is in it, told by redis-cli, for the election stargate:leader:
 //
 //	GET stargate:leader            # the seat: who holds it, as ID/incarnation; it expires with the lease
-//	GET {stargate:leader}:regent   # its register: revision, epoch, record; it never expires
+//	GET {stargate:leader}:regent   # its register: revision, expiry, server, epoch, record; it never expires
 //	ZRANGE {regent}:index 0 -1     # the names of all registers
 //
 // In a name the characters { } % are written %7B %7D %25, so that both keys have one slot and no two names one key. A seat that is held by

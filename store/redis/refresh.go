@@ -11,12 +11,13 @@ import (
 	"github.com/regentd/regent"
 )
 
-// refreshPage is how many registers Refresh asks for at once. A heartbeat that comes meanwhile waits for one page at most,
-// since it uses the same connection.
+// refreshPage is how many registers Refresh asks for at once. A heartbeat that comes meanwhile
+// waits for one page at most, since it uses the same connection.
 const refreshPage = 1024
 
-// Refresh implements [regent.Refresher]. It asks for 1,024 registers in one round trip. The server compares the revisions, so
-// that of a register which has not changed neither the record nor the revision travels back.
+// Refresh implements [regent.Refresher]. It asks for 1,024 registers in one round trip. The server
+// compares the revisions, so that of a register which has not changed neither the record nor the
+// revision travels back.
 func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
 	out := make([]regent.Outcome, 0, len(known))
 	for len(known) > 0 {
@@ -36,8 +37,8 @@ func (e *registerError) Unwrap() error { return e.err }
 // errUnreadable says that a register holds what Regent has not written, or may not be read.
 var errUnreadable = errors.New("is no register of Regent")
 
-// unreadable reports whether the server has answered with an error of one register. A server before 7.0 puts words of its own
-// before those of the command that failed in a script.
+// unreadable reports whether the server has answered with an error of one register. A server before
+// 7.0 puts words of its own before those of the command that failed in a script.
 func unreadable(err error) bool {
 	answer, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -51,8 +52,8 @@ func unreadable(err error) bool {
 	return false
 }
 
-// concernsOne reports whether an error is that of one register. In a cluster a failure is always that of a node, which has
-// some of the registers.
+// concernsOne reports whether an error is that of one register. In a cluster a failure is always
+// that of a node, which has some of the registers.
 func (s *Store) concernsOne(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || s.closed.Load() {
 		return false
@@ -69,8 +70,8 @@ func named(names []string) []regent.Lease {
 	return ls
 }
 
-// readEach reads registers in one round trip, each with an outcome of its own. What was lost with a connection is asked for
-// once more.
+// readEach reads registers in one round trip, each with an outcome of its own. What was lost with a
+// connection is asked for once more.
 func (s *Store) readEach(ctx context.Context, known []regent.Lease) []regent.Outcome {
 	out := make([]regent.Outcome, len(known))
 	lost := make([]int, len(known))
@@ -107,7 +108,8 @@ func (s *Store) readEach(ctx context.Context, known []regent.Lease) []regent.Out
 	return out
 }
 
-// reread makes a record of an answer of get.lua, which is 1 if the register still has the known revision.
+// reread makes a record of an answer of get.lua, which is 1 if the register still has the known
+// revision.
 func (s *Store) reread(known regent.Lease, res rueidis.RedisResult) (regent.Lease, error) {
 	if known.Rev != "" {
 		if msg, err := res.ToMessage(); err == nil && msg.IsInt64() {

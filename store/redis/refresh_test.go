@@ -150,7 +150,8 @@ func TestRefresh(t *testing.T) {
 		ask(t, raw, "LPUSH", "{wrong type}:regent", "x")
 		ask(t, raw, "SET", "{garbage}:regent", "my notes")
 		ask(t, raw, "SET", "{corrupt}:regent", "1.x.1 \na/b\n1\n{")
-		out := refresh(t, good, regent.Lease{Name: "wrong type"}, regent.Lease{Name: "garbage", Rev: "1"}, regent.Lease{Name: "corrupt"}, good)
+		out := refresh(t, good, regent.Lease{Name: "wrong type"}, regent.Lease{Name: "garbage", Rev: "1"},
+			regent.Lease{Name: "corrupt"}, good)
 		for i, bad := range []bool{false, true, true, true, false} {
 			if (out[i].Err != nil) != bad || errors.Is(out[i].Err, regent.ErrNotFound) {
 				t.Errorf("outcome %d: %+v, %v", i, out[i].Lease, out[i].Err)

@@ -12,8 +12,9 @@ import (
 	"github.com/regentd/regent"
 )
 
-// push is who wants to be woken, and when. Changes of hands are published by the script that makes them. An expiry nobody publishes,
-// but whoever has read a seat knows when it will come unless it is renewed, so there is a timer for it. Renewals cost nothing.
+// push is who wants to be woken, and when. Changes of hands are published by the script that makes
+// them. An expiry nobody publishes, but whoever has read a seat knows when it will come unless it
+// is renewed, so there is a timer for it. Renewals cost nothing.
 type push struct {
 	s  *Store
 	mu sync.Mutex
@@ -32,8 +33,8 @@ type push struct {
 // maxWatched bounds how many seats have a time of expiry. The others are found by polling.
 const maxWatched = 4096
 
-// late is added to an expiry. A lease is often a multiple of the interval at which it is renewed: who looks at its very end comes just before a renewal,
-// and has to look again that much sooner.
+// late is added to an expiry. A lease is often a multiple of the interval at which it is renewed:
+// who looks at its very end comes just before a renewal, and has to look again that much sooner.
 const late = 250 * time.Millisecond
 
 func (p *push) init(s *Store) {
@@ -42,8 +43,9 @@ func (p *push) init(s *Store) {
 	close(p.listening)
 }
 
-// Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through this Store, has expired; and
-// the zero Lease when a node of a cluster that was lost, or its successor, answers again.
+// Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through
+// this Store, has expired; and the zero Lease when a node of a cluster that was lost, or its
+// successor, answers again.
 func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	c := make(chan regent.Lease, 1)
 	p := &s.push
@@ -115,8 +117,8 @@ func (p *push) listen() {
 	})
 }
 
-// receive turns what is published into hints, until ctx ends. It uses the connection of all other calls: while they are answered, nothing
-// that is published is lost.
+// receive turns what is published into hints, until ctx ends. It uses the connection of all other
+// calls: while they are answered, nothing that is published is lost.
 func (s *Store) receive(ctx context.Context) {
 	ctx = rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
 		if sub.Kind == "subscribe" {
@@ -159,8 +161,9 @@ func (s *Store) nameOf(key string) (string, bool) {
 	return name, err == nil
 }
 
-// hear turns a message into hints: the key of a seat, and maybe its revision and record after it. Whoever may publish could have sent it: a record
-// counts only under a revision with its digest, and then only a register that shows it can be claimed.
+// hear turns a message into hints: the key of a seat, and maybe its revision and record after it.
+// Whoever may publish could have sent it: a record counts only under a revision with its digest,
+// and then only a register that shows it can be claimed.
 func (p *push) hear(message string) {
 	key, news, _ := strings.Cut(message, "\n")
 	name, ok := p.s.nameOf(key)
@@ -217,8 +220,8 @@ func (p *push) watched(name string) (yes bool) {
 	return yes
 }
 
-// read takes in how a seat stands that was read just now. It has no timer if left is negative: the server does not know when it
-// expires, so that it is for the reader to say.
+// read takes in how a seat stands that was read just now. It has no timer if left is negative: the
+// server does not know when it expires, so that it is for the reader to say.
 func (p *push) read(l regent.Lease, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,7 +238,8 @@ func (p *push) read(l regent.Lease, left time.Duration) {
 	}
 }
 
-// wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may have before.
+// wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may
+// have before.
 func (p *push) wrote(l regent.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,7 +282,8 @@ func (p *push) due() {
 	alone := len(p.expiry) == 0 && len(names) == 1
 	p.mu.Unlock()
 	if alone {
-		// Whoever is hinted reads the seat anyway, which sets its next time. To look first would be a second request for the same answer.
+		// Whoever is hinted reads the seat anyway, which sets its next time. To look first would be
+		// a second request for the same answer.
 		p.fire(names[0])
 		return
 	}
