@@ -84,7 +84,7 @@ func (e *engine) begin(s *seat, c claim) {
 	}
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
-	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch})
+	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{"term": t.public.Incarnation}})
 	e.notify(s)
 	if t.run != nil {
 		go e.serve(t)
@@ -292,7 +292,7 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 			before = l.Past[len(l.Past)-1].Holder
 		}
 		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
-			"previous_leader": before, "new_leader": l.Holder.ID}})
+			"previous_leader": before, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
 	}
 }
 
