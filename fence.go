@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Token identifies the term that work was sent in. It travels with the work, and a [Fence] judges it.
+// Token identifies the term that work was sent in. It travels with the work, and a [Fence] judges
+// it.
 type Token struct {
 	Epoch uint64 // the term's number
 	Term  string // the term's incarnation, which tells two terms with one epoch apart; empty if it is not known
@@ -36,7 +37,7 @@ func (t Token) Validate() error {
 	}
 	for i := range len(t.Term) {
 		if t.Term[i] <= ' ' || t.Term[i] > '~' {
-			return fmt.Errorf("%w: term %.40q: must be visible ASCII characters without spaces", ErrInvalidToken, t.Term)
+			return fmt.Errorf("%w: term %.40q: must be visible ASCII without spaces", ErrInvalidToken, t.Term)
 		}
 	}
 
@@ -96,8 +97,8 @@ func newAdmission(t Token) *admission {
 	return a
 }
 
-// has reports whether the term, which is as long as an incarnation, is that of the highest token. It
-// compares words, which takes half the time that a comparison of strings takes.
+// has reports whether the term, which is as long as an incarnation, is that of the highest token.
+// It compares words, which takes half the time that a comparison of strings takes.
 func (a *admission) has(term string) bool {
 	b := (*[incarnationLen]byte)([]byte(term))
 	le := binary.LittleEndian
@@ -108,34 +109,36 @@ func (a *admission) has(term string) bool {
 // incarnationLen is the length of what newIncarnation returns.
 const incarnationLen = 26
 
-// Fence is kept by a receiver of a leader's work, and refuses work of former leaders. The zero Fence
-// works; one with a Path remembers over restarts. A Fence is safe for concurrent use, and must not be
-// copied after its first use.
+// Fence is kept by a receiver of a leader's work, and refuses work of former leaders. The zero
+// Fence works; one with a Path remembers over restarts. A Fence is safe for concurrent use, and
+// must not be copied after its first use.
 //
-// A fence refuses every epoch lower than the highest that it has seen. It also remembers which term it
-// admitted for that epoch, and refuses another term with the same number: a store that has forgotten
-// writes can give one number to two terms. A token without a Term is compared by its epoch alone, as
-// long as the fence knows no term for that epoch. The first token with a Term binds the fence to it;
-// from then on a token with the same epoch and no Term is refused.
+// A fence refuses every epoch lower than the highest that it has seen. It also remembers which term
+// it admitted for that epoch, and refuses another term with the same number: a store that has
+// forgotten writes can give one number to two terms. A token without a Term is compared by its
+// epoch alone, as long as the fence knows no term for that epoch. The first token with a Term binds
+// the fence to it; from then on a token with the same epoch and no Term is refused.
 //
-// A token is not a credential: whoever can send can send a large one. Authenticate the sender first,
-// and set Confirm.
+// A token is not a credential: whoever can send can send a large one. Authenticate the sender
+// first, and set Confirm.
 type Fence struct {
-	// Path names a file that keeps the highest token. It is written, and synced, before a new epoch or a
-	// new term is first admitted. A lock file beside it, Path.lock, has a raise read the file and write
-	// it in one step, so that two processes on one Path (an overlapping restart) never lower it: a raise
-	// that finds a higher epoch in the file is refused.
+	// Path names a file that keeps the highest token. It is written, and synced, before a new epoch
+	// or a new term is first admitted. A lock file beside it, Path.lock, has a raise read the file
+	// and write it in one step, so that two processes on one Path (an overlapping restart) never
+	// lower it: a raise that finds a higher epoch in the file is refused.
 	//
-	// The file is read again with the first work that comes a second or more after the last reading. So
-	// of two processes on one Path, one may still admit an epoch during the second in which the other
-	// one has first admitted a higher one, and not after it. Reading the file for each piece of work would
-	// close this gap, and cost several system calls where now it costs a few nanoseconds.
+	// The file is read again with the first work that comes a second or more after the last
+	// reading. So of two processes on one Path, one may still admit its epoch for up to a second
+	// after the other one has admitted a higher one; a process that is stopped (SIGSTOP) within
+	// that second may do so until its timer has run after it goes on. Reading the file for each
+	// piece of work would close this gap, and cost several system calls where a few nanoseconds do.
 	//
-	// The lock is flock(2). On systems without it (Windows, Plan 9, AIX, Solaris), and on file systems
-	// that do not support it, a raise reads the file before it writes, but two that meet between the two
-	// may still lower it: do not let two processes share a Path there.
+	// The lock is flock(2). On systems without it (Windows, Plan 9, AIX, Solaris), and on file
+	// systems that do not support it, a raise reads the file before it writes, but two that meet
+	// between the two may still lower it: do not let two processes share a Path there.
 	Path string
-	// Confirm is asked, if it is set, before a jump of more than one epoch is believed: against the store, say.
+	// Confirm is asked, if it is set, before a jump of more than one epoch is believed: against the
+	// store, say.
 	Confirm func(Token) error
 	// Grace is how long idempotent work of the last epoch is still taken: see AdmitLate.
 	Grace time.Duration
@@ -155,8 +158,8 @@ type Fence struct {
 	drifts   *atomic.Uint64 // the member's count, if the fence is a member's
 }
 
-// StaleError says that work was refused because its term has been superseded: a higher epoch has been
-// seen, or the same epoch of another term.
+// StaleError says that work was refused because its term has been superseded: a higher epoch has
+// been seen, or the same epoch of another term.
 type StaleError struct {
 	Epoch      uint64 // of the work
 	Term       string // of the work; empty if it named none
@@ -177,9 +180,10 @@ func (e *StaleError) Error() string {
 	}
 }
 
-// Admit returns nil if the token is of the newest term that this fence has seen, or of a newer one; a
-// [StaleError] if it is not; an [ErrInvalidToken] if no term can have it. Any other error says that the
-// file could not be read or written, or that a jump was not confirmed; the work must then not be done.
+// Admit returns nil if the token is of the newest term that this fence has seen, or of a newer one;
+// a [StaleError] if it is not; an [ErrInvalidToken] if no term can have it. Any other error says
+// that the file could not be read or written, or that a jump was not confirmed; the work must then
+// not be done.
 //
 // The accepted path is one atomic load and two comparisons.
 func (f *Fence) Admit(t Token) error {
@@ -213,8 +217,8 @@ func (f *Fence) admit(t Token) error {
 	return err
 }
 
-// judge admits or refuses a token. It does neither if jump is true: the token is more than one epoch
-// ahead, and has to be confirmed first.
+// judge admits or refuses a token. It does neither if jump is true: the token is more than one
+// epoch ahead, and has to be confirmed first.
 func (f *Fence) judge(t Token, confirmed bool) (jump bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -255,9 +259,10 @@ func (f *Fence) staleLocked(t Token) error {
 }
 
 // AdmitLate is Admit with a grace for work that crossed a change of leaders on its way. Work of the
-// epoch before the highest is still taken if it is idempotent, was dispatched no longer ago than the
-// grace, and this process learned of the new epoch no longer ago than that. Only one term of that
-// epoch has the grace: the one that this fence admitted then. Another term with the highest epoch has none.
+// epoch before the highest is still taken if it is idempotent, was dispatched no longer ago than
+// the grace, and this process learned of the new epoch no longer ago than that. Only one term of
+// that epoch has the grace: the one that this fence admitted then. Another term with the highest
+// epoch has none.
 func (f *Fence) AdmitLate(t Token, dispatched time.Time, idempotent bool) error {
 	err := f.Admit(t)
 	var refused *StaleError
@@ -297,9 +302,9 @@ func (f *Fence) graces(t Token, age time.Duration) bool {
 	return true
 }
 
-// Learn raises the fence without admitting anything: a notice of a new leader has come. A token without
-// a Term leaves open which term has the epoch. What is older than the highest is ignored; another term
-// with the highest epoch is a [StaleError].
+// Learn raises the fence without admitting anything: a notice of a new leader has come. A token
+// without a Term leaves open which term has the epoch. What is older than the highest is ignored;
+// another term with the highest epoch is a [StaleError].
 func (f *Fence) Learn(t Token) error {
 	if t.Epoch == 0 { // nobody has led yet
 		return nil
@@ -362,7 +367,8 @@ func (f *Fence) currentLocked() (Token, error) {
 	return f.highest, nil
 }
 
-// mergeLocked takes in what the file holds: this process or an earlier one has written it, or another one beside this.
+// mergeLocked takes in what the file holds: this process or an earlier one has written it, or
+// another one beside this.
 func (f *Fence) mergeLocked(kept Token) {
 	if kept.against(f.highest) != tokenNewer {
 		return // the file may also have been removed
@@ -374,7 +380,8 @@ func (f *Fence) mergeLocked(kept Token) {
 	f.highest = kept
 }
 
-// raiseLocked keeps a newer token, on disk first. It returns a [StaleError] if the file shows that another process has seen a newer one.
+// raiseLocked keeps a newer token, on disk first. It returns a [StaleError] if the file shows that
+// another process has seen a newer one.
 func (f *Fence) raiseLocked(t Token) error {
 	if f.Path != "" {
 		unlock, err := lockFence(f.Path)
@@ -406,8 +413,8 @@ func (f *Fence) raiseLocked(t Token) error {
 	return nil
 }
 
-// publishLocked lets the accepted path see the highest token, and with a file for no longer than until
-// that is to be read again.
+// publishLocked lets the accepted path see the highest token, and with a file for no longer than
+// until that is to be read again.
 func (f *Fence) publishLocked() {
 	if f.highest.Epoch == 0 {
 		return

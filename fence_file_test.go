@@ -15,8 +15,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// unwritable is the path of a fence's file that can be read and locked, but not replaced: the name of
-// a temporary file beside it is too long for the file system. Permissions would not stop root.
+// unwritable is the path of a fence's file that can be read and locked, but not replaced: the name
+// of a temporary file beside it is too long for the file system. Permissions would not stop root.
 func unwritable(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), strings.Repeat("f", 250))
@@ -56,7 +56,9 @@ func TestFenceFile(t *testing.T) {
 	})
 
 	t.Run("a_file_that_no_fence_has_written_admits_nothing_and_stays", func(t *testing.T) {
-		for _, content := range []string{"", "seven", "7 a b", "-1", "18446744073709551615", "4611686018427387904 a", "7 \x01", "99999999999999999999"} {
+		for _, content := range []string{
+			"", "seven", "7 a b", "-1", "18446744073709551615", "4611686018427387904 a", "7 \x01", "99999999999999999999",
+		} {
 			path := filepath.Join(t.TempDir(), "fence")
 			check(t, os.WriteFile(path, []byte(content), 0o600))
 			f := &regent.Fence{Path: path}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fenceMutants are faults of a fence. Each replaces a snippet that stands exactly once in a file, and
-// must be caught by the test that is named.
+// fenceMutants are faults of a fence. Each replaces a snippet that stands exactly once in a file,
+// and must be caught by the test that is named.
 var fenceMutants = []struct{ name, file, old, new, caught string }{
 	{"a_fence_is_raised_in_memory_before_its_file_is_written", "fence.go",
 		"	if f.Path != \"\" {\n		unlock, err := lockFence(f.Path)\n",
@@ -74,7 +74,7 @@ func TestFenceTeeth(t *testing.T) {
 			source, err := os.ReadFile(m.file)
 			check(t, err)
 			if n := bytes.Count(source, []byte(m.old)); n != 1 {
-				t.Fatalf("%s holds %d times what this mutant replaces, and not once: adapt it to the code\n%s", m.file, n, m.old)
+				t.Fatalf("%s holds what this mutant replaces %d times, and not once: adapt it\n%s", m.file, n, m.old)
 			}
 			mutated := filepath.Join(dir, m.file)
 			check(t, os.WriteFile(mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600))
@@ -87,10 +87,13 @@ func TestFenceTeeth(t *testing.T) {
 			check(t, os.WriteFile(list, overlay, 0o600))
 
 			binary := filepath.Join(dir, "regent.test")
-			if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, ".").CombinedOutput(); err != nil {
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, ".")
+			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("compile: %v\n%s", err, out)
 			}
-			out, err := exec.CommandContext(t.Context(), binary, "-test.run", "^"+strings.ReplaceAll(m.caught, "/", "$/^")+"$").CombinedOutput()
+
+			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
+			out, err := exec.CommandContext(t.Context(), binary, "-test.run", only).CombinedOutput()
 			if err == nil || !bytes.Contains(out, []byte("--- FAIL: "+m.caught)) {
 				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
 			}

@@ -18,7 +18,8 @@ import (
 // of is a token of a term.
 func of(term string, epoch uint64) regent.Token { return regent.Token{Epoch: epoch, Term: term} }
 
-// refused fails unless the error says that a token was refused because its epoch belongs to another term.
+// refused fails unless the error says that a token was refused because its epoch belongs to another
+// term.
 func refused(t *testing.T, err error, token regent.Token, owner string) {
 	t.Helper()
 	want := regent.StaleError{Epoch: token.Epoch, Term: token.Term, Newest: token.Epoch, NewestTerm: owner}
@@ -125,7 +126,10 @@ func TestFenceTerms(t *testing.T) {
 	})
 
 	t.Run("what_no_term_can_have_is_refused", func(t *testing.T) {
-		for _, token := range []regent.Token{epoch(0), epoch(1 << 62), epoch(math.MaxUint64), of("a b", 1), of("a\nb", 1), of("ä", 1), of(strings.Repeat("x", 129), 1)} {
+		for _, token := range []regent.Token{
+			epoch(0), epoch(1 << 62), epoch(math.MaxUint64),
+			of("a b", 1), of("a\nb", 1), of("ä", 1), of(strings.Repeat("x", 129), 1),
+		} {
 			var f regent.Fence
 			if err := f.Admit(token); !errors.Is(err, regent.ErrInvalidToken) {
 				t.Errorf("admit %v: %v", token, err)
@@ -166,6 +170,25 @@ func TestFenceTerms(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", e.Error(), want)
 			}
 		}
+	})
+}
+
+func TestEventsNameTheTerm(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.member("a").lead()
+		leader(t, time.Second, a)
+		b := c.member("b").lead()
+		time.Sleep(time.Second)
+		term, _ := a.Leads("seat")
+		won, seen := a.kinds(regent.EventBecameLeader), b.kinds(regent.EventLeaderChanged)
+		if len(won) != 1 || won[0].Metadata["term"] != term.Incarnation || term.Incarnation == "" {
+			t.Errorf("the leader tells %+v of its term %v", won, term.Token())
+		}
+		if len(seen) != 1 || seen[0].Metadata["term"] != term.Incarnation {
+			t.Errorf("another tells %+v of the term %v", seen, term.Token())
+		}
+		a.quit()
+		b.quit()
 	})
 }
 

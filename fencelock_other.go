@@ -2,5 +2,6 @@
 
 package regent
 
-// lockFence keeps nobody from the file where the system has no flock: see the comment of Fence.Path.
+// lockFence keeps nobody from the file where the system has no flock: see the comment of
+// Fence.Path.
 func lockFence(string) (unlock func(), err error) { return func() {}, nil }

@@ -9,10 +9,11 @@ import (
 	"github.com/regentd/regent"
 )
 
-// Fenced returns a handler that refuses requests of former leaders: those whose epoch is older than the
-// fence has seen, or the same of another term. They are answered 409, and the headers Regent-Epoch and
-// Regent-Term tell which term they were refused for. A request without an epoch is answered 428, and one
-// with a token that no term can have 400. Authenticate before it: a token is not a credential.
+// Fenced returns a handler that refuses requests of former leaders: those whose epoch is older than
+// the fence has seen, or the same of another term. They are answered 409, and the headers
+// Regent-Epoch and Regent-Term tell which term they were refused for. A request without an epoch is
+// answered 428, and one with a token that no term can have 400. Authenticate before it: a token is
+// not a credential.
 func Fenced(f *regent.Fence, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(EpochHeader) == "" {
@@ -39,7 +40,8 @@ func Fenced(f *regent.Fence, next http.Handler) http.Handler {
 	})
 }
 
-// SetToken sets the headers of a term's token, with which its leader marks the requests that it sends.
+// SetToken sets the headers of a term's token, with which its leader marks the requests that it
+// sends.
 func SetToken(h http.Header, t regent.Token) {
 	h.Set(EpochHeader, strconv.FormatUint(t.Epoch, 10))
 	if t.Term != "" {
@@ -49,9 +51,10 @@ func SetToken(h http.Header, t regent.Token) {
 
 // tokenOf returns the token in the headers of a request.
 func tokenOf(h http.Header) (regent.Token, error) {
-	epoch, err := strconv.ParseUint(h.Get(EpochHeader), 10, 64)
+	given := h.Get(EpochHeader)
+	epoch, err := strconv.ParseUint(given, 10, 64)
 	if err != nil {
-		return regent.Token{}, fmt.Errorf("%w: %s %q: it must be a number", regent.ErrInvalidToken, EpochHeader, h.Get(EpochHeader))
+		return regent.Token{}, fmt.Errorf("%w: %s %q: it must be a number", regent.ErrInvalidToken, EpochHeader, given)
 	}
 	return regent.Token{Epoch: epoch, Term: h.Get(TermHeader)}, nil
 }

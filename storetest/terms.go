@@ -10,13 +10,16 @@ import (
 	"github.com/regentd/regent"
 )
 
-// TwoTerms has two members win one election in one epoch, as can happen where a store forgets writes,
-// and returns both terms. It is for tests of fences.
+// TwoTerms has two members win one election in one epoch, as can happen where a store forgets
+// writes, and returns both terms. It is for tests of fences.
 //
-// The first member claims the election and loses its connection to the store. The store then forgets
-// the claim, and nothing else. The second member, which never saw the claim, makes the same one. save
-// is called right before the first claim is sent to the store, and restore when it has been applied.
-func TwoTerms(t testing.TB, store regent.Store, election string, save func() (restore func())) (first, second regent.Term) {
+// The first member claims the election and loses its connection to the store. The store then
+// forgets the claim, and nothing else. The second member, which never saw the claim, makes the same
+// one. save is called right before the first claim is sent to the store, and restore when it has
+// been applied.
+func TwoTerms(
+	t testing.TB, store regent.Store, election string, save func() (restore func()),
+) (first, second regent.Term) {
 	t.Helper()
 	lossy := &lossyStore{Store: store, election: election, save: save}
 
@@ -62,7 +65,8 @@ func win(t testing.TB, store regent.Store, id, election string) regent.Term {
 	}
 }
 
-// lossyStore passes requests on until one has written to the election's register, and fails all after it.
+// lossyStore passes requests on until one has written to the election's register, and fails all
+// after it.
 type lossyStore struct {
 	regent.Store
 	election string
