@@ -98,7 +98,7 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	c.life.attach(t)
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
-	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch})
+	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{"term": t.public.Incarnation}})
 	e.notify(s)
 	return t
 }
@@ -410,7 +410,7 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 			before = l.Past[len(l.Past)-1].Holder
 		}
 		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
-			"previous_leader": before, "new_leader": l.Holder.ID}})
+			"previous_leader": before, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
 	}
 }
 

@@ -89,5 +89,5 @@ var mutants = []mutant{
 	{"without_hints_nothing_is_noticed", "12", "I7", []edit{{"round.go",
 		"		e.pollAt = now + e.pollInterval()\n", "		e.pollAt = never\n"}}},
 	{"a_fence_admits_every_epoch", "fencing", "I3", []edit{{"fence.go",
-		"	case epoch < highest:\n", "	case epoch < highest && epoch == 0:\n"}}},
+		"	case t.Epoch < highest.Epoch:\n		return tokenStale\n", "	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n"}}},
 }

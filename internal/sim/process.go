@@ -166,7 +166,7 @@ func (p *process) act(g *rand.Rand, t regent.Term, stuck bool) {
 	p.rec.add(p, Event{Kind: Acting, Name: t.Election, Epoch: t.Epoch, Valid: valid, Stuck: stuck})
 	worker, delay := g.IntN(workers), p.plan.Duty.Work
 	if valid || p.plan.Duty.Trusting {
-		p.sim.send(p, worker, t.Election, t.Epoch, between(g, delay/100, delay))
+		p.sim.send(p, worker, t.Election, t.Token(), between(g, delay/100, delay))
 	}
 }
 
