@@ -424,11 +424,10 @@ func (f *Fence) publishLocked() {
 	}
 }
 
-// reread has the file read with the next work, unless the highest token is another one by now.
+// reread has the file read with the next work, unless the highest token is another one by now. It takes no lock: a raise
+// holds that while it waits for another process.
 func (f *Fence) reread(published *Token) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.admitted.CompareAndSwap(published, nil) {
-		f.key.Store(0)
+		f.key.CompareAndSwap(published.fingerprint(), 0)
 	}
 }
