@@ -233,7 +233,11 @@ func (e *engine) tidy() {
 		}
 	}
 	e.mu.Unlock()
+	limit := e.clock.Now() + 2*e.patience // a store that hangs does not hold up the end for each of them
 	for _, s := range open {
+		if e.clock.Now() >= limit {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
 		l, err := e.get(ctx, s.name)
 		cancel()

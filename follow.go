@@ -94,16 +94,23 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return free, 0
 	}
 	h := e.sights[heartbeatOf(l)]
-	if h == nil || !h.seen || l.Via != "" && h.began.order < s.received.order {
+	if h == nil {
 		return taken, now
+	}
+	if !h.seen || l.Via != "" && h.began.order < s.received.order {
+		return taken, max(now, h.retry.at)
 	}
 	if l.Via != "" && h.lease.Holder != l.Holder {
 		if e.joinForgotten(s, h.lease) {
 			e.regressed(s, now, e.m.memory[s.name], fmt.Sprintf("%s does not know %s, which holds %s", l.Via, l.Holder, s.name))
 			return taken, s.barred
 		}
+		if e.recheckJoin(s, h) {
+			return taken, max(now, h.retry.at)
+		}
 		return free, 0
 	}
+	s.forgotten = Identity{}
 	if h.gone {
 		return expired, 0
 	}
@@ -111,6 +118,11 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return taken, end // and read it again then
 	}
 	return expired, 0
+}
+
+// recheckJoin reports whether a register that had forgotten a holder must be read again: it may know the holder by now.
+func (e *engine) recheckJoin(s *seat, h *sight) bool {
+	return s.forgotten != (Identity{}) && s.forgotten == s.lease.Holder && h.began.at < s.barred
 }
 
 // joinForgotten reports, once for each holder, that a heartbeat register has forgotten the incarnation which a seat names:

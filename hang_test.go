@@ -2,12 +2,14 @@ package regent_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
 )
 
 // companion is what a reaper makes of a member's lifelines.
@@ -137,6 +139,42 @@ func TestHungStore(t *testing.T) {
 			})
 		}
 	})
+
+	t.Run("of_many_locks_none_waits_for_the_request_of_another", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var of companion
+			a := c.member("a", config(regent.Lock()), watched(&of))
+			d := &deafAll{Client: a.client}
+			a.Store = d
+			duties := make([]regent.Duty, 12)
+			for i := range duties {
+				duties[i].Election = fmt.Sprintf("seat%02d", i)
+			}
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
+			time.Sleep(9 * time.Second)
+			u := make(chan struct{})
+			d.mu.Lock()
+			d.until = u
+			d.mu.Unlock()
+			time.Sleep(2 * time.Second) // renewals are under way
+			cancel()
+			for range 600 {
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+				if r := of.overdue(); r != "" {
+					t.Errorf("a reaper would kill the holder of %s", r)
+					break
+				}
+			}
+			d.mu.Lock()
+			d.until = nil
+			d.mu.Unlock()
+			close(u)
+			<-done
+		})
+	})
 }
 
 // deaf is a store of which one swap returns when a channel is closed, whatever becomes of its context.
@@ -244,4 +282,24 @@ func TestLifelines(t *testing.T) {
 			a.quit()
 		})
 	})
+}
+
+// deafAll is a store whose swaps return when a channel is closed, whatever becomes of their contexts.
+type deafAll struct {
+	*memstore.Client
+	mu    sync.Mutex
+	until chan struct{}
+}
+
+func (d *deafAll) wait() {
+	d.mu.Lock()
+	u := d.until
+	d.mu.Unlock()
+	if u != nil {
+		<-u
+	}
+}
+func (d *deafAll) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	d.wait()
+	return d.Client.Swap(ctx, l)
 }

@@ -41,6 +41,15 @@ func newLife(id, incarnation string) *life {
 // live looks at the deadline, not at a flag (rule 8).
 func (l *life) live(now time.Duration) bool { return int64(now) < l.deadline.Load() }
 
+// left is how long the life is still believed; 0 if it is not.
+func (l *life) left(now time.Duration) time.Duration {
+	until := l.deadline.Load()
+	if until == ended {
+		return 0
+	}
+	return max(0, time.Duration(until)-now)
+}
+
 // believe moves the deadline. An ended life stays ended.
 func (l *life) believe(until time.Duration) {
 	for {

@@ -34,7 +34,7 @@ func (e *engine) lifeline(b *beat, stopped, over bool) {
 	l := Lifeline{Register: b.name, Holder: b.life.who, Stopped: stopped, Over: over}
 	if !stopped {
 		l.Holds = b.life.held.Load() > 0
-		l.Left = max(0, time.Duration(b.life.deadline.Load())-e.clock.Now())
+		l.Left = b.life.left(e.clock.Now())
 	}
 	e.m.guarded(func() { e.m.OnLifeline(l) }, true)
 }

@@ -277,7 +277,9 @@ func (m *Member) start() error {
 		}
 	}
 	if m.OnEvent != nil {
+		m.eventsMu.Lock()
 		m.events = newEvents(m.ID, m.seq, m.observed, m.observe, &m.stats.lost)
+		m.eventsMu.Unlock()
 	}
 	var ctx context.Context
 	ctx, m.stop = context.WithCancelCause(context.Background())

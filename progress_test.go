@@ -276,6 +276,49 @@ func TestUnreadableRegister(t *testing.T) {
 			a.quit()
 		})
 	})
+
+	t.Run("a_heartbeat_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Holder: regent.Identity{ID: "z", Incarnation: "1.z"}, Epoch: 1, Nonce: 1, Duration: 6 * time.Second, Via: regent.MemberRegister("z")})
+			check(t, err)
+			c.store.SetUnreadable(regent.MemberRegister("z"))
+			k := &ticking{start: time.Now()}
+			b := c.member("b", func(m *regent.Member) { m.Clock = k }).lead()
+			time.Sleep(30 * time.Second)
+			n := k.timers.Load()
+			time.Sleep(time.Minute)
+			if n = k.timers.Load() - n; n > 1000 {
+				t.Errorf("%d timers in a minute of nothing", n)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("a_held_election_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			k := &ticking{start: time.Now()}
+			w := &wakeable{hints: make(chan regent.Lease, 1)}
+			a := c.member("a", func(m *regent.Member) {
+				m.Clock = k
+				w.Store = m.Store
+				m.Store = w
+			}).lead()
+			leader(t, time.Second, a)
+			time.Sleep(10 * time.Second)
+			c.store.SetUnreadable("seat")
+			time.Sleep(20 * time.Second)
+			n := k.timers.Load()
+			for range 60 {
+				regent.Hint(w.hints, regent.Lease{Name: "seat"})
+				time.Sleep(time.Second)
+			}
+			if n = k.timers.Load() - n; n > 1000 {
+				t.Errorf("%d timers in a minute, with 60 hints", n)
+			}
+			c.store.SetUnreadable()
+			a.quit()
+		})
+	})
 }
 
 // plain is a store without any of the optional interfaces.
@@ -508,6 +551,83 @@ func TestEngine(t *testing.T) {
 			}
 		})
 	})
+
+	t.Run("a_shutdown_does_not_wait_for_each_claim_of_unknown_outcome", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			h := &hangSwaps{}
+			h.on.Store(true)
+			a := c.member("a", config(regent.Lock()))
+			h.Client = a.client
+			a.Store = h
+			duties := make([]regent.Duty, 60)
+			for i := range duties {
+				duties[i].Election = fmt.Sprintf("seat%d", i)
+			}
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
+			time.Sleep(3 * time.Second) // the claims are under way
+			c.store.Hang()
+			start := time.Now()
+			cancel()
+			<-done
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("the shutdown took %v", took)
+			}
+			c.store.Drop()
+		})
+	})
+
+	t.Run("a_member_whose_Lead_has_returned_is_no_successor_any_more", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = a.Run(ctx, regent.Duty{Election: "other"}) }()
+			time.Sleep(time.Second)
+			if err := a.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { time.Sleep(5 * time.Second); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			var sick atomic.Bool
+			b := c.member("b", func(m *regent.Member) {
+				m.Health = func(context.Context) error {
+					if sick.Load() {
+						return errors.New("sick")
+					}
+					return nil
+				}
+			}).lead()
+			if n, _ := leader(t, 20*time.Second, b); n == nil {
+				t.Fatal("b does not lead")
+			}
+			time.Sleep(10 * time.Second)
+			sick.Store(true)
+			time.Sleep(time.Minute)
+			if !b.leads() {
+				t.Error("the sick leader has handed over to a member that does not run for it: nobody leads, for a minute")
+			}
+			sick.Store(false)
+			b.quit()
+			cancel()
+			<-done
+		})
+	})
+
+	t.Run("events_may_be_emitted_while_the_member_starts", func(t *testing.T) {
+		m := &regent.Member{Store: memstore.New(), ID: "a", OnEvent: func(regent.Event) {}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				m.Emit(regent.Event{Kind: "x:y"})
+			}
+		})
+		for range 20 {
+			_ = m.Lead(ctx, "seat", func(context.Context, regent.Term) error { return nil })
+		}
+		cancel()
+		wg.Wait()
+	})
 }
 
 // fragile is a store of which the first claim of the seat is answered when the test says so, and heartbeats panic once.
@@ -576,4 +696,34 @@ func TestAbsurdRecords(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// ticking is a clock that counts the timers that were made.
+type ticking struct {
+	start  time.Time
+	timers atomic.Int64
+}
+
+func (c *ticking) Now() time.Duration { return time.Since(c.start) }
+func (c *ticking) NewTimer(d time.Duration) *time.Timer {
+	c.timers.Add(1)
+	return time.NewTimer(d)
+}
+
+// hangSwaps is a store whose batches hang while it is on, and heed their contexts.
+type hangSwaps struct {
+	*memstore.Client
+	on atomic.Bool
+}
+
+func (h *hangSwaps) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+	if h.on.Load() {
+		<-ctx.Done()
+		out := make([]regent.Outcome, len(ls))
+		for i := range out {
+			out[i].Err = ctx.Err()
+		}
+		return out
+	}
+	return h.Client.SwapAll(ctx, ls)
 }

@@ -85,7 +85,7 @@ func (e *engine) readBeats(notified bool) bool {
 		}
 		name := heartbeatOf(s.lease)
 		h := e.sightOf(name)
-		old := s.lease.Via != "" && h.began.order < s.received.order
+		old := s.lease.Via != "" && h.began.order < s.received.order || now >= s.barred && e.recheckJoin(s, h)
 		if listed[name] || now < h.retry.at || !(notified || !h.seen || old || now >= e.dueAt(h)) {
 			continue
 		}
@@ -264,7 +264,7 @@ func (e *engine) nextRead() time.Duration {
 			next = min(next, s.retry.at)
 		}
 		if s.checkAt != 0 {
-			next = min(next, s.checkAt)
+			next = min(next, max(s.checkAt, s.retry.at))
 		}
 		held = held || s.term != nil && s.term.beat == nil
 	}

@@ -192,6 +192,30 @@ func TestLostClaim(t *testing.T) {
 			a.quit()
 		})
 	})
+
+	t.Run("a_checkpoint_after_a_lost_renewal_ends_the_term_and_does_not_spin", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			cfg := regent.Lock()
+			a := c.member("a", config(cfg)).lead()
+			leader(t, time.Second, a)
+			time.Sleep(25 * time.Second) // two renewals
+			a.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: time.Millisecond / 2}, Answer: memstore.Delay{Min: time.Millisecond / 2}})
+			c.store.Undo(1, only("seat"))
+			term, _ := a.Leads("seat")
+			before := a.client.Counts().Total()
+			start := time.Now()
+			err := term.Save(c.ctx, []byte("x"))
+			n := a.client.Counts().Total() - before
+			if !errors.Is(err, regent.ErrNotLeader) {
+				t.Errorf("Save = %v", err)
+			}
+			if n > 100 {
+				t.Errorf("Save has sent %d requests in %v", n, time.Since(start))
+			}
+			a.quit()
+		})
+	})
 }
 
 // wakeable is a store whose hints come from the test.
@@ -349,6 +373,55 @@ func TestRollback(t *testing.T) {
 			})
 		}
 	})
+
+	t.Run("a_holder_that_the_store_knows_again_is_not_dead", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(7 * time.Second)
+			flap(t, c, a, b)
+			if !a.leads() {
+				t.Fatal("a has lost its term")
+			}
+			neverTwo(t, 30*time.Second, a, b)
+			if !a.leads() {
+				t.Error("a has lost its term")
+			}
+			a.quit()
+			b.quit()
+		})
+	})
+
+	t.Run("a_join_that_is_forgotten_twice_is_given_a_lease_each_time", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(7 * time.Second)
+			flap(t, c, a, b)
+			time.Sleep(100 * time.Millisecond)
+			check(t, b.Pause(c.ctx, "seat"))
+			time.Sleep(time.Second)
+			check(t, b.Resume(c.ctx, "seat"))
+			time.Sleep(20 * time.Second)
+			if !a.leads() {
+				t.Fatal("a has lost its term")
+			}
+			if b.leads() {
+				t.Fatal("b leads already")
+			}
+			c.store.KeepLog(1000)
+			a.client.SetFaults(lostRequests)
+			forgetJoin(c, regent.MemberRegister("a"))
+			neverTwo(t, 30*time.Second, a, b)
+			a.client.SetFaults(memstore.Faults{})
+			a.quit()
+			b.quit()
+		})
+	})
 }
 
 // TestCheckpointOwner is about writes to a record that has become somebody else's.
@@ -404,4 +477,41 @@ func TestCheckpointOwner(t *testing.T) {
 			a.quit()
 		})
 	})
+}
+
+// lostRequests are faults of a client whose requests are lost.
+var lostRequests = memstore.Faults{CutRequests: true, Timeout: memstore.Delay{Min: 10 * time.Millisecond}}
+
+// flap has b see a store that does not know a's incarnation, while a cannot reach it, and then brings the store back.
+func flap(t *testing.T, c *cluster, a, b *node) {
+	t.Helper()
+	n := len(b.kinds(regent.EventStoreRegressed))
+	f := a.client.Faults()
+	a.client.SetFaults(lostRequests)
+	snap := c.store.Snapshot()
+	c.store.Undo(1000, only(regent.MemberRegister("a")))
+	start := time.Now()
+	for len(b.kinds(regent.EventStoreRegressed)) == n && time.Since(start) < 2500*time.Millisecond {
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+	}
+	if len(b.kinds(regent.EventStoreRegressed)) == n {
+		t.Fatal("b has not noticed")
+	}
+	c.store.Restore(snap)
+	a.client.SetFaults(f)
+}
+
+// forgetJoin puts a member's register back to before its holder joined.
+func forgetJoin(c *cluster, name string) {
+	l, err := c.store.Get(c.ctx, name)
+	if err != nil {
+		return
+	}
+	l.Holder = regent.Identity{}
+	l.Epoch--
+	l.Nonce++
+	if _, err := c.store.Swap(c.ctx, l); err != nil {
+		panic(err)
+	}
 }

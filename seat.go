@@ -64,10 +64,10 @@ type term struct {
 	over     atomic.Bool   // it was ended, whatever the deadline says
 	stopped  chan struct{} // closed when its duty has returned
 	cause    error
-	next     string        // the successor to name
-	kept     bool          // the store did not take the release
-	finished chan struct{} // closed once duties have stopped, the seat was released and the event sent
-	stopKeep func()        // ends the seat's own heartbeat and waits for it
+	next     string                    // the successor to name
+	kept     bool                      // the store did not take the release
+	finished chan struct{}             // closed once duties have stopped, the seat was released and the event sent
+	stopKeep func(until time.Duration) // ends the seat's own heartbeat and waits for it, at most so long
 }
 
 // beginLocked makes the term that a claim has won. The caller starts it once the mutex is free.
@@ -134,9 +134,9 @@ func (e *engine) keepSeat(t *term) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	done := make(chan struct{})
 	stopped := sync.OnceFunc(func() { close(done) })
-	t.stopKeep = func() {
+	t.stopKeep = func(until time.Duration) {
 		cancel()
-		limit := e.clock.NewTimer(e.patience)
+		limit := e.clock.NewTimer(max(0, until-e.clock.Now()))
 		defer limit.Stop()
 		select {
 		case <-done:
@@ -157,7 +157,7 @@ func (e *engine) keepSeat(t *term) {
 // serve runs a term's duty to its end. It does not start one whose term has ended already: the companion process may not
 // know of it.
 func (e *engine) serve(t *term) {
-	if t.ctx.Err() != nil {
+	if t.ctx.Err() != nil || t.life.hasEnded() {
 		e.served(t, nil)
 		return
 	}
@@ -180,6 +180,7 @@ func (e *engine) served(t *term, err error) {
 		e.endLocked(t, context.Cause(t.ctx), "")
 	}
 	if returned && t.s.cand == t.cand {
+		e.info = nil // it no longer says that it runs for the election
 		t.s.cand = nil
 		delete(e.m.cands, t.s.name)
 	}
@@ -276,13 +277,18 @@ func (e *engine) finish(terms []*term) {
 
 // releaseAll ends what keeps terms alive, and releases their seats.
 func (e *engine) releaseAll(terms []*term) {
+	for _, t := range terms { // all of them before anything that may take time
+		if t.beat != nil {
+			t.life.end(t.cause)
+			e.lifeline(t.beat, true, false)
+		}
+	}
 	var held []*term
+	limit := e.clock.Now() + e.patience
 	for _, t := range terms {
 		switch {
 		case t.beat != nil:
-			t.life.end(t.cause)
-			e.lifeline(t.beat, true, false)
-			t.stopKeep()
+			t.stopKeep(limit)
 			held = append(held, t)
 		case !t.life.hasEnded():
 			held = append(held, t)

@@ -35,7 +35,7 @@ func (t Term) Remaining() time.Duration {
 	if !t.Valid() {
 		return 0
 	}
-	return max(0, time.Duration(t.t.life.deadline.Load())-t.t.e.clock.Now())
+	return t.t.life.left(t.t.e.clock.Now())
 }
 
 // Done is closed when the term has ended: it is what ends the context of its duties. A duty has that context; this is for others.
@@ -144,7 +144,10 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 	defer e.mu.Unlock()
 	switch {
 	case t.beat != nil:
-		_, _ = t.beat.shows(got) // if it is no attempt of ours any more, the heartbeat finds that out by itself
+		if _, lost := t.beat.shows(got); lost != nil { // a renewal that the store has forgotten: it is not held any more (rule 3)
+			go e.end(lost, "", t)
+			return fmt.Errorf("save checkpoint of %s: %w", sent.Name, ErrNotLeader)
+		}
 	case t.s.term == t && t.s.lease.Rev == sent.Rev:
 		t.s.lease = got
 		t.s.answered = e.moment().order
