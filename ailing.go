@@ -116,22 +116,40 @@ func (m *Member) dutyWell(d *dutyRecord) {
 func (m *Member) dutyStopped(d *dutyRecord) {
 	m.mu.Lock()
 	d.state.Running = false
-	e, spell, ails := m.engine, d.spell, slices.Contains(m.ailing, d)
+	e := m.engine
+	ails := slices.Contains(m.ailing, d)
 	m.mu.Unlock()
-	if !ails {
-		return
+	if ails {
+		e.recover(d)
 	}
+}
+
+// recover lets a duty that made the member unhealthy be tried here again after a while, if it is not being tried already.
+func (e *engine) recover(d *dutyRecord) {
+	e.mu.Lock()
+	spell := d.spell
+	e.mu.Unlock()
 	e.spawn(func() {
 		if !e.sleep(e.ctx, convalescence) {
 			return
 		}
-		m.mu.Lock()
-		again := d.spell != spell // it is being tried already, and judged by that
-		m.mu.Unlock()
+		e.mu.Lock()
+		again := d.spell != spell // it is judged by that
+		e.mu.Unlock()
 		if !again {
-			m.dutyWell(d)
+			e.m.dutyWell(d)
 		}
 	})
+}
+
+// recoverAll goes on where an engine that died has left off.
+func (e *engine) recoverAll() {
+	e.mu.Lock()
+	ailing := slices.Clone(e.m.ailing)
+	e.mu.Unlock()
+	for _, d := range ailing {
+		e.recover(d)
+	}
 }
 
 // ill is why the member should not lead: its health check, or a duty that keeps failing. The mutex is held.

@@ -145,7 +145,11 @@ func (e *engine) attend() time.Duration {
 				l.Next = e.m.ID
 				return holds([]Condition{AtEpoch(epochs[s])}, l.Epoch)
 			})
+			silent := ctx.Err() != nil
 			cancel()
+			if silent { // the store does not answer, and would not for the next one
+				break
+			}
 		}
 	}
 	return again

@@ -86,6 +86,9 @@ func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 // loops. Terms that still hold a seat then end first, so that no duty of a dead loop runs beside its successor's.
 func (e *engine) run() error {
 	e.started = e.clock.Now()
+	if e.again {
+		e.recoverAll()
+	}
 	if e.jitter() {
 		e.spawn(e.follow)
 		e.mu.Lock()

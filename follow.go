@@ -171,6 +171,7 @@ func (e *engine) revoke(ctx context.Context, dead Lease) error {
 // claim is one attempt to take a seat, until it is known what became of it.
 type claim struct {
 	nonce uint64
+	epoch uint64
 	sent  time.Duration
 	life  *life // the incarnation under whose heartbeat it would count, and no other (rule 1)
 }
@@ -196,6 +197,7 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 		c.life, next.Via = e.self.life, e.self.lease.Name
 	}
 	next.Holder = c.life.who
+	c.epoch = next.Epoch
 	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
 	return next
 }
@@ -337,7 +339,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, max(highest, s.lease.Epoch)))
 	}
 	previous := s.lease
-	if !l.Vacant() {
+	if !l.Vacant() && l.Duration <= maxDuration { // else it is held by somebody who does not use Regent
 		s.lastHeld = Lease{Holder: l.Holder, Epoch: l.Epoch, Since: l.Since}
 	}
 	if !s.seen || l.Rev != previous.Rev {
@@ -352,9 +354,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	s.stale = false
 	s.checkAt = 0
 	s.retry = retry{}
-	if !e.cfg.OwnLease { // a claim under an incarnation that has ended is void
-		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.hasEnded() })
-	}
+	e.dropClaims(s)
 	if l.Via == "" && !l.Vacant() {
 		e.sightOf(l.Name).see(l, began, now.at)
 	}
@@ -383,7 +383,37 @@ func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
 	if s.seen && l.Epoch < s.lease.Epoch {
 		return true
 	}
+	if l.Epoch == s.lastHeld.Epoch && holderOf(l) != "" && holderOf(l) != s.lastHeld.Holder.ID {
+		return true // two terms had one epoch
+	}
 	return l.Epoch < highest && s.barredFor < highest
+}
+
+// holderOf returns who holds a record, or held it in its epoch, if that is known and a member.
+func holderOf(l Lease) string {
+	if !l.Vacant() && l.Duration <= maxDuration {
+		return l.Holder.ID
+	}
+	if n := len(l.Past); l.Vacant() && n > 0 && l.Past[n-1].Epoch == l.Epoch {
+		return l.Past[n-1].Holder
+	}
+	return ""
+}
+
+// dropClaims forgets claims that cannot come true any more: under an incarnation that has ended, or on a record that has
+// moved on to another holder. Should a store that forgets bring one back, it is not adopted but released (rule 6).
+func (e *engine) dropClaims(s *seat) {
+	l := s.lease
+	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool {
+		if !e.cfg.OwnLease && c.life.hasEnded() {
+			return true
+		}
+		passed := !l.Vacant() && l.Holder != c.life.who && l.Epoch >= c.epoch
+		if passed && e.cfg.OwnLease {
+			s.unreleased = c.life.who
+		}
+		return passed
+	})
 }
 
 // regressed bars a seat after the store has come back with less than it had: whoever held it may hold it still, without

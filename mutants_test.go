@@ -251,7 +251,7 @@ func TestMutants(t *testing.T) {
 			}
 
 			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
-			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "2m", "-test.run", only).CombinedOutput()
+			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only).CombinedOutput()
 			if err == nil || !bytes.Contains(out, []byte("--- FAIL: "+m.caught)) && !bytes.Contains(out, []byte("panic: ")) {
 				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
 			}

@@ -107,6 +107,7 @@ func (e *engine) read(names []string) bool {
 	failed := 0
 	for part := range slices.Chunk(names, batch) {
 		began := e.now()
+		before := failed
 		for i, out := range e.fetch(part) {
 			if out.Err != nil && !errors.Is(out.Err, ErrNotFound) {
 				failed++
@@ -115,8 +116,11 @@ func (e *engine) read(names []string) bool {
 			}
 			e.takeIn(part[i], out.Lease, out.Err, began)
 		}
+		if failed-before == len(part) && len(part) < len(names) {
+			break // the store does not answer: the rest is read in a later round
+		}
 	}
-	if failed < len(names) {
+	if failed == 0 || failed < min(len(names), batch) {
 		return true
 	}
 

@@ -1,0 +1,120 @@
+package regent_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// TestOneEpochTwoHolders: b sees a in epoch 1. The store loses a's claim, and somebody without memory leads in epoch 1 too,
+// and releases it. Then b must wait for a.
+func TestOneEpochTwoHolders(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		unseen(c)
+		_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
+		check(t, err)
+		a := c.member("a").lead()
+		leader(t, time.Second, a)
+		b := c.member("b").lead()
+		time.Sleep(7*time.Second + 600*time.Millisecond) // a has just sent a heartbeat
+		a.client.Hang()
+		if c.store.Undo(1, only("seat")) != 1 {
+			t.Fatal("nothing was undone")
+		}
+		l, err := c.store.Get(c.ctx, "seat")
+		check(t, err)
+		if !l.Vacant() || l.Epoch != 0 {
+			t.Fatalf("the record is %+v", l)
+		}
+		d := c.member("d")
+		d.lead()
+		if n, _ := leader(t, time.Second, d); n == nil {
+			t.Fatal("d does not lead")
+		}
+		for v, _ := b.View("seat"); v.Leader != "d"; v, _ = b.View("seat") {
+			check(t, b.Pause(c.ctx, "seat"))
+			check(t, b.Resume(c.ctx, "seat"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		if len(b.kinds(regent.EventStoreRegressed)) == 0 {
+			t.Error("b has seen two holders of one epoch, and did not report it")
+		}
+		d.quit()
+		neverTwo(t, 20*time.Second, a, b)
+		a.client.Drop()
+		a.quit()
+		b.quit()
+	})
+}
+
+// TestLateClaimThatFitsAgain: b's claim is late, and b sees a lead. The store loses a's claim, so that b's fits after all.
+// It must not be adopted.
+func TestLateClaimThatFitsAgain(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		unseen(c)
+		_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
+		check(t, err)
+		b := c.member("b")
+		pauseFirst := func(p bool) {
+			l, _ := c.store.Get(c.ctx, "seat")
+			l.Paused = p
+			_, err := c.store.Swap(c.ctx, l)
+			check(t, err)
+		}
+		pauseFirst(true)
+		b.lead()
+		time.Sleep(2 * time.Second)
+		slow := &lateSeat{Client: b.client, late: 8 * time.Second}
+		b.quit()
+		b = c.member("b")
+		slow.Client = b.client
+		b.Store = slow
+		pauseFirst(false)
+		c.store.KeepLog(1000)
+		b.lead()
+		time.Sleep(100 * time.Millisecond) // its claim is on its way
+		a := c.member("a").lead()
+		if n, _ := leader(t, time.Second, a); n == nil {
+			t.Fatal("a does not lead")
+		}
+		for v, _ := b.View("seat"); v.Leader != "a"; v, _ = b.View("seat") {
+			time.Sleep(10 * time.Millisecond)
+		}
+		for !slow.near() {
+			time.Sleep(time.Millisecond)
+		}
+		c.store.Undo(1, only("seat"))
+		a.client.Hang()
+		neverTwo(t, 20*time.Second, a, b)
+		a.client.Drop()
+		a.quit()
+		b.quit()
+	})
+}
+
+// lateSeat delays the first swap of the seat; its caller has given up by then.
+type lateSeat struct {
+	*memstore.Client
+	late time.Duration
+	due  atomic.Int64
+}
+
+func (s *lateSeat) near() bool {
+	d := s.due.Load()
+	return d != 0 && time.Now().UnixNano() > d-int64(5*time.Millisecond)
+}
+
+func (s *lateSeat) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if l.Name == "seat" && s.due.CompareAndSwap(0, time.Now().Add(s.late).UnixNano()) {
+		go func() {
+			time.Sleep(s.late)
+			_, _ = s.Client.Swap(context.Background(), l)
+		}()
+		return regent.Lease{}, context.DeadlineExceeded
+	}
+	return s.Client.Swap(ctx, l)
+}
