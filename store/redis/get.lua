@@ -18,6 +18,7 @@ if type(seat) == 'table' then
   if not string.find(seat.err, 'WRONGTYPE', 1, true) then return seat end
   seat = '(not a string)'
 end
+if not reg and leftover(KEYS[1], seat) then return false end
 local function now()
   local t = redis.call('TIME')
   return t[1] * 1000 + t[2] / 1000

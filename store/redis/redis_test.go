@@ -274,6 +274,47 @@ func missing(s *Store, name string) error {
 	return err
 }
 
+// TestRegisterDeleted is about somebody who deletes a register, but not the key of the seat beside it.
+func TestRegisterDeleted(t *testing.T) {
+	srv := empty(t)
+	s := open(t, srv.url())
+	const incarnation = "7.ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	kept := func(name, incarnation string) regent.Lease {
+		l := held(name, "a", 1)
+		l.Holder.Incarnation = incarnation
+		l.Via = regent.MemberRegister("a")
+		return l
+	}
+
+	t.Run("the_seat_counts_as_never_written_and_can_be_claimed", func(t *testing.T) {
+		for _, name := range []string{"seat", regent.MemberRegister("b")} {
+			swap(t, s, kept(name, incarnation))
+			cli(t, srv, "DEL", "{"+name+"}:regent")
+			if err := missing(s, name); !errors.Is(err, regent.ErrNotFound) {
+				t.Errorf("Get = %v", err)
+			}
+			swap(t, s, kept(name, "8"+incarnation[1:]))
+			if got := cli(t, srv, "GET", name); got != "a/8"+incarnation[1:] {
+				t.Errorf("the key holds %q", got)
+			}
+		}
+	})
+
+	t.Run("a_lock_of_somebody_else_is_respected", func(t *testing.T) {
+		for key, value := range map[string]string{"theirs": "worker-1", "theirs/2": "a/some-other-thing"} {
+			cli(t, srv, "SET", key, value)
+			if l := get(t, s, key); l.Holder.Incarnation != foreigner {
+				t.Errorf("%s is held by %v", key, l.Holder)
+			}
+			refused(t, s, kept(key, incarnation))
+		}
+		cli(t, srv, "SET", "brief", "a/"+incarnation, "PX", "60000") // it expires by itself
+		if l := get(t, s, "brief"); l.Holder.Incarnation != foreigner {
+			t.Errorf("held by %v", l.Holder)
+		}
+	})
+}
+
 func TestSeatDeletedBeforeItsTime(t *testing.T) {
 	s := open(t, empty(t).url())
 	c := raw(t, shared)

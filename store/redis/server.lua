@@ -8,3 +8,9 @@ local function server()
   if type(info) ~= 'string' then return '' end
   return string.match(info, 'master_replid:(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)') or ''
 end
+
+-- leftover reports whether a key is the seat of a member whose register is gone: it names an incarnation and does not expire, as no lock of
+-- somebody else does that could not be waited for.
+local function leftover(key, value)
+  return type(value) == 'string' and string.match(value, '/%d*%.?' .. string.rep('[A-Z2-7]', 26) .. '$') and redis.call('PTTL', key) == -1
+end

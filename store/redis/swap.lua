@@ -22,6 +22,8 @@ elseif rev ~= ARGV[1] then
   if not late then return false end
 end
 
+if rev == '' and leftover(KEYS[1], redis.pcall('GET', KEYS[1])) then call('DEL', KEYS[1]) end
+
 local seat = false
 if who ~= '' then
   seat = call('GET', KEYS[1])
