@@ -16,11 +16,14 @@ var (
 	ErrLost = errors.New("no answer from the store")
 	// ErrOutage says that the store is out of order.
 	ErrOutage = errors.New("store is out of order")
+	// ErrUnreadable says that a register does not hold a record.
+	ErrUnreadable = errors.New("register is unreadable")
 )
 
 // Client is one process's connection to a Store. It is a store like any other, with faults of its own on top of the Store's.
 type Client struct {
 	dial
+	hang
 	tally
 	name   string
 	store  *Store
@@ -171,15 +174,19 @@ func (c *Client) swapAll(ctx context.Context, ls []regent.Lease) ([]regent.Outco
 	})
 }
 
-// List yields the registers whose names begin with prefix, as they were at one moment, by name.
+// List yields the registers whose names begin with prefix, as they were at one moment, by name. One that cannot be read is
+// yielded with its Name and an error, and the sequence goes on. An error without a Name ends it.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
-		ls, err := c.list(ctx, prefix)
-		for _, l := range ls {
+		found, err := c.list(ctx, prefix)
+		for _, o := range found {
 			if err = ctx.Err(); err != nil {
 				break
 			}
-			if !yield(l, nil) {
+			if o.Err != nil {
+				o.Err = fmt.Errorf("list %q: %q: %w", prefix, o.Lease.Name, o.Err)
+			}
+			if !yield(o.Lease, o.Err) {
 				return
 			}
 		}
@@ -189,25 +196,21 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease
 	}
 }
 
-func (c *Client) list(ctx context.Context, prefix string) ([]regent.Lease, error) {
+func (c *Client) list(ctx context.Context, prefix string) ([]regent.Outcome, error) {
 	if err := c.send(ctx, List, prefix); err != nil {
 		return nil, err
 	}
 	if c.perfect() {
 		return c.store.list(prefix)
 	}
-	type answer struct {
-		ls  []regent.Lease
-		err error
-	}
-	a, err := carry(ctx, c, List, prefix, func(Faults, dice) (a answer) {
-		a.ls, a.err = c.store.list(prefix)
+	a, err := carry(ctx, c, List, prefix, func(Faults, dice) (a answer[[]regent.Outcome]) {
+		a.value, a.err = c.store.list(prefix)
 		return a
 	})
 	if err != nil {
 		return nil, err
 	}
-	return a.ls, a.err
+	return a.value, a.err
 }
 
 // Close closes this client alone: its calls fail with regent.ErrClosed, those that wait included, and its hints end. What it

@@ -29,6 +29,10 @@ type Faults struct {
 	// for its context: one without a deadline then waits for the store to be closed.
 	Timeout Delay
 
+	// Linger is how long a call goes on after its context has ended. A driver owes to return soon after that, so this is for
+	// tests of callers that must not depend on it.
+	Linger time.Duration
+
 	Outage      bool // every request that arrives fails with ErrOutage, and is not carried out
 	CutRequests bool // partition: nothing reaches the store
 	CutAnswers  bool // partition: nothing comes back, hints included
@@ -66,7 +70,7 @@ func (f Faults) plus(g Faults) Faults {
 		Request: f.Request.plus(g.Request), Answer: f.Answer.plus(g.Answer),
 		LoseRequest: either(f.LoseRequest, g.LoseRequest), LoseAnswer: either(f.LoseAnswer, g.LoseAnswer),
 		ApplyLate: either(f.ApplyLate, g.ApplyLate), Late: f.Late.plus(g.Late),
-		Conflict: either(f.Conflict, g.Conflict), Timeout: f.Timeout.plus(g.Timeout),
+		Conflict: either(f.Conflict, g.Conflict), Timeout: f.Timeout.plus(g.Timeout), Linger: f.Linger + g.Linger,
 		Outage: f.Outage || g.Outage, CutRequests: f.CutRequests || g.CutRequests, CutAnswers: f.CutAnswers || g.CutAnswers,
 		LoseHint: either(f.LoseHint, g.LoseHint), DoubleHint: either(f.DoubleHint, g.DoubleHint), BareHint: either(f.BareHint, g.BareHint),
 		SpuriousHint: either(f.SpuriousHint, g.SpuriousHint), HintDelay: f.HintDelay.plus(g.HintDelay),

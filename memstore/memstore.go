@@ -2,7 +2,8 @@
 //
 // It assumes one process: nothing outlives it, and nothing is shared with another. Within it, a [Store] plays the backing
 // store and every [Client] plays one process's connection to it, with faults of its own: delays, lost requests and answers,
-// swaps applied after their caller has given up, partitions, outages, rollbacks, and lost, late, doubled or spurious hints.
+// swaps applied after their caller has given up, partitions, outages, a store that hangs, registers that cannot be read,
+// rollbacks, and lost, late, doubled or spurious hints.
 // A client without faults never waits, so that it costs a lock and a revision.
 //
 // A store may be used in a [testing/synctest] bubble if it was made in that bubble. It keeps no goroutine: waits are timers
@@ -34,21 +35,26 @@ type Store struct {
 	// OnSwap is called for every swap that is applied, in the order in which they are, under the store's lock. Old is zero
 	// but for its Name if the register was never written.
 	OnSwap func(old, new regent.Lease, client string)
-	// OnRollback is called for every rollback and flush, under the store's lock, with OnSwap's order.
-	OnRollback func()
+	// OnRollback is called for every rollback and flush, under the store's lock, with OnSwap's order. It gets every register
+	// that is not as it was before, by name.
+	OnRollback func([]Change)
 	// OnRequest is called when a client sends a request, whatever becomes of it, and not under any lock.
 	OnRequest func(Request)
 
 	dial // faults of every client
+	hang // of every client
 	tally
-	mu       sync.Mutex
-	regs     map[string]*regent.Lease
-	rev      uint64 // the last revision given; it only grows, so that none is used twice
-	watchers []*watcher
-	spurious atomic.Bool   // some client's faults have ever asked for spurious hints
-	closed   atomic.Bool   // set under mu
-	done     chan struct{} // closed with the store
-	self     *Client
+	mu         sync.Mutex
+	regs       map[string]*regent.Lease
+	log        []entry         // the swaps that can be undone, oldest first
+	logged     int             // how many are kept; 0 for none
+	unreadable map[string]bool // see SetUnreadable
+	rev        uint64          // the last revision given; it only grows, so that none is used twice
+	watchers   []*watcher
+	spurious   atomic.Bool   // some client's faults have ever asked for spurious hints
+	closed     atomic.Bool   // set under mu
+	done       chan struct{} // closed with the store
+	self       *Client
 }
 
 var (
@@ -104,53 +110,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Snapshot is what the registers held at one time.
-type Snapshot struct{ regs map[string]regent.Lease }
-
-// Snapshot returns what the registers hold now.
-func (s *Store) Snapshot() Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	snap := Snapshot{make(map[string]regent.Lease, len(s.regs))}
-	for name, l := range s.regs {
-		snap.regs[name] = *l
-	}
-	return snap
-}
-
-// Rollback puts the registers back as they were, as a restored backup does, and sends no hint. Registers that came later are
-// gone. Those that come back have fresh revisions: a store that gave an old revision to a register again would break its
-// contract, and a swap prepared before the rollback must not fit by chance. The zero Snapshot empties the store.
-func (s *Store) Rollback(snap Snapshot) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.regs)
-	for _, l := range snap.sorted() {
-		l.Rev = s.nextRev()
-		s.regs[l.Name] = &l
-	}
-	if s.OnRollback != nil {
-		s.OnRollback()
-	}
-}
-
-// Flush empties the store. Revisions go on.
-func (s *Store) Flush() { s.Rollback(Snapshot{}) }
-
-// sorted gives the records an order, so that a replayed rollback gives them the same revisions.
-func (snap Snapshot) sorted() []regent.Lease {
-	ls := make([]regent.Lease, 0, len(snap.regs))
-	for _, l := range snap.regs {
-		ls = append(ls, l)
-	}
-	sortByName(ls)
-	return ls
-}
-
-func sortByName(ls []regent.Lease) {
-	slices.SortFunc(ls, func(a, b regent.Lease) int { return cmp.Compare(a.Name, b.Name) })
-}
-
 func (s *Store) nextRev() string {
 	s.rev++
 	return strconv.FormatUint(s.rev, 10)
@@ -161,6 +120,9 @@ func (s *Store) get(name string) (regent.Lease, error) {
 	defer s.mu.Unlock()
 	if s.closed.Load() {
 		return regent.Lease{}, regent.ErrClosed
+	}
+	if s.unreadable[name] {
+		return regent.Lease{}, ErrUnreadable
 	}
 	l := s.regs[name]
 	if l == nil {
@@ -175,6 +137,9 @@ func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
 	defer s.mu.Unlock()
 	if s.closed.Load() {
 		return regent.Lease{}, regent.ErrClosed
+	}
+	if s.unreadable[l.Name] {
+		return regent.Lease{}, ErrUnreadable
 	}
 	reg := s.regs[l.Name]
 	var old regent.Lease
@@ -195,6 +160,7 @@ func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
 		s.regs[l.Name] = reg
 	}
 	*reg = l
+	s.note(old)
 	if s.OnSwap != nil {
 		s.OnSwap(old, l, client)
 	}
@@ -205,20 +171,38 @@ func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
 }
 
 // list copies what is below prefix, by name, so that a simulation replays.
-func (s *Store) list(prefix string) ([]regent.Lease, error) {
+func (s *Store) list(prefix string) ([]regent.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed.Load() {
 		return nil, regent.ErrClosed
 	}
-	var ls []regent.Lease
+	var found []regent.Outcome
 	for name, l := range s.regs {
-		if strings.HasPrefix(name, prefix) {
-			ls = append(ls, *l)
+		switch {
+		case !strings.HasPrefix(name, prefix):
+		case s.unreadable[name]:
+			found = append(found, regent.Outcome{Lease: regent.Lease{Name: name}, Err: ErrUnreadable})
+		default:
+			found = append(found, regent.Outcome{Lease: *l})
 		}
 	}
-	sortByName(ls)
-	return ls, nil
+	slices.SortFunc(found, func(a, b regent.Outcome) int { return cmp.Compare(a.Lease.Name, b.Lease.Name) })
+	return found, nil
+}
+
+// SetUnreadable names the registers that cannot be read or written from now on, in place of those named before: they hold
+// something that is no record. Requests for them fail with ErrUnreadable, and all others go on.
+func (s *Store) SetUnreadable(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unreadable = nil
+	for _, name := range names {
+		if s.unreadable == nil {
+			s.unreadable = map[string]bool{}
+		}
+		s.unreadable[name] = true
+	}
 }
 
 var errName = errors.New("register name is not 1 to 250 bytes of UTF-8 without control characters")

@@ -24,7 +24,9 @@ func (c *Client) send(ctx context.Context, k Kind, name string) error {
 }
 
 // perfect reports whether nothing can go wrong, now, between the client and the store.
-func (c *Client) perfect() bool { return c.current.Load() == nil && c.store.current.Load() == nil }
+func (c *Client) perfect() bool {
+	return c.current.Load() == nil && c.store.current.Load() == nil && !c.Hangs() && !c.store.Hangs()
+}
 
 // faults returns all that can go wrong, now.
 func (c *Client) faults() Faults { return c.Faults().plus(c.store.Faults()) }
@@ -42,6 +44,12 @@ func (c *Client) dice(f Faults, k Kind, name string) dice {
 	return throw(f.Seed, fingerprint(0, c.name), fingerprint(k, name), n)
 }
 
+// answer is what the store says to a request.
+type answer[T any] struct {
+	value T
+	err   error
+}
+
 // carry takes a request over a faulty network. Do is what the store does when the request arrives, at most once, and perhaps
 // after carry has returned: what was sent is not called back when its sender gives up. Each way meets the faults that are
 // set when it begins.
@@ -52,28 +60,43 @@ func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(F
 	if f.CutRequests || d.loseRequest < f.LoseRequest {
 		return none, c.silence(ctx, f, d)
 	}
-	arrive := func() (T, error) {
-		if c.faults().Outage {
-			return none, ErrOutage
-		}
-		return do(f, d), nil
+
+	answers := make(chan answer[T], 1)
+	arrive := func() {
+		c.deliver(func() {
+			var a answer[T]
+			if c.faults().Outage {
+				a.err = ErrOutage
+			} else {
+				a.value = do(f, d)
+			}
+			answers <- a
+		}, func() { close(answers) })
 	}
 	way := f.Request.at(d.request)
 	if k.writes() && d.apply < f.ApplyLate {
-		time.AfterFunc(way+f.Late.at(d.late), func() { arrive() })
+		time.AfterFunc(way+f.Late.at(d.late), arrive)
 		return none, c.silence(ctx, f, d)
 	}
 	sent := time.Now()
 	if err := c.wait(ctx, way); err != nil {
 		if k.writes() {
-			time.AfterFunc(way-time.Since(sent), func() { arrive() })
+			time.AfterFunc(way-time.Since(sent), arrive)
 		}
 		return none, err
 	}
-	answer, err := arrive()
-	if err != nil {
+	arrive()
+
+	a, arrived, err := await(ctx, c, answers)
+	switch {
+	case err != nil:
 		return none, err
+	case !arrived:
+		return none, c.silence(ctx, f, d)
+	case a.err != nil:
+		return none, a.err
 	}
+
 	f = c.faults()
 	if f.CutAnswers || d.loseAnswer < f.LoseAnswer {
 		return none, c.silence(ctx, f, d)
@@ -81,7 +104,7 @@ func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(F
 	if err := c.wait(ctx, f.Answer.at(d.answer)); err != nil {
 		return none, err
 	}
-	return answer, nil
+	return a.value, nil
 }
 
 // swapOne carries out one swap of a batch that has arrived.
@@ -92,9 +115,11 @@ func (c *Client) swapOne(l regent.Lease, f Faults) (o regent.Outcome) {
 		o.Err = ErrLost
 	case d.apply < f.ApplyLate:
 		time.AfterFunc(f.Late.at(d.late), func() {
-			if !c.faults().Outage {
-				c.store.swap(l, c.name)
-			}
+			c.deliver(func() {
+				if !c.faults().Outage {
+					c.store.swap(l, c.name)
+				}
+			}, func() {})
 		})
 		o.Err = ErrLost
 	case d.clash < f.Conflict:
@@ -115,13 +140,15 @@ func (c *Client) wait(ctx context.Context, d time.Duration) error {
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
-	return c.await(ctx, t.C)
+	_, _, err := await(ctx, c, t.C)
+	return err
 }
 
 // silence is what the caller of a request without an answer gets.
 func (c *Client) silence(ctx context.Context, f Faults, d dice) error {
 	if f.Timeout.zero() {
-		return c.await(ctx, nil)
+		_, _, err := await[struct{}](ctx, c, nil)
+		return err
 	}
 	if err := c.wait(ctx, f.Timeout.at(d.timeout)); err != nil {
 		return err
@@ -129,15 +156,36 @@ func (c *Client) silence(ctx context.Context, f Faults, d dice) error {
 	return ErrLost
 }
 
-func (c *Client) await(ctx context.Context, event <-chan time.Time) error {
+// await returns what comes over a channel, and false if it was closed; or an error if the call or the client ends before.
+func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, err error) {
 	select {
-	case <-event:
-		return nil
+	case v, ok = <-from: // what is there counts, whatever has ended
+		return v, ok, nil
+	default:
+	}
+	select {
+	case v, ok = <-from:
+		return v, ok, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		c.linger()
+		return v, false, ctx.Err()
 	case <-c.done:
-		return regent.ErrClosed
 	case <-c.store.done:
-		return regent.ErrClosed
+	}
+	return v, false, regent.ErrClosed
+}
+
+// linger keeps a call that should return, for as long as the faults say.
+func (c *Client) linger() {
+	d := c.faults().Linger
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.done:
+	case <-c.store.done:
 	}
 }

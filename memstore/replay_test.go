@@ -62,7 +62,9 @@ func TestHooks(t *testing.T) {
 		s.OnSwap = func(old, new regent.Lease, client string) {
 			history = append(history, fmt.Sprintf("%s %s: %d to %d", client, new.Name, old.Nonce, new.Nonce))
 		}
-		s.OnRollback = func() { history = append(history, "rollback") }
+		s.OnRollback = func(changes []memstore.Change) {
+			history = append(history, fmt.Sprintf("rollback of %d", len(changes)))
+		}
 		s.OnRequest = func(r memstore.Request) {
 			sent = append(sent, fmt.Sprintf("%v %s %v %s", r.At.Sub(begin), r.Client, r.Kind, r.Name))
 		}
@@ -75,7 +77,7 @@ func TestHooks(t *testing.T) {
 		c.Get(within(t, time.Second), "seat")
 		for range s.List(t.Context(), "s") {
 		}
-		if want := []string{"c seat: 0 to 1", " seat: 1 to 2", "rollback"}; !slices.Equal(history, want) {
+		if want := []string{"c seat: 0 to 1", " seat: 1 to 2", "rollback of 1"}; !slices.Equal(history, want) {
 			t.Errorf("history is %q, want %q", history, want)
 		}
 		if want := []string{"0s c swap seat", "1s  swap all ", "1s c get seat", "2s  list s"}; !slices.Equal(sent, want) {
