@@ -55,6 +55,7 @@ func (s *simulation) do(a *Action) {
 		}
 	case DoOutage:
 		s.say(nil, "the store is out of order for %v", a.For)
+		s.disturb(nil, a.For, "an outage")
 		s.store.Adjust(func(f *memstore.Faults) { f.Outage = true })
 		time.AfterFunc(a.For, func() { s.store.Adjust(func(f *memstore.Faults) { f.Outage = false }) })
 	case DoHandOff:
@@ -73,6 +74,7 @@ func (s *simulation) do(a *Action) {
 		time.AfterFunc(a.For, func() { p.sick.Store(false) })
 	case DoSlow:
 		s.say(p, "gets slow for %v", a.For)
+		s.disturb(p, a.For, "a slow network")
 		w := p.plan.Config.LeaseDuration
 		slow := memstore.Delay{Min: w / 50, Max: w / 3}
 		p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = slow, slow })
@@ -82,9 +84,35 @@ func (s *simulation) do(a *Action) {
 			}
 		})
 	case DoSnapshot:
-		s.snaps = append(s.snaps, s.snapshot())
+		snap := s.snapshot()
+		s.mu.Lock()
+		s.snaps = append(s.snaps, snap)
+		s.mu.Unlock()
 	case DoRollback:
 		s.rollback(a)
+	case DoLose:
+		s.lose(a, p)
+	case DoHang:
+		s.hang(a, p)
+	case DoWithdraw:
+		s.withdraw(a, seat)
+	case DoAsk:
+		s.askUnderUnknown(a, p, seat)
+	case DoNag:
+		s.crash(p)
+		s.nag(seat, a.For, 0)
+	case DoUnreadable:
+		s.unreadable(a, p, seat)
+	case DoPanic:
+		s.panic(a, p)
+	case DoReaperFreeze:
+		if p.pipe != nil {
+			p.pipe.freeze(a.For)
+		}
+	case DoReaperCrash:
+		if p.pipe != nil {
+			p.pipe.crash()
+		}
 	}
 }
 
@@ -98,6 +126,7 @@ func (s *simulation) partition(p *process, requests, answers bool, d time.Durati
 		return
 	}
 	s.say(p, "is cut off for %v, requests %t, answers %t", d, requests, answers)
+	s.disturb(p, d, "a partition")
 	p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = requests, answers })
 	time.AfterFunc(d, func() {
 		if !s.calm.Load() {
@@ -106,14 +135,29 @@ func (s *simulation) partition(p *process, requests, answers bool, d time.Durati
 	})
 }
 
+// disturb notes that requests of a process, or of all, may go without an answer for d.
+func (s *simulation) disturb(p *process, d time.Duration, why string) {
+	s.rec.add(p, Event{Kind: Disturbed, Took: d, Text: why})
+}
+
 // crash ends a process at once: nothing that it does from now on reaches the store, and nobody hears of it.
 func (s *simulation) crash(p *process) {
-	if s.calm.Load() || p.dead.Swap(true) {
+	if !s.calm.Load() {
+		s.kill(p)
+	}
+}
+
+// kill is crash at any time. A reaper hears of it.
+func (s *simulation) kill(p *process) {
+	if p.dead.Swap(true) {
 		return
 	}
 	s.rec.note(p, Event{Kind: Crashed})
 	p.client.Close()
 	p.cancel()
+	if p.pipe != nil {
+		p.pipe.gone()
+	}
 }
 
 // again starts a stopped process again.
@@ -142,17 +186,29 @@ func (s *simulation) stepDown(p *process) {
 	}
 }
 
-// ask lets somebody ask something of a member, if it runs.
+// ask lets somebody ask something of a member, if it runs, while there are faults.
 func (s *simulation) ask(p *process, limit time.Duration, what string, f func(context.Context) error) {
-	if p.stopped() || p.ctx.Err() != nil || s.calm.Load() {
+	if !s.calm.Load() {
+		s.askAnyTime(p, limit, what, f)
+	}
+}
+
+// askAnyTime is ask, also when the faults have stopped.
+func (s *simulation) askAnyTime(p *process, limit time.Duration, what string, f func(context.Context) error) {
+	if p.stopped() || p.ctx.Err() != nil {
 		return
 	}
 	p.asks.Go(func() {
 		p.clock.thaw(what)
 		ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, asAdmin{}, true), limit)
 		defer cancel()
+		began := time.Now()
 		s.say(p, "is asked for %s", what)
-		if err := f(ctx); err != nil {
+		err := f(ctx)
+		if over := time.Since(began) - limit; over > 0 && p.ctx.Err() == nil {
+			s.rec.add(p, Event{Kind: Answered, Took: over, Text: what})
+		}
+		if err != nil {
 			s.say(p, "was asked for %s: %v", what, err)
 		}
 	})
@@ -175,12 +231,6 @@ func (s *simulation) rollback(a *Action) {
 		return
 	}
 	s.rec.add(nil, Event{Kind: Rolled, Text: text})
-	s.mu.Lock()
-	s.regs = maps.Clone(snap.leases)
-	if s.regs == nil {
-		s.regs = map[string]regent.Lease{}
-	}
-	s.mu.Unlock()
 	s.store.Rollback(snap.saved)
 }
 

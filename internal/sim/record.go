@@ -34,7 +34,11 @@ type sentKey struct {
 }
 
 // evidence is what a process knew of a record when it sent a swap that replaces it.
-type evidence struct{ watched, confirmed time.Duration }
+type evidence struct {
+	watched, confirmed time.Duration
+	fell               bool
+	waited             time.Duration
+}
 
 func newRecorder(start time.Time) *recorder {
 	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{}, known: map[knownKey]bool{}, sent: map[sentKey]evidence{}}
@@ -65,12 +69,76 @@ type sighting struct {
 	began time.Duration // when the last read that showed it was sent
 }
 
+// height is what a process has seen of a register's epochs.
+type height struct {
+	highest  uint64
+	now      uint64        // as the last read showed it
+	rev      string        // likewise
+	answered time.Duration // when that was
+	fell     time.Duration // when it was last seen to fall
+	hasFell  bool
+}
+
 // saw takes in an answer to a request that was sent at began.
 func (p *process) saw(l regent.Lease, began time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.knows[l.Name] = max(p.knows[l.Name], l.Epoch)
 	p.sight(l, began)
+	p.measure(l, began)
+}
+
+// measure takes in the epoch of a record, which is 0 for a register that is not there. A read that was sent before the last one was answered may be
+// older, and tells nothing of what came after. The mutex is held.
+func (p *process) measure(l regent.Lease, began time.Duration) {
+	h := p.heights[l.Name]
+	if h == nil {
+		h = &height{}
+		p.heights[l.Name] = h
+	}
+	h.highest = max(h.highest, l.Epoch)
+	if began < h.answered {
+		return
+	}
+	now := p.clock.Now()
+	if l.Epoch < h.now {
+		h.fell = now
+		h.hasFell = true
+	}
+	h.now = l.Epoch
+	h.rev = l.Rev
+	h.answered = now
+}
+
+// sawNothing takes in that a register is not there.
+func (p *process) sawNothing(name string, began time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.measure(regent.Lease{Name: name}, began)
+}
+
+// regressed reports whether a claim in place of old is made although the process has seen more than that record shows, or than
+// the heartbeat shows which kept it; and for how long it has known.
+func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	waited = never
+	known := func(h *height) {
+		fell = true
+		if h.hasFell {
+			waited = min(waited, now-h.fell)
+		} else {
+			waited = 0
+		}
+	}
+	if h := p.heights[seat]; h != nil && old.Epoch < h.highest {
+		known(h)
+	}
+	if h := p.heights[old.Via]; h != nil && !old.Vacant() && old.Via != "" && h.now < h.highest {
+		known(h)
+	}
+	return fell, waited
 }
 
 // heard takes in a record that a hint brings, which the process may never look at. Only a vacant one may be claimed on.
@@ -87,16 +155,27 @@ func (p *process) heard(l regent.Lease) {
 func (p *process) sight(l regent.Lease, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
-	for i := range list {
-		if list[i].lease.Rev == l.Rev {
+	first := p.clock.Now()
+	for i, s := range list {
+		if s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce {
+			first = min(first, s.first) // an edit keeps the nonce, and is no sign of life
+		}
+		if s.lease.Rev != l.Rev {
+			continue
+		}
+		if h := p.heights[l.Name]; h == nil || h.rev == l.Rev || began < h.answered {
 			list[i].began = max(list[i].began, began)
 			return
 		}
+		// It comes again after another one: the store has gone back, and the time that it was seen for counts anew.
+		list = append(list[:i], list[i+1:]...)
+		first = p.clock.Now()
+		break
 	}
 	if len(list) == kept {
 		list = list[:copy(list, list[1:])]
 	}
-	p.seen[l.Name] = append(list, sighting{l, p.clock.Now(), began})
+	p.seen[l.Name] = append(list, sighting{l, first, began})
 }
 
 func (p *process) sightingOf(name, rev string) (sighting, bool) {
@@ -137,8 +216,12 @@ func (r *recorder) sending(p *process, l regent.Lease) Op {
 	}
 	if op != Edit && op != Save {
 		now := p.clock.Now()
+		ev := evidence{watched: now - old.first, confirmed: old.began - old.first}
+		if op == Claim {
+			ev.fell, ev.waited = p.regressed(l.Name, old.lease)
+		}
 		r.mu.Lock()
-		r.sent[sentKey{p.index, l.Name, l.Nonce}] = evidence{now - old.first, old.began - old.first}
+		r.sent[sentKey{p.index, l.Name, l.Nonce}] = ev
 		r.mu.Unlock()
 	}
 	r.add(p, Event{Kind: Sent, Op: op, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation, Via: l.Via})
@@ -176,12 +259,21 @@ func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
 	}
 }
 
-// applied is the store's hook. It is called under the store's lock.
-func (r *recorder) applied(p *process, old, l regent.Lease) {
+// applied is the store's hook. It is called under the store's lock. P is who has sent the swap, or, if its reaper has, reaper
+// is true.
+func (r *recorder) applied(p *process, reaper bool, old, l regent.Lease) {
 	e := Event{Kind: Applied, Op: Edit, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation, Via: l.Via,
 		Old: old.Holder.Incarnation, OldVia: old.Via, OldEpoch: old.Epoch, OldLease: old.Duration, SameID: p != nil && old.Holder.ID == p.id}
+	if !isMember(l.Name) {
+		e.Data, e.OldData = string(l.Data), string(old.Data)
+	}
+	if !l.Vacant() && l.Next != old.Next && l.Next != l.Holder.ID {
+		e.Next = l.Next
+	}
 	mine := p != nil && r.owner(e.Old, -1) == p.index
 	switch {
+	case reaper:
+		e.Op = Reap
 	case l.Vacant() && old.Vacant():
 	case l.Vacant() && mine:
 		e.Op = Release
@@ -205,6 +297,7 @@ func (r *recorder) applied(p *process, old, l regent.Lease) {
 	if p != nil {
 		ev := r.sent[sentKey{p.index, l.Name, l.Nonce}]
 		e.Watched, e.Confirmed = ev.watched, ev.confirmed
+		e.Fell, e.Waited = ev.fell, ev.waited
 	}
 	r.events = append(r.events, e)
 	r.mu.Unlock()

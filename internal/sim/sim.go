@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,19 +35,47 @@ type simulation struct {
 	calm    atomic.Bool
 	snaps   []snapshot
 
-	mu     sync.Mutex
-	procs  []*process
-	latest []*process        // by member
-	claims map[string]uint64 // the highest epoch ever claimed, by seat
-	regs   map[string]regent.Lease
+	reaps sync.WaitGroup // of reapers
+
+	mu      sync.Mutex
+	procs   []*process
+	latest  []*process        // by member
+	claims  map[string]uint64 // the highest epoch ever claimed, by seat
+	regs    map[string]regent.Lease
+	trail   []write              // the swaps that were applied and not undone, oldest first
+	undone  map[string]bool      // registers that a rollback has changed
+	given   map[seatEpoch]string // the incarnation that an epoch was first given to
+	armed   []*Action            // what happens after the next claim
+	bad     map[string]int       // registers that are unreadable
+	clients []*memstore.Client   // of reapers
+	losing  State                // what a rollback that is under way leads to
+
+	reachedMu sync.Mutex
+	reached   map[State]int
+}
+
+// write is a swap that was applied.
+type write struct {
+	name  string
+	claim bool
+}
+
+type seatEpoch struct {
+	seat  string
+	epoch uint64
 }
 
 // Run carries a plan out, in a bubble, and returns what happened. All that it started has stopped then.
 func Run(plan *Plan) *History {
 	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process, len(plan.Members)), claims: map[string]uint64{},
-		regs: map[string]regent.Lease{}}
+		regs: map[string]regent.Lease{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
+		reached: map[State]int{}}
 	s.rec = newRecorder(s.start)
 	s.store.OnSwap = s.applied
+	s.store.OnRollback = s.rolledBack
+	if plan.Class == Lossy {
+		s.store.KeepLog(logged)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ctx = ctx
 	for i, m := range plan.Members {
@@ -62,13 +91,14 @@ func Run(plan *Plan) *History {
 	for _, p := range s.procs {
 		<-p.done
 	}
+	s.reaps.Wait()
 	s.store.Close()
-	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events}
+	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events, Reached: s.reached}
 	for _, p := range s.procs {
 		c := p.plan.Config
 		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration, Trust: trust(c.LeaseDuration, c.StopTimeout),
 			Stop: c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
-			Witness: p.plan.Hints && p.plan.Witness})
+			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0})
 	}
 	return h
 }
@@ -86,7 +116,8 @@ func (s *simulation) launch(member int) *process {
 	p := &process{sim: s, rec: s.rec, index: index, id: m.ID, plan: m, done: make(chan struct{}),
 		clock:  &clock{start: s.start, rate: m.Rate, offset: m.Offset},
 		client: s.store.Client(name, faults),
-		seen:   map[string][]sighting{}, told: map[string]uint64{}, knows: map[string]uint64{}}
+		seen:   map[string][]sighting{}, told: map[string]uint64{}, knows: map[string]uint64{}, heights: map[string]*height{},
+		leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	w := &wire{p: p, client: p.client, direct: s.store.Client(name, memstore.Faults{})}
 	p.member = &regent.Member{Store: w, ID: m.ID, Addr: m.ID + ":1", Config: m.Config, Clock: p.clock}
@@ -95,6 +126,10 @@ func (s *simulation) launch(member int) *process {
 		p.member.Store = witnessed{pushed{w}}
 	case m.Hints:
 		p.member.Store = pushed{w}
+	}
+	if m.Reaper {
+		p.pipe = newPipe(p, m.Pipe)
+		p.member.OnLifeline = p.pipe.told
 	}
 	if m.Health {
 		p.member.Health = func(context.Context) error {
@@ -123,16 +158,25 @@ func (s *simulation) applied(old, l regent.Lease, client string) {
 	var p *process
 	s.mu.Lock()
 	procs := s.procs
-	if i, err := strconv.Atoi(client); err == nil {
+	name, reaper := strings.CutPrefix(client, reaperName)
+	if i, err := strconv.Atoi(name); err == nil {
 		p = procs[i]
 	}
 	s.regs[l.Name] = l
 	claimed := !isMember(l.Name) && !l.Vacant() && l.Holder != old.Holder
 	if claimed {
 		s.claims[l.Name] = max(s.claims[l.Name], l.Epoch)
+		s.noteEpoch(l)
+		s.strike(l.Name)
+	}
+	if s.plan.Class == Lossy {
+		s.trail = append(s.trail, write{l.Name, claimed})
 	}
 	s.mu.Unlock()
-	s.rec.applied(p, old, l)
+	if reaper {
+		s.reach(ReaperRelease)
+	}
+	s.rec.applied(p, reaper, old, l)
 	if claimed {
 		for _, other := range procs {
 			if other != p {
@@ -140,6 +184,15 @@ func (s *simulation) applied(old, l regent.Lease, client string) {
 			}
 		}
 	}
+}
+
+// noteEpoch notes that an epoch was given. The mutex is held.
+func (s *simulation) noteEpoch(l regent.Lease) {
+	key := seatEpoch{l.Name, l.Epoch}
+	if first, ok := s.given[key]; ok && first != l.Holder.Incarnation {
+		s.reach(SameEpochTwice)
+	}
+	s.given[key] = l.Holder.Incarnation
 }
 
 // quietened is a network as good as it gets: with delays, and nothing lost but hints.
@@ -156,6 +209,8 @@ func atMost20ms(d memstore.Delay) memstore.Delay {
 func (s *simulation) settle() {
 	s.calm.Store(true)
 	s.store.SetFaults(memstore.Faults{})
+	s.store.Resume()
+	s.readable()
 	for i := range s.plan.Members {
 		s.mu.Lock()
 		p := s.latest[i]
@@ -171,29 +226,44 @@ func (s *simulation) settle() {
 	s.mu.Unlock()
 	for _, p := range procs {
 		p.sick.Store(false)
+		p.client.Resume()
 		p.client.SetFaults(quietened(p.plan.Faults))
 	}
+	s.mu.Lock()
+	for _, c := range s.clients {
+		c.SetFaults(memstore.Faults{})
+	}
+	s.mu.Unlock()
 	s.resume()
 	s.rec.add(nil, Event{Kind: Calm})
 	step := s.plan.Members[0].Config.LeaseDuration / 8
-	steady := 0
+	steady, enough := 0, 8
+	if s.plan.Class == Lossy {
+		enough = 16 // for a lost claim to be found
+	}
 	for range (s.plan.Late + s.plan.Bound) / step {
 		time.Sleep(step)
 		s.resume() // somebody's pause may have been on its way
 		if all := s.lookAll(); !all {
 			steady = 0
-		} else if steady++; steady > 8 {
+		} else if steady++; steady > enough && !s.owing() {
 			break
 		}
 	}
-	for _, seat := range s.plan.Seats {
+	for i, seat := range s.plan.Seats {
+		if i == s.plan.Unreadable {
+			continue
+		}
 		led := false
 		for _, p := range procs {
 			if p.leads(seat) {
 				led = true
 				t, _ := p.member.Leads(seat)
-				s.rec.add(p, Event{Kind: Led, Name: seat, Epoch: t.Epoch})
+				s.rec.add(p, Event{Kind: Led, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
 			}
+		}
+		if led && s.plan.Unreadable >= 0 {
+			s.reach(Unreadable)
 		}
 		if !led {
 			s.rec.add(nil, Event{Kind: Led, Name: seat})
@@ -207,8 +277,8 @@ func (s *simulation) lookAll() bool {
 	procs := s.procs
 	s.mu.Unlock()
 	all := true
-	for _, seat := range s.plan.Seats {
-		led := false
+	for i, seat := range s.plan.Seats {
+		led := i == s.plan.Unreadable
 		for _, p := range procs {
 			p.look(seat)
 			led = led || p.leads(seat)
@@ -216,6 +286,20 @@ func (s *simulation) lookAll() bool {
 		all = all && led
 	}
 	return all
+}
+
+// owing reports whether a leader has been asked to make way and has not yet.
+func (s *simulation) owing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seat := range s.plan.Seats {
+		l := s.regs[seat]
+		i := s.rec.owner(l.Holder.Incarnation, -1)
+		if l.Next != "" && l.Next != l.Holder.ID && i >= 0 && s.procs[i].leads(seat) {
+			return true
+		}
+	}
+	return false
 }
 
 // resume ends every pause, as somebody with a good connection would.

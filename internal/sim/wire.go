@@ -2,7 +2,10 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent"
@@ -45,8 +48,11 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 	began, _ := w.begin(ctx, "get"+name)
 	var got regent.Lease
 	var err error
-	if t := w.p.trap(trapRead, name); t != nil {
+	if t := w.p.trap(ctx, trapRead, name); t != nil {
 		w.p.spring(t)
+		if t.panics {
+			panic(errDriver)
+		}
 		if err = sleep(ctx, t.request); err == nil {
 			got, err = w.client.Get(ctx, name)
 		}
@@ -57,11 +63,24 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 		got, err = w.client.Get(ctx, name)
 	}
 	w.p.clock.thaw("got" + name)
+	if errors.Is(err, regent.ErrNotFound) && ctx.Value(asAdmin{}) == nil {
+		w.p.sawNothing(name, began)
+		w.p.read(regent.Lease{Name: name})
+	}
 	if err != nil {
 		return regent.Lease{}, err
 	}
-	w.p.rec.answered(w.p, got, began)
+	w.answered(ctx, got, began)
 	return got, nil
+}
+
+// answered takes in the answer to a read. What somebody reads through a member is not the member's own knowledge.
+func (w *wire) answered(ctx context.Context, l regent.Lease, began time.Duration) {
+	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
+		return
+	}
+	w.p.rec.answered(w.p, l, began)
+	w.p.read(l)
 }
 
 func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
@@ -71,8 +90,14 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 	}
 	var got regent.Lease
 	var err error
-	if t := w.p.trap(op, l.Name); t != nil {
+	if t := w.p.trap(ctx, op, l.Name); t != nil {
 		w.p.spring(t)
+		if t.panics {
+			if !t.lose {
+				_, _ = w.client.Swap(ctx, l)
+			}
+			panic(errDriver)
+		}
 		got, err = w.trapped(ctx, l, t)
 	} else {
 		got, err = w.client.Swap(ctx, l)
@@ -134,17 +159,24 @@ func silence(ctx context.Context, d time.Duration) error {
 func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
 		began, _ := w.begin(ctx, "list"+prefix)
-		var found []regent.Lease
+		var found []regent.Outcome
 		var failed error
 		for l, err := range w.client.List(ctx, prefix) {
-			if failed = err; err == nil {
-				found = append(found, l)
+			if err != nil && l.Name == "" {
+				failed = err
+				break
 			}
+			found = append(found, regent.Outcome{Lease: l, Err: err})
 		}
 		w.p.clock.thaw("listed" + prefix)
-		for _, l := range found {
-			w.p.rec.answered(w.p, l, began)
-			if !yield(l, nil) {
+		if failed == nil {
+			w.p.missed(prefix, found, began)
+		}
+		for _, o := range found {
+			if o.Err == nil {
+				w.answered(ctx, o.Lease, began)
+			}
+			if !yield(o.Lease, o.Err) {
 				return
 			}
 		}
@@ -153,6 +185,21 @@ func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, 
 		}
 	}
 }
+
+// missed takes in that registers which were known are not in a list.
+func (p *process) missed(prefix string, found []regent.Outcome, began time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.heights {
+		there := slices.ContainsFunc(found, func(o regent.Outcome) bool { return o.Lease.Name == name })
+		if strings.HasPrefix(name, prefix) && !there {
+			p.measure(regent.Lease{Name: name}, began)
+		}
+	}
+}
+
+// errDriver is what a driver panics with.
+var errDriver = errors.New("the driver panics")
 
 func (w *wire) Close() error { return w.client.Close() }
 
@@ -183,6 +230,7 @@ func (w pushed) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 			}
 			w.p.clock.thaw("woken" + prefix)
 			w.p.heard(l)
+			w.p.hinted(l)
 			regent.Hint(out, l)
 		}
 	}()

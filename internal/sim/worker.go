@@ -16,7 +16,7 @@ type workplace struct {
 }
 
 // send brings work to a worker, late: it may arrive when its sender leads no more.
-func (s *simulation) send(p *process, worker int, seat string, epoch uint64, delay time.Duration) {
+func (s *simulation) send(p *process, worker int, seat string, token regent.Token, delay time.Duration) {
 	if p.dead.Load() {
 		return
 	}
@@ -33,9 +33,9 @@ func (s *simulation) send(p *process, worker int, seat string, epoch uint64, del
 			w.fences[seat] = f
 		}
 		kind := Accepted
-		if f.Admit(epoch) != nil {
+		if f.Admit(token.Epoch) != nil {
 			kind = Refused
 		}
-		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: epoch, Worker: worker})
+		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: token.Epoch, Who: token.Term, Worker: worker})
 	})
 }

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shown is what a seat's record shows.
+type shown struct {
+	who   string
+	epoch uint64
+}
+
+// owed is what a leader was asked for, and has not done yet.
+type owed struct {
+	term
+	via  string
+	next string
+	at   time.Duration // when it could know; 0 until then
+}
+
+// undone takes in what a rollback makes a register show.
+func (c *checker) undone(e *Event) {
+	if isMember(e.Name) {
+		for seat, o := range c.owed {
+			if o.via == e.Name {
+				delete(c.owed, seat) // the touch that was to tell it may be lost
+			}
+		}
+		return
+	}
+	c.shown[e.Name] = shown{e.Who, e.Epoch}
+	c.lostAt[e.Name] = e.At
+	delete(c.owed, e.Name)
+}
+
+// written checks what a swap makes of a seat's checkpoint (I9), and takes in what the record shows.
+func (c *checker) written(e *Event) {
+	c.shown[e.Name] = shown{e.Who, e.Epoch}
+	c.stored[e.Data] = true
+	if e.Data == e.OldData || e.Lost {
+		return
+	}
+	owner, known := c.whose[e.Who]
+	if !known || owner != e.Proc || !strings.HasPrefix(e.Data, e.Who+" "+strconv.FormatUint(e.Epoch, 10)+" ") {
+		c.fail(I9, e.Name, "p%d writes the checkpoint %q into %s, which %s holds in epoch %d", e.Proc, e.Data, e.Name, short(e.Who), e.Epoch)
+	}
+}
+
+// runs reports whether a process's duty for a seat runs in an epoch.
+func (c *checker) runs(proc int, seat string, epoch uint64) bool {
+	for d := range c.running {
+		if d.proc == proc && d.seat == seat && d.epoch == epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// stopping checks that a term's context ends before its deadline (R7), unless its process was frozen meanwhile.
+func (c *checker) stopping(e *Event) {
+	cl, ok := c.claims[term{e.Name, e.Epoch, e.Who}]
+	frozen, was := c.thawed[e.Proc]
+	if !ok || was && e.At <= frozen+time.Millisecond {
+		return
+	}
+	if d := c.deadline[keeperOf(e, cl)]; e.Local > d {
+		c.fail(R7, e.Name, "p%d is told to end term %d of %s %v after its deadline", e.Proc, e.Epoch, e.Name, e.Local-d)
+	}
+}
+
+// haunts checks a belief against what the store shows (I12). After a loss there is a lease and a request's time to notice,
+// counted from when the process gets answers.
+func (c *checker) haunts(e *Event) {
+	s := c.shown[e.Name]
+	if s.who == e.Who && s.epoch == e.Epoch {
+		return
+	}
+	lost, was := c.lostAt[e.Name]
+	if !was {
+		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, and the store shows %s in epoch %d", e.Proc, e.Name, e.Epoch,
+			short(s.who), s.epoch)
+		return
+	}
+	p := c.h.Procs[e.Proc]
+	since := max(lost, c.thawed[e.Proc], c.calm[e.Proc], c.calm[-1])
+	bound := time.Duration(float64(p.Lease+p.Trust/4)/p.Rate) + time.Millisecond
+	if e.At > since+bound {
+		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, %v after the store has lost its claim: it shows %s in epoch %d",
+			e.Proc, e.Name, e.Epoch, e.At-lost, short(s.who), s.epoch)
+	}
+}
+
+// killed checks that a reaper had a reason: a process that was frozen, or whose duty still ran (I10).
+func (c *checker) killed(e *Event) {
+	p := c.h.Procs[e.Proc]
+	frozen, was := c.thawed[e.Proc]
+	if was && e.At <= frozen+p.Stop+p.Trust/100+10*time.Millisecond {
+		return
+	}
+	for d := range c.running {
+		if d.proc == e.Proc && d.who == e.Who {
+			return
+		}
+	}
+	c.fail(I10, "", "p%d is killed by its reaper, and holds nothing under %s of %s", e.Proc, short(e.Who), e.Name)
+}
+
+// answered checks that a request has returned when its context ended (I11).
+func (c *checker) answered(e *Event) {
+	p := c.h.Procs[e.Proc]
+	frozen, was := c.thawed[e.Proc]
+	if slack := p.Trust / 4; e.Took > slack && !(was && e.At-e.Took <= frozen) {
+		c.fail(I11, "", "p%d gets an answer %v after the context of its request had ended: %s", e.Proc, e.Took, e.Text)
+	}
+}
+
+// asked takes in requests to leaders, and what becomes of them (I11). A leader can know of one when its heartbeat register was
+// touched after it; that of a seat with a lease of its own is touched by the request itself.
+func (c *checker) asked(e *Event) {
+	if isMember(e.Name) {
+		for seat, o := range c.owed {
+			if e.Op == Edit && o.via == e.Name && o.who == e.Who && o.at == 0 {
+				o.at = e.At
+				c.owed[seat] = o
+			}
+		}
+		return
+	}
+	if o, ok := c.owed[e.Name]; ok && (o.who != e.Who || o.epoch != e.Epoch) {
+		delete(c.owed, e.Name)
+	}
+	if e.Op == Edit && e.Next != "" {
+		o := owed{term: term{e.Name, e.Epoch, e.Who}, via: e.Via, next: e.Next}
+		if e.Via == "" {
+			o.at = e.At
+		}
+		c.owed[e.Name] = o
+	}
+}
+
+// settled checks at the end of the history that nobody leads who was asked to make way, could know of it, and had time (I11).
+func (c *checker) settled() {
+	for i, e := range c.h.Events {
+		if e.Kind != Led || e.Proc < 0 {
+			continue
+		}
+		c.at = i
+		o, ok := c.owed[e.Name]
+		if !ok || o.at == 0 || o.who != e.Who || o.epoch != e.Epoch {
+			continue
+		}
+		if had := e.At - max(o.at, c.ended); had > 3*c.h.Procs[e.Proc].Lease {
+			c.fail(I11, e.Name, "p%d still leads %s in epoch %d, %v after it was asked to make way for %s", e.Proc, e.Name, e.Epoch,
+				e.At-o.at, o.next)
+		}
+	}
+}
