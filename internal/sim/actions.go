@@ -94,6 +94,9 @@ func (p *Plan) drawActions(g *rand.Rand, c regent.Config) {
 	case Lossy:
 		p.drawLosses(g, w)
 	}
+	if p.Class != Lossy && chance(g, 0.25) { // late, so that no other trouble ends the term before it is obeyed
+		p.Actions = append(p.Actions, p.drawAction(g, c, DoAsk, p.Faulty-between(g, w/2, 3*w/2)))
+	}
 	if p.Unreadable >= 0 {
 		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable, For: never})
 	}
@@ -250,6 +253,6 @@ func drawTrap(g *rand.Rand, c regent.Config) trap {
 
 // drawPanic returns a request at which the driver panics.
 func drawPanic(g *rand.Rand, c regent.Config) trap {
-	on := []Op{Beat, Beat, Beat, Claim, Beat, Claim, Revoke, Join, trapRead}[g.IntN(9)]
+	on := []Op{Beat, Beat, Beat, Claim, Beat, Claim, Revoke, Join, Join}[g.IntN(9)]
 	return trap{on: on, panics: true, lose: chance(g, 0.5), request: between(g, 0, trust(c.LeaseDuration, c.StopTimeout)/4)}
 }

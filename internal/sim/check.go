@@ -71,7 +71,6 @@ func Check(h *History) []Violation {
 		c.at = i
 		c.take(&e)
 	}
-	c.settled()
 	return c.violations
 }
 
@@ -186,6 +185,8 @@ func (c *checker) take(e *Event) {
 	case Led:
 		if e.Proc < 0 {
 			c.fail(I7, e.Name, "nobody leads %s within %v of the end of all faults", e.Name, c.h.Bound)
+		} else {
+			c.led(e)
 		}
 	case Stopping:
 		c.stopping(e)

@@ -140,20 +140,13 @@ func (c *checker) asked(e *Event) {
 	}
 }
 
-// settled checks at the end of the history that nobody leads who was asked to make way, could know of it, and had time (I11).
-func (c *checker) settled() {
-	for i, e := range c.h.Events {
-		if e.Kind != Led || e.Proc < 0 {
-			continue
-		}
-		c.at = i
-		o, ok := c.owed[e.Name]
-		if !ok || o.at == 0 || o.who != e.Who || o.epoch != e.Epoch {
-			continue
-		}
-		if had := e.At - max(o.at, c.ended); had > 3*c.h.Procs[e.Proc].Lease {
-			c.fail(I11, e.Name, "p%d still leads %s in epoch %d, %v after it was asked to make way for %s", e.Proc, e.Name, e.Epoch,
-				e.At-o.at, o.next)
-		}
+// led checks, at the end, that nobody leads who was asked to make way, could know of it, and had time since (I11).
+func (c *checker) led(e *Event) {
+	o, ok := c.owed[e.Name]
+	if !ok || o.at == 0 || o.who != e.Who || o.epoch != e.Epoch {
+		return
+	}
+	if had := e.At - max(o.at, c.ended); had > 3*c.h.Procs[e.Proc].Lease {
+		c.fail(I11, e.Name, "p%d still leads %s in epoch %d, %v after it was asked to make way for %s", e.Proc, e.Name, e.Epoch, e.At-o.at, o.next)
 	}
 }

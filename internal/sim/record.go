@@ -96,10 +96,14 @@ func (p *process) measure(l regent.Lease, began time.Duration) {
 		h = &height{}
 		p.heights[l.Name] = h
 	}
-	h.highest = max(h.highest, l.Epoch)
 	if began < h.answered {
+		if !isMember(l.Name) { // of a heartbeat register the newest read alone counts
+			h.highest = max(h.highest, l.Epoch)
+			h.now = max(h.now, l.Epoch)
+		}
 		return
 	}
+	h.highest = max(h.highest, l.Epoch)
 	now := p.clock.Now()
 	if l.Epoch < h.now {
 		h.fell = now
