@@ -161,7 +161,7 @@ func (p *process) duty(ctx context.Context, t regent.Term) error {
 	if g.Float64() < d.Bored {
 		bored = time.Since(p.sim.start) + between(g, 0, 4*p.plan.Config.LeaseDuration)
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !p.sim.over.Load() {
 		p.act(g, t, false)
 		if g.Float64() < d.Save {
 			p.save(ctx, t, g)

@@ -33,6 +33,7 @@ type simulation struct {
 	ctx     context.Context
 	workers [workers]workplace
 	calm    atomic.Bool
+	over    atomic.Bool // every process has stopped
 	snaps   []snapshot
 
 	reaps sync.WaitGroup // of reapers
@@ -56,8 +57,8 @@ type simulation struct {
 
 // write is a swap that was applied.
 type write struct {
-	name  string
-	claim bool
+	name string
+	turn bool // a claim or a join
 }
 
 type seatEpoch struct {
@@ -91,6 +92,7 @@ func Run(plan *Plan) *History {
 	for _, p := range s.procs {
 		<-p.done
 	}
+	s.over.Store(true)
 	s.reaps.Wait()
 	s.store.Close()
 	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events, Reached: s.reached}
@@ -170,7 +172,7 @@ func (s *simulation) applied(old, l regent.Lease, client string) {
 		s.strike(l.Name)
 	}
 	if s.plan.Class == Lossy {
-		s.trail = append(s.trail, write{l.Name, claimed})
+		s.trail = append(s.trail, write{l.Name, !l.Vacant() && l.Holder != old.Holder})
 	}
 	s.mu.Unlock()
 	if reaper {

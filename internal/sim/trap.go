@@ -14,6 +14,7 @@ type trap struct {
 	lose            bool          // it never arrives
 	loseAnswer      bool
 	panics          bool          // the driver panics, before it sends the request if it is lost, else after its answer
+	deaf            bool          // it is answered although its context has ended meanwhile
 	timeout         time.Duration // after which a request without an answer fails
 
 	freezeAfter, freeze       time.Duration

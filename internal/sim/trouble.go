@@ -172,12 +172,13 @@ func (s *simulation) readable() {
 	s.spoil()
 }
 
-// panic has a driver panic at a request. For a heartbeat it waits until a claim of the process is under way, if one comes soon.
+// panic has a driver panic at a request. Some heartbeats panic while a claim of the process is under way, whose answer comes
+// although its context has ended.
 func (s *simulation) panic(a *Action, p *process) {
 	t := a.Trap
 	s.say(p, "is to have a driver that panics at a %s", t.on)
-	if t.on == Beat && a.Requests && a.Other%2 == 0 {
-		p.set(&trap{on: Claim, request: t.request, then: func() { p.set(&t) }})
+	if t.on == Beat && a.Other%2 == 0 {
+		p.set(&trap{on: Claim, request: max(t.request, p.patience()/2), deaf: true, then: func() { p.set(&t) }})
 		return
 	}
 	p.set(&t)
@@ -233,7 +234,7 @@ func (s *simulation) loseNow(a *Action) {
 		s.undo(seat, func(name string) bool { return memstore.Shard(name, shards) == memstore.Shard(seat, shards) })
 	case LoseHeartbeat:
 		if via != "" {
-			s.undoLast(1+int(a.For%12), func(name string) bool { return name == via })
+			s.undo(via, func(name string) bool { return name == via })
 		}
 	case LoseAll:
 		s.mu.Lock()
@@ -249,14 +250,14 @@ func (s *simulation) loseNow(a *Action) {
 	}
 }
 
-// undo undoes the last swaps of some registers, as many as it takes to undo the last claim of a seat.
-func (s *simulation) undo(seat string, of func(string) bool) {
+// undo undoes the last swaps of some registers, as many as it takes to undo the last claim of a seat, or join of a member.
+func (s *simulation) undo(register string, of func(string) bool) {
 	s.mu.Lock()
 	n, found := 0, false
 	for i := len(s.trail) - 1; i >= 0 && !found; i-- {
 		if w := s.trail[i]; of(w.name) {
 			n++
-			found = w.claim && w.name == seat
+			found = w.turn && w.name == register
 		}
 	}
 	s.mu.Unlock()

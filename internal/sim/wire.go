@@ -119,6 +119,11 @@ func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (regent.Lea
 		time.AfterFunc(t.late, func() { w.direct.Swap(context.Background(), l) })
 		return regent.Lease{}, silence(ctx, t.timeout)
 	}
+	if t.deaf {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.p.patience())
+		defer cancel()
+		ctx = late
+	}
 	sent := time.Now()
 	if err := sleep(ctx, t.request); err != nil {
 		time.AfterFunc(t.request-time.Since(sent), func() { w.direct.Swap(context.Background(), l) })
