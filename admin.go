@@ -154,21 +154,23 @@ func (t *term) letGo(ctx context.Context, next string, cause error, only []Condi
 	}
 	limit := t.e.clock.NewTimer(t.e.cfg.StopTimeout)
 	defer limit.Stop()
-	for {
-		select {
-		case <-t.finished:
-			if t.kept {
-				return errors.New("its duties have stopped, but the store did not take the release: the seat is free when it does, or when it runs out")
-			}
-			return letGoFor(t.public.Epoch, t.next, next, only)
-		case <-limit.C:
-			if t.run != nil && !t.stopped.Load() {
-				return fmt.Errorf("its duties were told to stop, and have not within %v (if this is one of them, it must pass its own context)", t.e.cfg.StopTimeout)
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("its duties have not stopped yet: %w", context.Cause(ctx))
-		}
+	select {
+	case <-t.stopped:
+	case <-limit.C:
+		return fmt.Errorf("its duties were told to stop, and have not within %v (if this is one of them, it must pass its own context)", t.e.cfg.StopTimeout)
+	case <-ctx.Done():
+		return fmt.Errorf("its duties have not stopped yet: %w", context.Cause(ctx))
 	}
+
+	select {
+	case <-t.finished:
+	case <-ctx.Done():
+		return fmt.Errorf("its duties have stopped, but it is not released yet: %w", context.Cause(ctx))
+	}
+	if t.kept {
+		return errors.New("its duties have stopped, but the store did not take the release: the election is free when the store does, or when the lease expires")
+	}
+	return letGoFor(t.public.Epoch, t.next, next, only)
 }
 
 // letGoFor returns an error unless a term that has ended did so for the successor that was asked for. Whoever asked without conditions
@@ -205,12 +207,15 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		case err != nil:
 			return Lease{}, err
 		}
-		m.Observe(election, l.Epoch)
+		m.mu.Lock()
+		m.learn(election, l.Epoch)
+		m.mu.Unlock()
 		next := l
 		if err := edit(&next); err != nil {
 			return l, err
 		}
 		if l.Rev == "" || next.Next != l.Next || next.Paused != l.Paused {
+			next.Edits++
 			if next, err = m.Store.Swap(ctx, next); errors.Is(err, ErrConflict) {
 				continue
 			} else if err != nil { // applied or not: the next read tells
@@ -251,6 +256,7 @@ func (m *Member) poke(ctx context.Context, seat Lease) error {
 		if err != nil || l.Holder != seat.Holder {
 			return err
 		}
+		l.Edits++
 		if _, err := m.Store.Swap(ctx, l); !errors.Is(err, ErrConflict) {
 			return err
 		}

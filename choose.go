@@ -10,7 +10,7 @@ import (
 // crowd is from how many seats on a member shares them with the other candidates rather than take all.
 const crowd = 64
 
-// choose picks, among seats that are free, those that this member should claim now, and says when to look at the others again.
+// choose picks, among seats that are free, those that this member should claim now, and says when to try the others again.
 func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	again = never
 	if len(open) == 0 || !e.mayLead() {
@@ -18,37 +18,47 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	}
 	now := e.clock.Now()
 	crowded := len(open) > crowd
+	ranked := crowded || e.cfg.Rank != RankFirst
+	var offers []offer
 	e.mu.Lock()
 	for _, s := range open {
 		if s.cand == nil {
 			continue
 		}
-		if at, _ := e.notBefore(s, s.lease); at > now {
+		at, since := e.notBefore(s, s.lease)
+		if at > now {
 			again = min(again, at)
-		} else {
-			chosen = append(chosen, s)
+			continue
 		}
+		chosen = append(chosen, s)
+		offers = append(offers, offer{s.name, s.lease.Next, since + e.reservation()})
 	}
+	self := e.aboutSelf()
 	e.mu.Unlock()
-	if len(chosen) > 0 && (crowded || e.cfg.Rank != RankFirst) {
-		live, err := e.liveMembers()
-		if err != nil {
-			return nil, now + e.failureWait()
-		}
-		e.mu.Lock()
-		self := e.aboutSelf()
-		chosen = slices.DeleteFunc(chosen, func(s *seat) bool {
-			_, open := e.notBefore(s, s.lease)
-			yields := e.yields(s, self, live, crowded) && now < open+e.reservation()
-			if yields {
-				again = min(again, open+e.reservation())
+
+	if ranked && len(chosen) > 0 {
+		// Who yields is computed without the mutex: it takes time for many seats and members, and a lease may end meanwhile.
+		live, known := e.roster.recent(e)
+		i := 0
+		chosen = slices.DeleteFunc(chosen, func(*seat) bool {
+			o := offers[i]
+			i++
+			if now >= o.until || known && !e.yields(o, self, live, crowded) {
+				return false
 			}
-			return yields
+			again = min(again, o.until)
+			return true
 		})
-		e.mu.Unlock()
 	}
 	slices.SortFunc(chosen, func(a, b *seat) int { return strings.Compare(a.name, b.name) })
 	return chosen, again
+}
+
+// offer is a free seat, and until when this member lets a better candidate have it.
+type offer struct {
+	election string
+	next     string // the successor that was asked for
+	until    time.Duration
 }
 
 // notBefore is the time from which this member may claim a free seat with that record, and from which others have their head start. It is a courtesy; what is safe was
@@ -69,15 +79,15 @@ func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
 	return at, open
 }
 
-// yields reports whether another candidate should have the seat rather than this one: one of better rank, or, where many seats are free at
-// once, the one whose share it is.
-func (e *engine) yields(s *seat, self MemberInfo, live []MemberInfo, crowded bool) bool {
-	if s.lease.Next == e.m.ID {
+// yields reports whether another candidate should have the seat rather than this one: one of better rank, or, where many
+// seats are free at once, the one whose share it is.
+func (e *engine) yields(o offer, self MemberInfo, live []MemberInfo, crowded bool) bool {
+	if o.next == e.m.ID {
 		return false
 	}
 	ids := []string{e.m.ID}
 	for _, other := range live {
-		if other.ID == e.m.ID || !other.runsFor(s.name) {
+		if other.ID == e.m.ID || !other.runsFor(o.election) {
 			continue
 		}
 		if e.cfg.Rank.compare(other, self) < 0 {
@@ -85,33 +95,7 @@ func (e *engine) yields(s *seat, self MemberInfo, live []MemberInfo, crowded boo
 		}
 		ids = append(ids, other.ID)
 	}
-	return crowded && e.cfg.Rank == RankFirst && share(s.name, ids) != e.m.ID
-}
-
-// liveMembers lists the members whose heartbeat has not run out, as far as this member can tell: a hint for ranks, never a proof. So one that
-// is a little old will do: when many join at once, each of them wakes all others.
-func (e *engine) liveMembers() ([]MemberInfo, error) {
-	began := e.now()
-	if e.live != nil && began.at-e.listedAt < min(e.reservation(), time.Second)/2 {
-		return e.live, nil
-	}
-	found, err := e.list(memberPrefix)
-	if err != nil {
-		return nil, err
-	}
-	now := e.clock.Now()
-	var live []MemberInfo
-	for name, l := range found {
-		e.felt(name, l, nil, began)
-		e.mu.Lock()
-		h := e.sightOf(name)
-		if !l.Vacant() && !h.gone && now < h.ranOut() {
-			live = append(live, memberInfo(l))
-		}
-		e.mu.Unlock()
-	}
-	e.live, e.listedAt = live, began.at
-	return live, nil
+	return crowded && e.cfg.Rank == RankFirst && share(o.election, ids) != e.m.ID
 }
 
 // attend sees to the seats that this member holds and should not, being sick, and to those that it does not hold and should, being better.
@@ -122,12 +106,14 @@ func (e *engine) attend() time.Duration {
 	ill := e.ill()
 	preempt := e.cfg.Preempt && ill == nil && e.cfg.Eligible && e.self != nil && now >= e.rankedAt+e.cfg.ElectionInterval
 	var held, others []*seat
+	epochs := map[*seat]uint64{} // in which a worse leader was seen: a later one is not asked
 	for _, s := range e.seats {
 		switch {
 		case s.term != nil && !s.term.over.Load() && ill != nil && !s.lease.Paused: // nobody could take a paused one
 			held = append(held, s)
 		case preempt && s.cand != nil && e.followed(s) && s.lease.Next == "" && !s.lease.Paused:
 			others = append(others, s)
+			epochs[s] = s.lease.Epoch
 		}
 	}
 	self := e.aboutSelf()
@@ -135,12 +121,12 @@ func (e *engine) attend() time.Duration {
 	if len(held) == 0 && len(others) == 0 {
 		return never
 	}
-	e.rankedAt = now
 	again := now + e.cfg.HeartbeatInterval
-	live, err := e.liveMembers()
-	if err != nil {
-		return again
+	live, known := e.roster.recent(e)
+	if !known {
+		return again // or as soon as it is
 	}
+	e.rankedAt = now
 	for _, s := range held {
 		// Never as the last one: a sick leader is better than none.
 		if to := e.successor(s.name, live); to != "" {
@@ -155,7 +141,10 @@ func (e *engine) attend() time.Duration {
 	for _, s := range others {
 		if e.best(s, self, live) {
 			ctx, cancel := context.WithTimeout(e.ctx, e.patience)
-			_, _ = e.m.ask(ctx, s.name, func(l *Lease) error { l.Next = e.m.ID; return nil }) // asked again at the next look
+			_, _ = e.m.ask(ctx, s.name, func(l *Lease) error { // asked again after the next listing
+				l.Next = e.m.ID
+				return holds([]Condition{AtEpoch(epochs[s])}, l.Epoch)
+			})
 			cancel()
 		}
 	}

@@ -90,6 +90,9 @@ func Fleet() Config {
 // holder's and the observer's, and duties need the stop timeout to end.
 func trust(w, g time.Duration) time.Duration { return w - w/500 - g }
 
+// maxDuration is the longest duration that makes sense: with a longer lease nobody would take over in time to matter.
+const maxDuration = 24 * time.Hour
+
 // ConfigError is a value that a rule forbids.
 type ConfigError struct {
 	Key   string
@@ -122,8 +125,26 @@ func (c Config) Validate() error {
 		"must be >= startupJitterMin (%v)", c.StartupJitterMin)
 	check(c.EpochGracePeriod >= 0, "epochGracePeriod", c.EpochGracePeriod, "cannot be negative")
 	check(c.ContentionThreshold > 1 || !c.ContentionDetectionEnabled, "contentionThreshold", c.ContentionThreshold, "must be above 1")
+	for _, long := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"leaseDuration", c.LeaseDuration},
+		{"renewInterval", c.RenewInterval},
+		{"stopTimeout", c.StopTimeout},
+		{"electionInterval", c.ElectionInterval},
+		{"electionIntervalMax", c.ElectionIntervalMax},
+		{"takeoverDelay", c.TakeoverDelay},
+		{"heartbeatInterval", c.HeartbeatInterval},
+		{"workerTimeout", c.WorkerTimeout},
+		{"startupJitterMax", c.StartupJitterMax},
+		{"epochGracePeriod", c.EpochGracePeriod},
+	} {
+		check(long.value <= maxDuration, long.key, long.value, "must be at most %v", maxDuration)
+	}
 	for _, d := range c.RenewBackoff {
 		check(d > 0, "renewBackoff", c.RenewBackoff, "must hold positive durations only")
+		check(d <= maxDuration, "renewBackoff", c.RenewBackoff, "must hold durations of at most %v only", maxDuration)
 	}
 	if err := c.Rank.validate(); err != nil {
 		errs = append(errs, err)

@@ -2,7 +2,6 @@ package regent
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,11 +27,15 @@ type engine struct {
 	store   Store
 	batcher Batcher // nil if the store is none
 	witness Witness // likewise
-	clock   Clock
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	wg      sync.WaitGroup // its goroutines
-	duties  sync.WaitGroup // its terms, until their duties have stopped
+
+	refresher Refresher // likewise
+	clock     Clock
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	wg        sync.WaitGroup // its goroutines
+	duties    sync.WaitGroup // its terms, until their duties have stopped
+
+	finishing sync.WaitGroup // its terms, until they have been released
 
 	patience time.Duration // for one request
 	started  time.Duration
@@ -48,21 +51,29 @@ type engine struct {
 	order   uint64 // of the last moment
 	quiet   int    // how often in a row a look at the seats has shown nothing new
 	dirty   bool   // somebody has edited the member's register
+	closed  bool   // no term begins any more
 	renamed bool   // elections have come or gone
 	running bool   // the jitter has passed
 	again   bool   // it follows one that has died
 
+	fresh     []*term       // begun since the last heartbeat was sent
+	sweepAt   time.Duration // when the next held elections are read; never if none is held
+	sweptAt   time.Duration // when that was done last
+	sweepFrom string        // the name after which the sweep goes on
+	answered  time.Duration // when the store last answered anything
+
 	calmUntil time.Duration // follow's own: after the store has failed
 	rankedAt  time.Duration // follow's own: when it last looked whether it outranks a leader
-	live      []MemberInfo  // follow's own: who was there when it last listed them
-	listedAt  time.Duration // follow's own: when that was
+	roster    roster
 	living    sync.Once
 }
 
 func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 	e := &engine{m: m, cfg: cfg, store: m.Store, clock: m.clock, mu: &m.mu, kicked: make(chan struct{}, 1),
 		seats: map[string]*seat{}, sights: map[string]*sight{}, patience: trust(cfg.LeaseDuration, cfg.StopTimeout) / 4}
+	e.sweepAt = never
 	e.batcher, _ = m.Store.(Batcher)
+	e.refresher, _ = m.Store.(Refresher)
 	e.witness, _ = m.Store.(Witness)
 	if m.Health != nil {
 		e.sick = errUnchecked
@@ -71,8 +82,8 @@ func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 	return e
 }
 
-// run returns when everything that it started has stopped: after ctx has ended, or with the panic that killed one of its loops. Terms that
-// still hold a seat then end first, so that no duty of a dead loop runs beside its successor's.
+// run returns when everything that it started has stopped: after ctx has ended, or with the panic that killed one of its
+// loops. Terms that still hold a seat then end first, so that no duty of a dead loop runs beside its successor's.
 func (e *engine) run() error {
 	e.started = e.clock.Now()
 	if e.jitter() {
@@ -86,20 +97,34 @@ func (e *engine) run() error {
 		}
 	}
 	<-e.ctx.Done()
+
+	e.close()
 	e.end(context.Cause(e.ctx), "", e.held(nil)...)
-	e.duties.Wait()
+	e.finishing.Wait()
 	e.wg.Wait()
-	if e.self != nil { // its loop died before it could leave
-		e.self.life.end()
-		e.m.hasNowEnded(e.self.life.who)
-		e.lifeline(e.self, true, false)
+
+	e.mu.Lock()
+	self := e.self
+	e.mu.Unlock()
+	if self != nil { // its loop died before it could leave
+		self.life.end(context.Cause(e.ctx))
+		e.m.hasNowEnded(self.life.who)
+		e.lifeline(self, true, false)
 	}
 	e.tidy()
+
 	var p *panicError
 	if errors.As(context.Cause(e.ctx), &p) {
 		return p
 	}
 	return nil
+}
+
+// close lets no term begin any more, not even one whose claim is under way.
+func (e *engine) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
 }
 
 // joinIfNeeded starts the member's heartbeat with its first candidacy: a mere observer writes nothing. The engine's mutex is held.
@@ -122,8 +147,8 @@ func (e *engine) jitter() bool {
 	return e.sleep(e.ctx, wait)
 }
 
-// exist joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the old one has
-// stopped, since joining frees its seats.
+// exist joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the
+// old one has stopped, since joining frees its seats.
 func (e *engine) exist() {
 	for e.ctx.Err() == nil {
 		b, err := e.join(e.ctx)
@@ -136,28 +161,62 @@ func (e *engine) exist() {
 		e.emit(Event{Kind: EventMemberJoined, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
 		e.spawn(func() { e.guard(b) })
 		e.kick()
-		err = e.keep(e.ctx, b)
-		leaving := e.ctx.Err() != nil
-		if leaving {
-			e.duties.Wait()
-		} else {
-			e.drop(b.life, err)
-			e.emit(Event{Kind: EventMemberDropped, Metadata: map[string]string{
-				"incarnation": b.life.who.Incarnation, "reason": reasonOf(err), "error": err.Error()}})
+
+		err = e.sustain(b)
+		if e.ctx.Err() != nil {
+			e.depart(b)
+			return
 		}
-		e.mu.Lock()
-		e.self = nil
-		e.mu.Unlock()
-		b.life.end()
-		b.life.terms.Wait()
-		e.m.hasNowEnded(b.life.who)
-		e.lifeline(b, true, false) // the next incarnation writes over it
-		if leaving {
-			e.leave(b, reasonOf(context.Cause(e.ctx)))
-			e.lifeline(b, true, true)
-			e.emit(Event{Kind: EventMemberLeft, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
-		}
+		e.abandon(b, err)
 	}
+}
+
+// sustain heartbeats until the incarnation is over, or the engine stops. The heartbeats have a goroutine of their own, which
+// may hang in a request: the end of the incarnation does not wait for it (rule 9).
+func (e *engine) sustain(b *beat) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	kept := make(chan error, 1)
+	e.spawn(func() { kept <- e.keep(ctx, b) })
+
+	select {
+	case err := <-kept:
+		return err
+	case <-b.life.over:
+		return errUnconfirmed
+	case <-e.ctx.Done():
+		return context.Cause(e.ctx)
+	}
+}
+
+// abandon ends an incarnation that was lost. The companion process hears of it as soon as the duties have stopped.
+func (e *engine) abandon(b *beat, cause error) {
+	e.drop(b.life, cause)
+	e.emit(Event{Kind: EventMemberDropped, Metadata: map[string]string{
+		"incarnation": b.life.who.Incarnation, "reason": reasonOf(cause), "error": cause.Error()}})
+	e.mu.Lock()
+	e.self = nil
+	e.fresh = nil
+	e.mu.Unlock()
+
+	b.life.duties.Wait()
+	e.m.hasNowEnded(b.life.who)
+	e.lifeline(b, true, false) // the next incarnation writes over it
+}
+
+// depart ends the incarnation of an engine that stops: its duties stop, its seats are released, its register is vacated.
+func (e *engine) depart(b *beat) {
+	e.close()
+	e.duties.Wait()
+	e.lifeline(b, true, false)
+	e.finishing.Wait()
+
+	e.mu.Lock()
+	e.self = nil
+	e.mu.Unlock()
+	e.leave(b, reasonOf(context.Cause(e.ctx)))
+	e.lifeline(b, true, true)
+	e.emit(Event{Kind: EventMemberLeft, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
 }
 
 // tidy gives back what a claim that was under way when the engine stopped may have won.
@@ -315,5 +374,3 @@ func protect(f func() error) (err error) {
 	}()
 	return f()
 }
-
-func newIncarnation() string { return rand.Text() }

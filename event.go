@@ -27,6 +27,7 @@ const (
 	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, new_leader, epoch
 	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
 	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
+	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
 	EventMemberJoined       = "member:joined"               // incarnation
 	EventMemberLeft         = "member:left"                 // incarnation
 	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
@@ -51,7 +52,7 @@ func LogEvents(l *slog.Logger) func(Event) {
 			message = "leader changed"
 		case EventContention, EventMemberWaiting, EventMemberDropped, EventDutyFailed, EventHealthChanged:
 			level = slog.LevelWarn
-		case EventStoreRegressed, EventDutyStuck, EventCandidateRestarted, EventObserverPanicked:
+		case EventStoreRegressed, EventRegisterUnreadable, EventDutyStuck, EventCandidateRestarted, EventObserverPanicked:
 			level = slog.LevelError
 		}
 		args := []any{"seq", e.Seq, "node", e.Node}
@@ -101,10 +102,14 @@ type events struct {
 	lost    *atomic.Uint64
 }
 
-func newEvents(node string, seq uint64, observe func(Event), lost *atomic.Uint64) *events {
+// newEvents starts to hand events to the observer, once it has returned from those of the run before.
+func newEvents(node string, seq uint64, before <-chan struct{}, observe func(Event), lost *atomic.Uint64) *events {
 	s := &events{observe: observe, node: node, seq: seq, lost: lost, queue: make(chan Event, eventBuffer), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
+		if before != nil {
+			<-before
+		}
 		for e := range s.queue {
 			s.observe(e)
 		}

@@ -15,10 +15,11 @@ import (
 type sight struct {
 	lease Lease
 	seen  bool
-	since time.Duration // when this revision was first received: after the answer, never before (rule 2)
+	since time.Duration // when this heartbeat was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
 	gone  bool          // that process is proved dead
+	retry retry         // after it could not be read
 }
 
 // moment is a time and its place among all moments of an engine, since two may have the same time.
@@ -33,19 +34,42 @@ func (e *engine) moment() moment {
 	return moment{e.clock.Now(), e.order}
 }
 
-// see takes in a read that was sent at began and answered at received. One that was sent before the newest may be older, and says nothing.
+// see takes in a read that was sent at began and answered at received. A read that was sent before the newest one may be
+// older, and says nothing.
+//
+// An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and gives no
+// time. It keeps the nonce and adds to the number of edits. Any other change of the revision counts from now on: a
+// heartbeat, but also a record that comes back after the store has lost writes. A revocation is conditional on the revision
+// in any case.
 func (s *sight) see(l Lease, began moment, received time.Duration) {
 	if s.seen && began.order < s.began.order {
 		return
 	}
-	if l.Rev != s.lease.Rev || !s.seen {
-		s.since, s.gone = received, false
+	same := s.seen && l.Rev == s.lease.Rev
+	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
+	if !same && !edited {
+		s.since = received
 	}
-	s.lease, s.began, s.seen, s.asked = l, began, true, false
+	if !same {
+		s.gone = false
+	}
+	s.lease = l
+	s.began = began
+	s.seen = true
+	s.asked = false
+	s.retry = retry{}
 }
 
-// ranOut is when the heartbeat has run out, if its revision does not change before: W on the observer's own clock.
-func (s *sight) ranOut() time.Duration { return s.since + s.lease.Duration }
+// ranOut is when the heartbeat expires unless another one comes: W on the observer's own clock.
+func (s *sight) ranOut() time.Duration { return later(s.since, s.lease.Duration) }
+
+// later returns at + d, or never if that is beyond the clock. A record can carry any duration.
+func later(at, d time.Duration) time.Duration {
+	if d > never-at {
+		return never
+	}
+	return at + d
+}
 
 // verdict is what an observer makes of a seat.
 type verdict int
@@ -74,15 +98,35 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return taken, now
 	}
 	if l.Via != "" && h.lease.Holder != l.Holder {
+		if e.joinForgotten(s, h.lease) {
+			e.regressed(s, now, e.m.memory[s.name], fmt.Sprintf("%s does not know %s, which holds %s", l.Via, l.Holder, s.name))
+			return taken, s.barred
+		}
 		return free, 0
 	}
 	if h.gone {
 		return expired, 0
 	}
-	if end := h.ranOut() + e.cfg.TakeoverDelay; h.began.at < end {
+	if end := later(h.ranOut(), e.cfg.TakeoverDelay); h.began.at < end {
 		return taken, end // and read it again then
 	}
 	return expired, 0
+}
+
+// joinForgotten reports, once for each holder, that a heartbeat register has forgotten the incarnation which a seat names:
+// the register counts fewer incarnations, or shows another one with the same number. That incarnation may still believe in
+// a heartbeat that the store no longer has, so it is not dead yet (rule 5).
+func (e *engine) joinForgotten(s *seat, heartbeat Lease) bool {
+	holder := s.lease.Holder
+	if s.forgotten == holder || slices.Contains(e.m.endings, holder) {
+		return false
+	}
+	count := incarnationCount(holder.Incarnation)
+	if heartbeat.Epoch > count || heartbeat.Epoch == count && heartbeat.Vacant() {
+		return false
+	}
+	s.forgotten = holder
+	return true
 }
 
 // heartbeatOf names the register that keeps a record alive.
@@ -135,7 +179,7 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 		next.Past = l.ended(next.Since, reasonExpired)
 	}
 	if e.cfg.OwnLease {
-		c.life = newLife(e.m.ID)
+		c.life = newLife(e.m.ID, newClaimant())
 	} else {
 		c.life, next.Via = e.self.life, e.self.lease.Name
 	}
@@ -192,19 +236,21 @@ func (e *engine) own(s *seat) {
 		e.mu.Unlock()
 		return
 	}
-	if k >= 0 && s.cand != nil {
+	if k >= 0 && s.cand != nil && !e.closed {
 		c := s.claims[k]
 		if e.cfg.OwnLease {
 			c.life.believe(c.sent + trust(l.Duration, e.cfg.StopTimeout))
 		}
 		if c.life.live(e.clock.Now()) {
 			s.claims = nil
-			e.begin(s, c)
+			t := e.beginLocked(s, c)
+			e.obey(s) // a request may have been made before the answer to the claim was received
 			e.mu.Unlock()
+			e.start(t)
 			return
 		}
 		if e.cfg.OwnLease { // the member's own incarnation is not this seat's to end
-			c.life.end()
+			c.life.end(ErrPartitioned)
 		}
 	}
 	e.mu.Unlock()
@@ -218,7 +264,8 @@ func (e *engine) giveBack(s *seat, l Lease, next, reason string) bool {
 	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder && c.nonce == l.Nonce })
 	e.mu.Unlock()
 	sent := e.now()
-	got, ok := e.vacate(l, l.Holder, func(l Lease) Lease {
+	same := func(got Lease) bool { return got.Holder == l.Holder && got.Epoch == l.Epoch }
+	got, ok := e.vacate(l, same, func(l Lease) Lease {
 		l = l.vacated(newNonce(), time.Now(), reason)
 		l.Next = next
 		return l
@@ -229,9 +276,9 @@ func (e *engine) giveBack(s *seat, l Lease, next, reason string) bool {
 	return ok
 }
 
-// vacate swaps a record for what vacant makes of it, as long as it shows this holder: never anybody else's (rule 4). It reports whether
-// the record is known to show the holder no longer, and what it shows.
-func (e *engine) vacate(l Lease, who Identity, vacant func(Lease) Lease) (Lease, bool) {
+// vacate swaps a record for what vacant makes of it, as long as it is the caller's: never anybody else's, nor that of a
+// later term (rule 4). It reports whether the record is known to be the caller's no longer, and what it shows.
+func (e *engine) vacate(l Lease, mine func(Lease) bool, vacant func(Lease) Lease) (Lease, bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
 	defer cancel()
 	for range 4 {
@@ -242,7 +289,7 @@ func (e *engine) vacate(l Lease, who Identity, vacant func(Lease) Lease) (Lease,
 		if got, err = e.get(ctx, l.Name); err != nil {
 			return Lease{}, errors.Is(err, ErrNotFound)
 		}
-		if got.Holder != who {
+		if !mine(got) {
 			return got, true
 		}
 		l = got
@@ -260,13 +307,21 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.kick()
 		return
 	}
-	now := e.moment()
 	if errors.Is(err, ErrNotFound) {
 		l = Lease{Name: s.name}
 	}
-	if highest := e.m.memory[s.name]; l.Epoch < highest && s.barredFor < highest && began.order > s.learned {
+	highest := e.m.memory[s.name]
+	if l.Epoch < highest && began.order <= s.learned {
+		// It was sent before the higher epoch was learned, so it may be older. Then nothing may be claimed on it either.
+		s.stale = true
+		e.mu.Unlock()
+		e.kick()
+		return
+	}
+	now := e.moment()
+	if e.wentBack(s, l, highest) {
 		s.barredFor = highest
-		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, highest))
+		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, max(highest, s.lease.Epoch)))
 	}
 	previous := s.lease
 	if !l.Vacant() {
@@ -278,18 +333,26 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	if !s.seen {
 		e.notify(s)
 	}
-	s.lease, s.seen, s.answered, s.stale = l, true, now.order, false
+	s.lease = l
+	s.seen = true
+	s.answered = now.order
+	s.stale = false
+	s.checkAt = 0
+	s.retry = retry{}
 	if !e.cfg.OwnLease { // a claim under an incarnation that has ended is void
-		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.deadline.Load() == ended })
+		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.hasEnded() })
 	}
 	if l.Via == "" && !l.Vacant() {
 		e.sightOf(l.Name).see(l, began, now.at)
 	}
 	e.noteLeader(s, previous)
 	t := s.term
-	held := t != nil && l.Holder == t.life.who && l.Epoch == t.public.Epoch
-	if held {
+	held := t != nil && t.holds(l)
+	switch {
+	case held:
 		e.obey(s)
+	case t != nil && !l.Vacant() && l.Epoch == t.public.Epoch:
+		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows %s in epoch %d, which was this member's", s.name, l.Holder, l.Epoch))
 	}
 	e.dismiss(s)
 	e.mu.Unlock()
@@ -301,29 +364,29 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	}
 }
 
-// regressed bars a seat after the store has come back with less than it had: whoever held it may hold it still and has not heard yet, so
-// its heartbeat is given its full time (rule 5).
+// wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen, which
+// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe.
+func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
+	if s.seen && l.Epoch < s.lease.Epoch {
+		return true
+	}
+	return l.Epoch < highest && s.barredFor < highest
+}
+
+// regressed bars a seat after the store has come back with less than it had: whoever held it may hold it still, without
+// having noticed, so its heartbeat is given its full time (rule 5).
 func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what string) {
-	s.barred = max(s.barred, now+max(e.cfg.LeaseDuration, s.lease.Duration))
+	s.barred = max(s.barred, now+max(e.cfg.LeaseDuration, min(s.lease.Duration, maxDuration)))
 	e.emit(Event{Kind: EventStoreRegressed, Election: s.name, Epoch: highest,
 		Metadata: map[string]string{"error": what + ": was the store flushed, or restored from a backup?"}})
 }
 
-// felt takes in what the store says of a heartbeat register. No register is ever deleted and no incarnation counted twice, so one that has
-// vanished or gone back means the same for every seat that hangs on it.
+// felt takes in what the store says of a heartbeat register.
 func (e *engine) felt(name string, l Lease, err error, began moment) {
 	if errors.Is(err, ErrNotFound) {
 		l = Lease{Name: name}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h := e.sightOf(name)
-	if l.Epoch < h.lease.Epoch {
-		for _, s := range e.seats {
-			if s.lease.Via == name && !s.lease.Vacant() {
-				e.regressed(s, e.clock.Now(), e.m.memory[s.name], name+" shows an earlier incarnation than was seen")
-			}
-		}
-	}
-	h.see(l, began, e.clock.Now())
+	e.sightOf(name).see(l, began, e.clock.Now())
 }

@@ -2,11 +2,14 @@ package regent
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,19 +18,24 @@ import (
 // This file is the holder's half of the protocol: how long a heartbeat may be believed by the one who sends it, and what it does when
 // it cannot know. follow.go is the other half. The rules are those of docs/ARCHITECTURE.md.
 
-// life is what terms hang on: an incarnation of the member, or, for a seat with a lease of its own, one claim. It is believed until its
-// deadline, and once it has ended it is never believed again.
+// life is what terms depend on: an incarnation of the member, or, for a seat with a lease of its own, one claim. It is
+// believed until its deadline, and once it has ended it is never believed again.
 type life struct {
 	who      Identity
 	deadline atomic.Int64   // on the member's clock: 0 before the first heartbeat was applied, ended after the last
 	over     chan struct{}  // closed when it has ended
-	terms    sync.WaitGroup // the terms that hang on it, until their duties have stopped
+	duties   sync.WaitGroup // its terms, until their duties have stopped
+	held     atomic.Int32   // how many those are
+
+	mu    sync.Mutex // guards what follows; never held while another lock is taken
+	terms map[*term]struct{}
+	cause error // why it ended
 }
 
 const ended = math.MinInt64
 
-func newLife(id string) *life {
-	return &life{who: Identity{id, newIncarnation()}, over: make(chan struct{})}
+func newLife(id, incarnation string) *life {
+	return &life{who: Identity{id, incarnation}, over: make(chan struct{}), terms: map[*term]struct{}{}}
 }
 
 // live looks at the deadline, not at a flag (rule 8).
@@ -43,10 +51,45 @@ func (l *life) believe(until time.Duration) {
 	}
 }
 
-func (l *life) end() {
-	if l.deadline.Swap(ended) != ended {
-		close(l.over)
+// end ends the life and the contexts of its terms. It takes no lock that a request or a computation could hold, so that
+// contexts end in time whatever the engine is doing (rule 9).
+func (l *life) end(cause error) {
+	if l.deadline.Swap(ended) == ended {
+		return
 	}
+	l.mu.Lock()
+	l.cause = cause
+	terms := l.terms
+	l.terms = nil
+	l.mu.Unlock()
+
+	close(l.over)
+	for t := range terms {
+		t.cancel(cause)
+	}
+}
+
+func (l *life) hasEnded() bool { return l.deadline.Load() == ended }
+
+// attach makes the end of the life end the context of a term.
+func (l *life) attach(t *term) {
+	l.mu.Lock()
+	over := l.terms == nil
+	if !over {
+		l.terms[t] = struct{}{}
+	}
+	cause := l.cause
+	l.mu.Unlock()
+
+	if over {
+		t.cancel(cause)
+	}
+}
+
+func (l *life) detach(t *term) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.terms, t)
 }
 
 // beat is a heartbeat register in the hands of the one who keeps it. The engine's mutex guards it.
@@ -58,7 +101,11 @@ type beat struct {
 	lease  Lease         // the record as the store last showed it: the next swap expects its revision
 	tries  []try         // the attempt that it shows, and all that came after
 	says   func() []byte // what the record carries of the holder itself; nil if nothing
-	edited func(Lease)   // told when somebody else has edited the record
+	edited func(Lease)   // called when somebody else may have edited the record
+	claims []*term       // begun before the last attempt: read again once a heartbeat has been applied after them
+
+	report  sync.Mutex // serializes calls of OnLifeline, so that none of them is overtaken
+	stopped bool       // OnLifeline was told that it has stopped
 }
 
 // try is one attempt to write a heartbeat. Each has a nonce of its own, so that a later read tells which of them arrived (rule 3).
@@ -71,6 +118,7 @@ type try struct {
 func (b *beat) attempt(now time.Duration) Lease {
 	next := b.lease
 	next.Nonce = newNonce()
+	next.Edits = 0
 	if b.says != nil {
 		next.Data = b.says()
 	}
@@ -106,6 +154,10 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 		return fmt.Errorf("%w: the deadline has passed", ErrPartitioned)
 	}
 	next := b.attempt(now)
+	if b == e.self {
+		b.claims = append(b.claims, e.fresh...)
+		e.fresh = nil
+	}
 	e.mu.Unlock()
 
 	got, err := e.swap(ctx, next)
@@ -121,18 +173,38 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	newest, lost := b.shows(got)
-	switch {
-	case lost != nil:
+	if lost != nil {
 		return lost
-	case newest:
-		return nil
-	case !errors.Is(err, ErrConflict) || got.Rev == next.Rev:
-		return fmt.Errorf("heartbeat: %w", err)
 	}
-	if b.edited != nil {
+
+	// Whenever the answer is not plain, an edit may be what the register shows, or what the heartbeat has met. It must not
+	// be missed: whoever made it waits for an effect.
+	if err != nil && b.edited != nil {
 		b.edited(got)
 	}
-	return errEdited
+	switch {
+	case newest:
+		e.checkClaims(b)
+		return nil
+	case errors.Is(err, ErrConflict) && got.Rev != next.Rev:
+		return errEdited
+	}
+	return fmt.Errorf("heartbeat: %w", err)
+}
+
+// checkClaims has the elections read that were won before the heartbeat which has just been applied. A store that lost the
+// tail of its log has lost the claim, the heartbeat, or neither: if the claim is gone, the read shows it. The engine's
+// mutex is held.
+func (e *engine) checkClaims(b *beat) {
+	if len(b.claims) == 0 {
+		return
+	}
+	now := e.clock.Now()
+	for _, t := range b.claims {
+		t.s.checkAt = max(now, 1)
+	}
+	b.claims = nil
+	e.kick()
 }
 
 // renew heartbeats once, trying again after each wait of the backoff but never past the deadline (rule 9).
@@ -175,7 +247,8 @@ func (e *engine) rest(ctx context.Context, l *life, d time.Duration) error {
 	}
 }
 
-// keep heartbeats until the life is lost, or ctx ends. Nothing here is jittered (rule 11).
+// keep heartbeats until the life is lost, or ctx ends. Nothing here is jittered (rule 11). It may return late, if a request
+// hangs: so nothing that ends at the deadline waits for it (rule 9).
 func (e *engine) keep(ctx context.Context, b *beat) error {
 	for {
 		e.mu.Lock()
@@ -197,7 +270,7 @@ func (e *engine) guard(b *beat) {
 	for {
 		left := time.Duration(b.life.deadline.Load()) - b.trust/100 - e.clock.Now()
 		if left <= 0 {
-			e.drop(b.life, fmt.Errorf("%w: no heartbeat was confirmed in time", ErrPartitioned))
+			e.drop(b.life, errUnconfirmed)
 			return
 		}
 		t := e.clock.NewTimer(min(left, time.Second))
@@ -233,15 +306,16 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 			failed = -1 // it is vacant now
 			continue
 		}
-		life := newLife(e.m.ID)
+		count := e.m.nextIncarnation(l.Epoch)
+		life := newLife(e.m.ID, newIncarnation(count))
 		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
-			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: l.Epoch + 1, Duration: w, Since: time.Now()}}
+			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now()}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
 			e.lifeline(b, false, false)
 			return b, nil
 		}
 		// Whatever became of the attempt, that incarnation is over; if it shows up, this process may write over it.
-		life.end()
+		life.end(errNotJoined)
 		e.m.hasNowEnded(life.who)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -286,14 +360,42 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 // leave vacates the member's register, which frees every seat that hangs on it. Its life has ended before, so nothing is believed any
 // more once this has been sent (rule 3).
 func (e *engine) leave(b *beat, reason string) {
-	b.life.end()
+	b.life.end(ErrShutdown)
 	e.m.hasNowEnded(b.life.who)
-	e.vacate(b.lease, b.life.who, func(l Lease) Lease {
+	e.mu.Lock()
+	last := b.lease
+	e.mu.Unlock()
+
+	mine := func(l Lease) bool { return l.Holder == b.life.who }
+	e.vacate(last, mine, func(l Lease) Lease {
 		l = l.vacated(newNonce(), time.Now(), reason)
 		l.Past, l.Data = nil, nil // a heartbeat carries neither, so that it stays small
 		return l
 	})
 }
 
+var errUnconfirmed = fmt.Errorf("%w: no heartbeat was confirmed in time", ErrPartitioned)
+
+var errNotJoined = errors.New("the member could not join")
+
 // newNonce and newIncarnation never return the same twice, in any process, for all that matters.
 func newNonce() uint64 { return rand.Uint64() }
+
+// newIncarnation names one run of a member. It carries its count, which the member's register keeps as its epoch: so an
+// observer of a seat can tell a register that has forgotten this incarnation from one that this incarnation has left.
+func newIncarnation(count uint64) string {
+	return strconv.FormatUint(count, 10) + "." + crand.Text()
+}
+
+// newClaimant names one claim of a seat with a lease of its own.
+func newClaimant() string { return crand.Text() }
+
+// incarnationCount returns the count that newIncarnation was given, and 1 for a name that carries none.
+func incarnationCount(incarnation string) uint64 {
+	text, _, _ := strings.Cut(incarnation, ".")
+	count, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 1
+	}
+	return count
+}

@@ -351,8 +351,8 @@ func TestManyElections(t *testing.T) {
 			if got := nodes[0].client.Counts().Writes() - before.Writes(); got > 11 {
 				t.Errorf("%d writes in 10 heartbeats", got)
 			}
-			if got := nodes[0].client.Counts().Gets + nodes[0].client.Counts().Lists - before.Gets - before.Lists; got != 0 {
-				t.Errorf("%d reads by a leader of whom nobody wants anything", got)
+			if got := nodes[0].client.Counts().Gets + nodes[0].client.Counts().Lists - before.Gets - before.Lists; got > 11 {
+				t.Errorf("%d reads in 10 heartbeats by a leader of whom nobody wants anything", got)
 			}
 			// Its host dies: it neither releases nor answers any more.
 			nodes[0].client.SetFaults(memstore.Faults{CutRequests: true, CutAnswers: true})

@@ -17,6 +17,7 @@ type Lease struct {
 	Addr     string        // where the holder can be reached
 	Epoch    uint64        // the number of the term, or of the incarnation; never falls
 	Nonce    uint64        // the write attempt that made this record the holder's, or vacant
+	Edits    uint64        // how often somebody has edited the record since, without a heartbeat
 	Duration time.Duration // how long the record counts without a change
 	Via      string        // the heartbeat register that keeps it alive; empty for itself
 	Next     string        // held: asked to hand over to; vacant: reserved for
@@ -108,6 +109,10 @@ func (l Lease) AppendJSON(b []byte) []byte {
 	b = appendField(b, "addr", l.Addr)
 	b = appendField(b, "via", l.Via)
 	b = appendField(b, "next", l.Next)
+	if l.Edits > 0 {
+		b = append(b, `,"edits":`...)
+		b = strconv.AppendUint(b, l.Edits, 10)
+	}
 	if l.Paused {
 		b = append(b, `,"paused":true`...)
 	}
@@ -196,6 +201,7 @@ func ParseLease(name, rev string, b []byte) (Lease, error) {
 		Addr        string    `json:"addr"`
 		Via         string    `json:"via"`
 		Next        string    `json:"next"`
+		Edits       uint64    `json:"edits"`
 		Paused      bool      `json:"paused"`
 		Since       time.Time `json:"since"`
 		Data        []byte    `json:"data"`
@@ -212,8 +218,11 @@ func ParseLease(name, rev string, b []byte) (Lease, error) {
 	if err != nil {
 		return Lease{}, fmt.Errorf("parse duration of %q: %w", name, err)
 	}
+	if d < 0 {
+		return Lease{}, fmt.Errorf("parse duration of %q: %v is negative", name, d)
+	}
 	return Lease{
 		Name: name, Rev: rev, Holder: Identity{j.Holder, j.Incarnation}, Addr: j.Addr, Epoch: j.Epoch, Nonce: nonce,
-		Duration: d, Via: j.Via, Next: j.Next, Paused: j.Paused, Since: j.Since, Data: j.Data, Past: j.Past,
+		Duration: d, Via: j.Via, Next: j.Next, Edits: j.Edits, Paused: j.Paused, Since: j.Since, Data: j.Data, Past: j.Past,
 	}, nil
 }

@@ -14,17 +14,26 @@ type Lifeline struct {
 	Holder   Identity      // as the register shows it
 	Left     time.Duration // until the deadline, from the moment of the call; duties then have the stop timeout to end
 	Holds    bool          // a term depends on it: only then is a process that falls silent past its deadline to be killed
-	Stopped  bool          // it has ended, and its duties have stopped: there is nothing to fear from this process, but the register may still show it
-	Over     bool          // and the register has been given back, as far as could be: there is nothing to free any more
+	Stopped  bool          // its duties have stopped and no other begins; the register may not be released yet
+	Over     bool          // and the register has been released, as far as possible: nothing is left to free
 }
 
-// lifeline tells the observer of heartbeats, if there is one. The engine's mutex is not held.
+// lifeline tells the observer of heartbeats, if there is one. A heartbeat that is answered after its incarnation has
+// stopped is not reported any more. The engine's mutex is not held.
 func (e *engine) lifeline(b *beat, stopped, over bool) {
 	if e.m.OnLifeline == nil {
 		return
 	}
+	b.report.Lock()
+	defer b.report.Unlock()
+	if !stopped && (b.stopped || b.life.hasEnded()) {
+		return
+	}
+	b.stopped = stopped
+
 	l := Lifeline{Register: b.name, Holder: b.life.who, Stopped: stopped, Over: over}
 	if !stopped {
+		l.Holds = b.life.held.Load() > 0
 		l.Left = max(0, time.Duration(b.life.deadline.Load())-e.clock.Now())
 	}
 	e.m.guarded(func() { e.m.OnLifeline(l) }, true)

@@ -41,6 +41,7 @@ type Member struct {
 	clock    Clock
 	eventsMu sync.RWMutex
 	events   *events
+	observed <-chan struct{} // closed when OnEvent has returned from the last event of the run before
 	seq      uint64
 	stats    counters
 	terms    sync.Map // election -> *term, the believed ones
@@ -53,6 +54,7 @@ type Member struct {
 	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
 	fences  map[string]*Fence
 	endings []Identity // incarnations that this process has ended
+	runs    uint64     // the count of its last incarnation
 	duties  []*dutyRecord
 	ailing  []*dutyRecord // those that fail too often
 }
@@ -91,18 +93,21 @@ func (m *Member) Leads(election string) (Term, bool) {
 	return t, t.Valid()
 }
 
-// maxEpoch is beyond every epoch that can be reached by counting.
-const maxEpoch = 1 << 62
+const (
+	maxEpoch = 1 << 62 // beyond every epoch that can be reached by counting
+	maxJump  = 1 << 20 // how far beyond the highest known epoch a report is believed
+)
 
-// Observe tells the member of an epoch that it could not see in the store: a worker has refused an older one, say. Its next claim goes
-// beyond it. One that no counting can have reached is not believed.
+// Observe tells the member of an epoch that it could not see in the store: a worker has refused an older one, say. Its next
+// claim goes beyond it. The store cannot confirm such an epoch, since it is seen only where the store has forgotten terms;
+// so a report is believed if it is at most a million terms ahead of what the member knows, and dropped otherwise: no store
+// forgets more than that, and a number from nowhere must not use up the epochs of an election.
 func (m *Member) Observe(election string, epoch uint64) {
-	if epoch >= maxEpoch {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.learn(election, epoch)
+	if epoch < maxEpoch && epoch <= m.memory[election]+maxJump {
+		m.learn(election, epoch)
+	}
 }
 
 // Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats]. It
@@ -234,6 +239,7 @@ func (m *Member) exit() {
 	m.eventsMu.Unlock()
 	if ev != nil {
 		m.seq = ev.close()
+		m.observed = ev.done
 	}
 }
 
@@ -271,7 +277,7 @@ func (m *Member) start() error {
 		}
 	}
 	if m.OnEvent != nil {
-		m.events = newEvents(m.ID, m.seq, m.observe, &m.stats.lost)
+		m.events = newEvents(m.ID, m.seq, m.observed, m.observe, &m.stats.lost)
 	}
 	var ctx context.Context
 	ctx, m.stop = context.WithCancelCause(context.Background())
@@ -343,6 +349,15 @@ func (m *Member) hasNowEnded(who Identity) {
 	if !slices.Contains(m.endings, who) {
 		m.endings = append(m.endings[max(0, len(m.endings)-63):], who)
 	}
+}
+
+// nextIncarnation returns the count of the next incarnation, given what the member's register shows. It grows even where
+// the store has forgotten the last one.
+func (m *Member) nextIncarnation(shown uint64) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.runs = max(m.runs, shown) + 1
+	return m.runs
 }
 
 // Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -14,7 +13,7 @@ func (e *engine) get(ctx context.Context, name string) (Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	l, err := e.store.Get(ctx, name)
-	e.remember(l)
+	e.heard(l, err)
 	return l, err
 }
 
@@ -22,20 +21,19 @@ func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	l, err := e.store.Swap(ctx, l)
-	if err == nil {
-		e.remember(l)
-	}
+	e.heard(l, err)
 	return l, err
 }
 
-// remember keeps the highest epoch of an election, wherever it was seen (rule 5).
-func (e *engine) remember(l Lease) {
-	if strings.HasPrefix(l.Name, reserved) {
+// heard notes that the store has answered, and the highest epoch of an election, wherever it was seen (rule 5).
+func (e *engine) heard(l Lease, err error) {
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.seats[l.Name] != nil {
+	e.answered = e.clock.Now()
+	if err == nil && e.seats[l.Name] != nil {
 		e.m.learn(l.Name, l.Epoch)
 	}
 }
@@ -59,9 +57,7 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 				if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == l.Name) {
 					o = got[i]
 				}
-				if o.Err == nil {
-					e.remember(o.Lease)
-				}
+				e.heard(o.Lease, o.Err)
 				out = append(out, o)
 			}
 		}

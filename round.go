@@ -1,15 +1,11 @@
 package regent
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 )
-
-// many is from how many elections on it is cheaper to list them than to get each.
-const many = 16
 
 // follow looks at all elections of the member, round after round. Between rounds it sleeps until the next time that something could
 // have changed, and a hint only shortens that (rule 12).
@@ -23,8 +19,8 @@ func (e *engine) follow() {
 		// A round asks the store a few times, each within its patience; a few more are given to those with very many seats.
 		e.m.stats.loopDue.Store(int64(e.clock.Now() + 8*e.patience))
 		seats = hints.renew() || seats // before it reads, so that no change falls in between
-		if !seats && told.Name != "" {
-			seats = !e.hear(told)
+		if !seats && told.Name != "" && !e.hear(told) {
+			e.changed(told)
 		}
 		next := e.round(seats, beats)
 		seats, beats, told = false, false, Lease{}
@@ -36,13 +32,19 @@ func (e *engine) follow() {
 		case <-e.kicked:
 		case told = <-hints.seats:
 			seats = told.Name == ""
+			if seats {
+				e.sweepSoon()
+			}
 		case <-hints.members:
 			beats = true
 		case <-e.ctx.Done():
 		}
 		t.Stop()
 		// What has piled up during the last round is dealt with in one.
-		seats = took(hints.seats) || seats
+		if took(hints.seats) {
+			seats = true
+			e.sweepSoon()
+		}
 		beats = took(hints.members) || beats
 		took(e.kicked)
 	}
@@ -65,6 +67,9 @@ func (e *engine) hear(l Lease) bool {
 	if now < e.calmUntil || e.cfg.Rank != RankFirst || !e.mayLead() {
 		return false
 	}
+	if l.Rev == "" {
+		return false
+	}
 	e.mu.Lock()
 	s := e.seats[l.Name]
 	news := s != nil && s.cand != nil && !s.stale && e.followed(s) && l.Vacant() && !l.Paused && l.Epoch == e.m.memory[l.Name] &&
@@ -83,7 +88,8 @@ func (e *engine) hear(l Lease) bool {
 // round reads what is due, judges every seat, and acts. It returns when to look again.
 func (e *engine) round(seats, beats bool) time.Duration {
 	next := never
-	if errors.Join(e.readSeats(seats), e.readBeats(beats)) != nil {
+	answered := e.readSeats(seats)
+	if !e.readBeats(beats) || !answered {
 		e.calm(e.failureWait())
 		next = e.calmUntil // and then it is read again
 	}
@@ -111,7 +117,7 @@ func (e *engine) round(seats, beats bool) time.Duration {
 	next = min(next, e.attend())
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return max(min(next, e.pollAt, e.nextBeat()), e.calmUntil)
+	return max(min(next, e.pollAt, e.nextBeat(), e.nextRead()), e.calmUntil)
 }
 
 // calm holds claims and revocations back for a while, hints or not.
@@ -123,31 +129,6 @@ const conflictWait = 20 * time.Millisecond
 // failureWait comes after the store has failed.
 func (e *engine) failureWait() time.Duration { return min(e.cfg.ElectionInterval, time.Second) }
 
-// readSeats reads the elections that this member does not hold when their time has come, or a hint says so, and in any case those whose
-// record is known to be old. What it holds it need not read: whoever asks something of a leader pokes its heartbeat.
-func (e *engine) readSeats(hinted bool) error {
-	e.mu.Lock()
-	now := e.clock.Now()
-	due := hinted || now >= e.pollAt
-	var names []string
-	for name, s := range e.seats {
-		if s.stale || !s.seen || due && s.term == nil || e.dirty {
-			names = append(names, name)
-		}
-	}
-	if due {
-		e.pollAt = now + e.pollInterval()
-		e.quiet++
-	}
-	e.dirty = false
-	slices.Sort(names)
-	for _, name := range names {
-		e.seats[name].stale = true // until the answer is there
-	}
-	e.mu.Unlock()
-	return e.read(names)
-}
-
 // pollInterval doubles while nothing changes, up to its maximum.
 func (e *engine) pollInterval() time.Duration {
 	d := e.cfg.ElectionInterval
@@ -158,93 +139,6 @@ func (e *engine) pollInterval() time.Duration {
 		d *= 2
 	}
 	return d
-}
-
-// read fetches registers, one by one or as a list, and takes in what they show. A name that a list does not show was never written.
-func (e *engine) read(names []string) error {
-	if len(names) <= many {
-		for _, name := range names {
-			began := e.now()
-			l, err := e.get(e.ctx, name)
-			if err != nil && !errors.Is(err, ErrNotFound) {
-				return err
-			}
-			e.takeIn(name, l, err, began)
-		}
-		return nil
-	}
-	began := e.now()
-	found, err := e.list(commonPrefix(names))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if l, ok := found[name]; ok {
-			e.takeIn(name, l, nil, began)
-		} else {
-			e.takeIn(name, l, ErrNotFound, began)
-		}
-	}
-	return nil
-}
-
-func (e *engine) takeIn(name string, l Lease, err error, began moment) {
-	e.mu.Lock()
-	s := e.seats[name]
-	e.mu.Unlock()
-	if s != nil {
-		e.received(s, l, err, began)
-	} else {
-		e.felt(name, l, err, began)
-	}
-}
-
-func (e *engine) list(prefix string) (map[string]Lease, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
-	defer cancel()
-	found := map[string]Lease{}
-	for l, err := range e.store.List(ctx, prefix) {
-		if err != nil {
-			return nil, err
-		}
-		e.remember(l)
-		found[l.Name] = l
-	}
-	return found, nil
-}
-
-func commonPrefix(names []string) string {
-	if len(names) == 0 {
-		return ""
-	}
-	first, last := slices.Min(names), slices.Max(names)
-	n := 0
-	for n < len(first) && n < len(last) && first[n] == last[n] {
-		n++
-	}
-	return strings.ToValidUTF8(first[:n], "")
-}
-
-// readBeats reads the heartbeats that others' seats hang on: those never read since the seat's record was received, those that are due,
-// and all of them on a hint.
-func (e *engine) readBeats(hinted bool) error {
-	e.mu.Lock()
-	now := e.clock.Now()
-	var names []string
-	listed := map[string]bool{}
-	for _, s := range e.seats {
-		if e.followed(s) {
-			name := heartbeatOf(s.lease)
-			h := e.sightOf(name)
-			if (hinted || !h.seen || h.began.order < s.received.order && s.lease.Via != "" || now >= e.dueAt(h)) && !listed[name] {
-				listed[name] = true
-				names = append(names, name)
-			}
-		}
-	}
-	e.mu.Unlock()
-	slices.Sort(names)
-	return e.read(names)
 }
 
 // askWitness asks the store, if it can tell, whether the processes behind the heartbeats that were just read are dead.
@@ -275,14 +169,14 @@ func (e *engine) followed(s *seat) bool {
 
 // dueAt is when a heartbeat should be read again: when it would have run out, and that of a member often enough to know well how old it is.
 func (e *engine) dueAt(h *sight) time.Duration {
-	end := h.ranOut() + e.cfg.TakeoverDelay
+	end := later(h.ranOut(), e.cfg.TakeoverDelay)
 	switch {
 	case h.lease.Vacant() || h.began.at >= end:
 		return never
 	case strings.HasPrefix(h.lease.Name, memberPrefix):
-		return min(h.began.at+h.lease.Duration/3, end)
+		end = min(later(h.began.at, h.lease.Duration/3), end)
 	}
-	return end
+	return max(end, h.retry.at)
 }
 
 // nextBeat is when the first heartbeat is due. The engine's mutex is held.

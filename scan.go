@@ -21,6 +21,9 @@ func scanLease(b []byte) (l Lease, ok bool) {
 	l.Addr = s.field(`,"addr":"`)
 	l.Via = s.field(`,"via":"`)
 	l.Next = s.field(`,"next":"`)
+	if s.has(`,"edits":`) {
+		l.Edits = s.number()
+	}
 	l.Paused = s.has(`,"paused":true`)
 	if s.has(`,"since":"`) {
 		l.Since = s.time()
@@ -98,7 +101,7 @@ func (s *scan) hex() uint64 {
 
 func (s *scan) duration() time.Duration {
 	d, err := time.ParseDuration(string(s.text()))
-	s.ok = s.ok && err == nil
+	s.ok = s.ok && err == nil && d >= 0
 	return d
 }
 

@@ -32,6 +32,10 @@ type seat struct {
 	openSince time.Duration // when that began
 	barred    time.Duration // not to be claimed before (rule 5)
 	barredFor uint64        // the highest epoch that the store has gone back behind
+	forgotten Identity      // the holder whose joining the store has forgotten
+	checkAt   time.Duration // when a record that this member holds is to be read; 0 if it is not
+	retry     retry         // after it could not be read
+	fenced    int           // terms in a row that ended because a fence refused them
 	learned   uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
 	holdBack  time.Duration // not to be claimed before, out of courtesy
 	claims    []claim       // sent, and maybe applied
@@ -53,8 +57,11 @@ type term struct {
 	beat     *beat // the seat's own, or nil
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	over     atomic.Bool // it was ended, whatever the deadline says
-	stopped  atomic.Bool // its duty has returned
+	line     *beat         // the heartbeat that keeps it: its own, or the member's
+	began    time.Duration // on the member's clock
+	first    bool          // no other term depended on that heartbeat when it began
+	over     atomic.Bool   // it was ended, whatever the deadline says
+	stopped  chan struct{} // closed when its duty has returned
 	cause    error
 	next     string        // the successor to name
 	kept     bool          // the store did not take the release
@@ -62,32 +69,62 @@ type term struct {
 	stopKeep func()        // ends the seat's own heartbeat and waits for it
 }
 
-// begin starts the term that a claim has won. The engine's mutex is held.
-func (e *engine) begin(s *seat, c claim) {
+// beginLocked makes the term that a claim has won. The caller starts it once the mutex is free.
+func (e *engine) beginLocked(s *seat, c claim) *term {
 	l := s.lease
-	t := &term{e: e, s: s, cand: s.cand, run: s.cand.run, life: c.life, finished: make(chan struct{})}
+	t := &term{e: e, s: s, cand: s.cand, run: s.cand.run, life: c.life, line: e.self}
+	t.began = e.clock.Now()
+	t.stopped = make(chan struct{})
+	t.finished = make(chan struct{})
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(s.cand.ctx, t, true)) // so that who asks from inside the duty is known
 	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, Incarnation: c.life.who.Incarnation, t: t}
-	s.term, s.open = t, false
-	c.life.terms.Add(1)
+	s.term = t
+	s.open = false
+	s.checkAt = 0
+
+	c.life.duties.Add(1)
+	t.first = c.life.held.Add(1) == 1
 	e.duties.Add(1)
+	e.finishing.Add(1)
 	if e.cfg.OwnLease {
-		w := e.cfg.LeaseDuration
-		t.beat = &beat{name: s.name, life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: l,
-			tries: []try{{c.nonce, c.sent}}, edited: func(l Lease) {
-				previous := s.lease
-				s.lease = l
-				e.noteLeader(s, previous)
-				e.obey(s)
-			}}
+		t.beat = e.ownBeat(t, c)
+		t.line = t.beat
 		e.keepSeat(t)
+	} else {
+		e.fresh = append(e.fresh, t)
+		e.sweepAt = min(e.sweepAt, t.began+e.sweepInterval())
 	}
+	c.life.attach(t)
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
 	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch})
 	e.notify(s)
+	return t
+}
+
+// start runs a term's duty. Before that, the companion process is told that a term depends on this process.
+func (e *engine) start(t *term) {
+	if t.first {
+		e.lifeline(t.line, false, false)
+	}
 	if t.run != nil {
 		go e.serve(t)
+	}
+}
+
+// ownBeat is the heartbeat of a seat with a lease of its own. The engine's mutex is held.
+func (e *engine) ownBeat(t *term, c claim) *beat {
+	w := e.cfg.LeaseDuration
+	s := t.s
+	return &beat{
+		name: s.name, life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: s.lease,
+		tries: []try{{c.nonce, c.sent}},
+		edited: func(l Lease) {
+			previous := s.lease
+			s.lease = l
+			e.noteLeader(s, previous)
+			e.obey(s)
+		},
 	}
 }
 
@@ -96,11 +133,18 @@ func (e *engine) keepSeat(t *term) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	done := make(chan struct{})
 	stopped := sync.OnceFunc(func() { close(done) })
-	t.stopKeep = func() { cancel(); <-done }
+	t.stopKeep = func() {
+		cancel()
+		limit := e.clock.NewTimer(e.patience)
+		defer limit.Stop()
+		select {
+		case <-done:
+		case <-limit.C: // a driver that does not heed its context: the release does without its answer
+		}
+	}
 	e.spawn(func() { e.guard(t.beat) })
 	e.spawn(func() {
 		defer stopped() // also if it panics
-		e.lifeline(t.beat, false, false)
 		err := e.keep(ctx, t.beat)
 		stopped() // before drop, which waits for it
 		if ctx.Err() == nil {
@@ -121,26 +165,41 @@ var errGoexit = errors.New("the duty has ended its goroutine")
 
 // served follows the end of a duty, whatever way it took.
 func (e *engine) served(t *term, err error) {
-	t.stopped.Store(true)
-	returned := false
 	e.mu.Lock()
-	if !t.over.Load() { // of its own accord
-		returned = true
+	returned := !t.over.Load() && t.ctx.Err() == nil // of its own accord
+	switch {
+	case returned:
 		e.endLocked(t, errors.Join(ErrReturned, err), "")
+	case !t.over.Load(): // its life has ended, and its context with it
+		e.endLocked(t, context.Cause(t.ctx), "")
 	}
 	if returned && t.s.cand == t.cand {
 		t.s.cand = nil
 		delete(e.m.cands, t.s.name)
 	}
 	e.mu.Unlock()
+
+	e.dutyStopped(t)
 	e.finish([]*term{t})
 	if returned {
 		t.cand.result <- err
 	}
 }
 
-// end ends terms: from now on they are not believed, and their duties are told to stop. Those that hold a seat with no duty are released
-// by this call, together.
+// dutyStopped notes that nothing of a term runs any more. What waits for that does not wait for the release of its seat,
+// which a store that hangs can hold up.
+func (e *engine) dutyStopped(t *term) {
+	close(t.stopped)
+	last := t.life.held.Add(-1) == 0
+	t.life.duties.Done()
+	e.duties.Done()
+	if last && t.beat == nil {
+		e.lifeline(t.line, false, false)
+	}
+}
+
+// end ends terms: from now on they are not believed, and their duties are told to stop. Those that hold a seat with no duty
+// are released by this call, together.
 func (e *engine) end(cause error, next string, terms ...*term) {
 	var idle []*term
 	e.mu.Lock()
@@ -150,6 +209,10 @@ func (e *engine) end(cause error, next string, terms ...*term) {
 		}
 	}
 	e.mu.Unlock()
+
+	for _, t := range idle {
+		e.dutyStopped(t)
+	}
 	e.finish(idle)
 }
 
@@ -157,8 +220,10 @@ func (e *engine) endLocked(t *term, cause error, next string) bool {
 	if t.over.Swap(true) {
 		return false
 	}
-	t.cause, t.next = cause, next
+	t.cause = cause
+	t.next = next
 	e.m.terms.CompareAndDelete(t.s.name, t)
+	t.life.detach(t)
 	t.cancel(cause)
 	if t.run != nil {
 		e.watchStop(t)
@@ -172,7 +237,7 @@ func (e *engine) watchStop(t *term) {
 	go func() {
 		defer timer.Stop()
 		select {
-		case <-t.finished:
+		case <-t.stopped:
 		case <-timer.C:
 			e.emit(Event{Kind: EventDutyStuck, Election: t.public.Election, Epoch: t.public.Epoch,
 				Metadata: map[string]string{"reason": reasonOf(t.cause)}})
@@ -180,17 +245,40 @@ func (e *engine) watchStop(t *term) {
 	}()
 }
 
-// finish follows the end of terms once their duties have stopped: the seats are released, then the events are sent (rule 7). A term whose
-// life has ended needs no release: its seat is free to everybody by that.
+// finish follows the end of terms once their duties have stopped: the seats are released, then the events are sent
+// (rule 7). A term whose life has ended needs no release: its seat is free to everybody by that.
 func (e *engine) finish(terms []*term) {
+	if len(terms) == 0 {
+		return
+	}
+	// A driver that panics leaves the release undone, as one that fails does, and then the engine starts anew.
+	if err := protect(func() error { e.releaseAll(terms); return nil }); err != nil {
+		for _, t := range terms {
+			t.kept = true
+		}
+		e.cancel(err)
+	}
+
+	e.mu.Lock()
+	for _, t := range terms {
+		e.finishedLocked(t)
+	}
+	e.moved()
+	e.mu.Unlock()
+	e.kick()
+}
+
+// releaseAll ends what keeps terms alive, and releases their seats.
+func (e *engine) releaseAll(terms []*term) {
 	var held []*term
 	for _, t := range terms {
-		if t.stopKeep != nil {
-			t.stopKeep()
-			t.life.end()
+		switch {
+		case t.beat != nil:
+			t.life.end(t.cause)
 			e.lifeline(t.beat, true, false)
+			t.stopKeep()
 			held = append(held, t)
-		} else if t.life.deadline.Load() != ended {
+		case !t.life.hasEnded():
 			held = append(held, t)
 		}
 	}
@@ -200,26 +288,47 @@ func (e *engine) finish(terms []*term) {
 			e.lifeline(t.beat, true, true)
 		}
 	}
-	e.mu.Lock()
-	for _, t := range terms {
-		reason := reasonOf(t.cause)
-		if reason == reasonHandoff || reason == reasonSteppedDown || reason == reasonUnhealthy {
-			// Others may have to poll to find out, and then stand back for a better one.
-			t.s.holdBack = e.clock.Now() + e.cfg.ElectionInterval + e.reservation()
-		}
-		if t.s.term == t {
-			t.s.term, t.s.stale = nil, true
-		}
-		e.emit(Event{Kind: EventLostLeadership, Election: t.public.Election, Epoch: t.public.Epoch, Metadata: map[string]string{"reason": reason}})
-		t.life.terms.Done()
-		e.duties.Done()
-		close(t.finished)
-		e.notify(t.s)
-		e.dismiss(t.s)
+}
+
+// finishedLocked notes that a term is over, and tells everybody.
+func (e *engine) finishedLocked(t *term) {
+	reason := reasonOf(t.cause)
+	now := e.clock.Now()
+	switch reason {
+	case reasonHandoff, reasonSteppedDown, reasonUnhealthy:
+		// Others may have to poll to find out, and then stand back for a better one.
+		t.s.holdBack = now + e.cfg.ElectionInterval + e.reservation()
+	case reasonFenced:
+		t.s.holdBack = now + t.s.fencedAgain(now-t.began)
 	}
-	e.moved()
-	e.mu.Unlock()
-	e.kick()
+	if t.s.term == t {
+		t.s.term = nil
+		t.s.stale = true
+	}
+	e.emit(Event{Kind: EventLostLeadership, Election: t.public.Election, Epoch: t.public.Epoch, Metadata: map[string]string{"reason": reason}})
+	close(t.finished)
+	e.finishing.Done()
+	e.notify(t.s)
+	e.dismiss(t.s)
+}
+
+// A member whose terms are refused by fences, one after the other, waits between them: whoever reports ever higher epochs
+// could otherwise make it begin thousands of terms a minute. After the first it does not wait.
+const (
+	fencedWait    = time.Second
+	fencedWaitMax = time.Minute
+)
+
+// fencedAgain returns how long to wait after a term that was refused after that time.
+func (s *seat) fencedAgain(lasted time.Duration) time.Duration {
+	if lasted > fencedWaitMax {
+		s.fenced = 0
+	}
+	s.fenced++
+	if s.fenced == 1 {
+		return 0
+	}
+	return min(fencedWait<<min(s.fenced-2, 10), fencedWaitMax)
 }
 
 // release gives seats back: together where the store can, and again one by one where that did not plainly succeed.
@@ -228,7 +337,7 @@ func (e *engine) release(terms []*term) {
 	var leases []Lease
 	e.mu.Lock()
 	for _, t := range terms {
-		if l := t.record(); l.Holder == t.life.who && l.Epoch == t.public.Epoch {
+		if l := t.record(); t.holds(l) {
 			held, leases = append(held, t), append(leases, l)
 		}
 	}
@@ -258,9 +367,9 @@ func (e *engine) release(terms []*term) {
 	}
 }
 
-// drop ends a life and all that hangs on it.
+// drop ends a life and all that depends on it.
 func (e *engine) drop(l *life, cause error) {
-	l.end()
+	l.end(cause)
 	e.end(cause, "", e.held(l)...)
 }
 

@@ -23,7 +23,7 @@ import (
 //
 // What a driver may rely on: the slices and strings in a Lease are never changed in place, by either side, so that a record
 // may be kept without a copy; names satisfy [ValidName]; Data is no longer than [MaxData]; a Swap that keeps the Nonce of the
-// record that it replaces is an edit by somebody else, and must not extend the life of the record.
+// record that it replaces is an edit (it adds to Edits), and must not extend the life of the record.
 type Store interface {
 	// Get returns the record, or ErrNotFound if it was never written.
 	Get(ctx context.Context, name string) (Lease, error)

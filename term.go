@@ -91,38 +91,73 @@ func (t *term) save(ctx context.Context, data []byte) error {
 	e := t.e
 	e.mu.Lock()
 	next := t.record()
-	e.mu.Unlock()
-	next.Data = data // the nonce stays: this is no heartbeat, and gives no time
-	got, err := e.swap(ctx, next)
-	if err != nil {
-		var rerr error
-		if got, rerr = e.get(ctx, next.Name); rerr != nil {
-			return fmt.Errorf("save checkpoint of %s: %w; and read: %w", next.Name, err, rerr)
-		}
-		if got.Holder != t.life.who || got.Epoch != t.public.Epoch {
-			return fmt.Errorf("save checkpoint of %s: %w", next.Name, ErrNotLeader)
-		}
+	// Since Valid was asked, the term may have ended and the record have become its successor's. Whose record it is counts
+	// on the very revision that is swapped.
+	if t.over.Load() || !t.holds(next) {
+		e.mu.Unlock()
+		return fmt.Errorf("save checkpoint of %s: %w", next.Name, ErrNotLeader)
 	}
+	e.mu.Unlock()
+
+	next.Data = data
+	next.Edits++ // the nonce stays: this is no heartbeat, and gives no time
+	got, err := e.swap(ctx, next)
+	if err == nil {
+		t.saved(next, got)
+		return nil
+	}
+	return t.settle(ctx, next, err)
+}
+
+// saved takes in the record with the new checkpoint, unless it is known better by now.
+func (t *term) saved(sent, got Lease) {
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	switch {
+	case t.beat != nil && t.beat.lease.Rev == sent.Rev:
+		t.beat.lease = got
+	case t.beat == nil && t.s.term == t && t.s.lease.Rev == sent.Rev:
+		t.s.lease = got
+	}
+}
+
+// settle reads what has become of a checkpoint whose swap failed with err.
+func (t *term) settle(ctx context.Context, sent Lease, err error) error {
+	e := t.e
+	began := e.now()
+	got, rerr := e.get(ctx, sent.Name)
+	switch {
+	case errors.Is(rerr, ErrNotFound):
+		got = Lease{Name: sent.Name}
+	case rerr != nil:
+		return fmt.Errorf("save checkpoint of %s: %w; and read: %w", sent.Name, err, rerr)
+	}
+	if !t.holds(got) {
+		// Somebody else has it, or the store has forgotten this term: the term is over, and not only for this call.
+		e.received(t.s, got, nil, began)
+		e.end(fmt.Errorf("%w: %s now shows %s in epoch %d", ErrLost, sent.Name, got.Holder, got.Epoch), "", t)
+		return fmt.Errorf("save checkpoint of %s: %w", sent.Name, ErrNotLeader)
+	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case t.s.term != t: // it has ended meanwhile
-	case t.beat == nil && t.s.lease.Rev == next.Rev:
-		t.s.lease = got
-	case t.beat == nil: // it is known better by now
-	case err != nil:
+	case t.beat != nil:
 		_, _ = t.beat.shows(got) // if it is no attempt of ours any more, the heartbeat finds that out by itself
-	case t.beat.lease.Rev == next.Rev:
-		t.beat.lease = got
+	case t.s.term == t && t.s.lease.Rev == sent.Rev:
+		t.s.lease = got
 	}
 	switch {
-	case err == nil || bytes.Equal(got.Data, data):
+	case bytes.Equal(got.Data, sent.Data):
 		return nil
-	case errors.Is(err, ErrConflict) && got.Rev != next.Rev:
+	case errors.Is(err, ErrConflict) && got.Rev != sent.Rev:
 		return errEdited
 	}
-	return fmt.Errorf("save checkpoint of %s: %w", next.Name, err)
+	return fmt.Errorf("save checkpoint of %s: %w", sent.Name, err)
 }
+
+// holds reports whether a record is this term's.
+func (t *term) holds(l Lease) bool { return l.Holder == t.life.who && l.Epoch == t.public.Epoch }
 
 // record is the seat's record as this term last knew it. The engine's mutex is held.
 func (t *term) record() Lease {
@@ -158,6 +193,7 @@ const (
 	reasonHandoff     = "handoff"
 	reasonSteppedDown = "stepped down"
 	reasonUnhealthy   = "unhealthy"
+	reasonFenced      = "fenced"
 	reasonExpired     = "expired"   // the successor found the heartbeat run out, or its process dead
 	reasonDied        = "died"      // its companion process saw its process die
 	reasonAbandoned   = "abandoned" // a claim was applied after it had been given up

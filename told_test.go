@@ -135,7 +135,6 @@ func TestTold(t *testing.T) {
 			"held":                func(_ *node, l regent.Lease) regent.Lease { l.Rev += "1"; return l },
 			"another_epoch":       func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Epoch++; return l },
 			"an_old_epoch":        func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Epoch--; return l },
-			"another_seat":        func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Name += "/other"; return l },
 			"paused":              func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Paused = true; return l },
 			"for_another":         func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Next = "z"; return l },
 			"nothing_in_fact":     func(*node, regent.Lease) regent.Lease { return regent.Lease{} },
@@ -150,6 +149,17 @@ func TestTold(t *testing.T) {
 				})
 			})
 		}
+	})
+
+	t.Run("another_seat_costs_nothing", func(t *testing.T) {
+		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+			other := seat(c)
+			other.Name += "/other"
+			if n := say(other); n.Writes() != 0 || n.Gets != 0 {
+				t.Errorf("%+v", n)
+			}
+			a.quit()
+		})
 	})
 
 	t.Run("a_seat_of_its_own_is_not_claimed_again", func(t *testing.T) {

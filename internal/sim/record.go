@@ -65,7 +65,7 @@ func (r *recorder) note(p *process, e Event) {
 // sighting is a revision of a record as a process has seen it.
 type sighting struct {
 	lease regent.Lease
-	first time.Duration // when it was first received
+	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
 }
 
@@ -161,8 +161,8 @@ func (p *process) sight(l regent.Lease, began time.Duration) {
 	list := p.seen[l.Name]
 	first := p.clock.Now()
 	for i, s := range list {
-		if s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce {
-			first = min(first, s.first) // an edit keeps the nonce, and is no sign of life
+		if s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce && s.lease.Edits < l.Edits {
+			first = min(first, s.first) // an edit keeps the nonce, and gives no time
 		}
 		if s.lease.Rev != l.Rev {
 			continue
