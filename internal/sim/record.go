@@ -67,6 +67,8 @@ type sighting struct {
 	lease regent.Lease
 	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
+
+	current bool // the newest read has shown it
 }
 
 // height is what a process has seen of a register's epochs.
@@ -112,6 +114,9 @@ func (p *process) measure(l regent.Lease, began time.Duration) {
 	h.now = l.Epoch
 	h.rev = l.Rev
 	h.answered = now
+	for i, s := range p.seen[l.Name] {
+		p.seen[l.Name][i].current = s.current || s.lease.Rev == l.Rev
+	}
 }
 
 // sawNothing takes in that a register is not there.
@@ -167,7 +172,7 @@ func (p *process) sight(l regent.Lease, began time.Duration) {
 		if s.lease.Rev != l.Rev {
 			continue
 		}
-		if h := p.heights[l.Name]; h == nil || h.rev == l.Rev || began < h.answered {
+		if h := p.heights[l.Name]; !s.current || h.rev == l.Rev || began < h.answered {
 			list[i].began = max(list[i].began, began)
 			return
 		}
@@ -179,7 +184,7 @@ func (p *process) sight(l regent.Lease, began time.Duration) {
 	if len(list) == kept {
 		list = list[:copy(list, list[1:])]
 	}
-	p.seen[l.Name] = append(list, sighting{l, first, began})
+	p.seen[l.Name] = append(list, sighting{lease: l, first: first, began: began})
 }
 
 func (p *process) sightingOf(name, rev string) (sighting, bool) {
