@@ -34,14 +34,15 @@ type process struct {
 	asked  atomic.Bool // it has sent a request
 	pipe   *pipe       // to its reaper; nil if it has none
 
-	mu      sync.Mutex
-	seen    map[string][]sighting
-	traps   []*trap
-	told    map[string]uint64 // the last term without a duty that it was seen to hold
-	knows   map[string]uint64 // the highest epoch that it must remember
-	heights map[string]*height
-	leave   map[string]context.CancelFunc // ends its campaign for a seat
-	holds   map[string]*holding           // the terms that it was granted last, by seat
+	mu        sync.Mutex
+	seen      map[string][]sighting
+	traps     []*trap
+	told      map[string]uint64 // the last term without a duty that it was seen to hold
+	knows     map[string]uint64 // the highest epoch that it must remember
+	heights   map[string]*height
+	forgotten map[string]time.Duration      // incarnations that a register has forgotten, and when it was first seen
+	leave     map[string]context.CancelFunc // ends its campaign for a seat
+	holds     map[string]*holding           // the terms that it was granted last, by seat
 }
 
 // freeze stops the process for d, but not beyond the time of faults.

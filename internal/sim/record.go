@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type recorder struct {
 	whose  map[string]int // which process has first sent an incarnation as its own
 	known  map[knownKey]bool
 	sent   map[sentKey]evidence
+	joins  map[string][]join // by register
 }
 
 type knownKey struct {
@@ -41,7 +43,8 @@ type evidence struct {
 }
 
 func newRecorder(start time.Time) *recorder {
-	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{}, known: map[knownKey]bool{}, sent: map[sentKey]evidence{}}
+	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{}, known: map[knownKey]bool{}, sent: map[sentKey]evidence{},
+		joins: map[string][]join{}}
 }
 
 // add notes an event of a process, or of nobody if p is nil. What a dead process does is no event.
@@ -74,8 +77,7 @@ type sighting struct {
 // height is what a process has seen of a register's epochs.
 type height struct {
 	highest  uint64
-	now      uint64        // as the last read showed it
-	rev      string        // likewise
+	last     regent.Lease  // the record as the newest read showed it
 	answered time.Duration // when that was
 	fell     time.Duration // when it was last seen to fall
 	hasFell  bool
@@ -101,18 +103,20 @@ func (p *process) measure(l regent.Lease, began time.Duration) {
 	if began < h.answered {
 		if !isMember(l.Name) { // of a heartbeat register the newest read alone counts
 			h.highest = max(h.highest, l.Epoch)
-			h.now = max(h.now, l.Epoch)
+			h.last.Epoch = max(h.last.Epoch, l.Epoch)
 		}
 		return
 	}
+	if isMember(l.Name) {
+		p.forget(l)
+	}
 	h.highest = max(h.highest, l.Epoch)
 	now := p.clock.Now()
-	if l.Epoch < h.now {
+	if l.Epoch < h.last.Epoch {
 		h.fell = now
 		h.hasFell = true
 	}
-	h.now = l.Epoch
-	h.rev = l.Rev
+	h.last = l
 	h.answered = now
 	for i, s := range p.seen[l.Name] {
 		p.seen[l.Name][i].current = s.current || s.lease.Rev == l.Rev
@@ -126,28 +130,64 @@ func (p *process) sawNothing(name string, began time.Duration) {
 	p.measure(regent.Lease{Name: name}, began)
 }
 
-// regressed reports whether a claim in place of old is made although the process has seen more than that record shows, or than
-// the heartbeat shows which kept it; and for how long it has known.
+// regressed reports whether a claim in place of old is made although the process has seen more than that record shows, or
+// although the heartbeat register has forgotten that its holder ever joined; and for how long the process has known.
 func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	waited = never
-	known := func(h *height) {
+	if h := p.heights[seat]; h != nil && old.Epoch < h.highest {
 		fell = true
+		waited = 0
 		if h.hasFell {
-			waited = min(waited, now-h.fell)
-		} else {
-			waited = 0
+			waited = now - h.fell
 		}
 	}
-	if h := p.heights[seat]; h != nil && old.Epoch < h.highest {
-		known(h)
-	}
-	if h := p.heights[old.Via]; h != nil && !old.Vacant() && old.Via != "" && h.now < h.highest {
-		known(h)
+	since, ok := p.forgotten[old.Holder.Incarnation]
+	if h := p.heights[old.Via]; ok && h != nil && p.rec.forgets(h.last, old.Holder.Incarnation) {
+		for _, s := range p.seen[seat] {
+			if s.lease.Holder == old.Holder {
+				since = max(since, s.first) // before that nobody asked whether it lives
+				break
+			}
+		}
+		fell = true
+		waited = min(waited, now-since)
 	}
 	return fell, waited
+}
+
+// forget notes which incarnations a heartbeat register does not know any more although they have joined. The mutex is held.
+func (p *process) forget(l regent.Lease) {
+	for _, j := range p.rec.joinsOf(l.Name) {
+		if _, known := p.forgotten[j.who]; !known && j.proc != p.index && j.forgottenBy(l) {
+			p.forgotten[j.who] = p.clock.Now()
+		}
+	}
+}
+
+// forgottenBy reports whether a heartbeat register does not know of an incarnation: it counts fewer, or shows another one with
+// the same number. If it counts more, or is vacant with that number, the incarnation has ended.
+func (j join) forgottenBy(l regent.Lease) bool {
+	return l.Epoch < j.count || l.Epoch == j.count && !l.Vacant() && l.Holder.Incarnation != j.who
+}
+
+func (r *recorder) forgets(l regent.Lease, who string) bool {
+	return slices.ContainsFunc(r.joinsOf(l.Name), func(j join) bool { return j.who == who && j.forgottenBy(l) })
+}
+
+// join is an incarnation of a member, and its number.
+type join struct {
+	who   string
+	proc  int
+	count uint64
+}
+
+func (r *recorder) joinsOf(register string) []join {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.joins[register]
 }
 
 // heard takes in a record that a hint brings, which the process may never look at. Only a vacant one may be claimed on.
@@ -172,7 +212,7 @@ func (p *process) sight(l regent.Lease, began time.Duration) {
 		if s.lease.Rev != l.Rev {
 			continue
 		}
-		if h := p.heights[l.Name]; !s.current || h.rev == l.Rev || began < h.answered {
+		if h := p.heights[l.Name]; !s.current || h.last.Rev == l.Rev || began < h.answered {
 			list[i].began = max(list[i].began, began)
 			return
 		}
@@ -218,6 +258,11 @@ func (r *recorder) sending(p *process, l regent.Lease) Op {
 			op = Join
 		}
 		r.owner(who, p.index)
+		if op == Join {
+			r.mu.Lock()
+			r.joins[l.Name] = append(r.joins[l.Name], join{who, p.index, l.Epoch})
+			r.mu.Unlock()
+		}
 	case l.Nonce != old.lease.Nonce:
 		op = Beat
 	case !bytes.Equal(l.Data, old.lease.Data):
