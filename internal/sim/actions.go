@@ -253,6 +253,6 @@ func drawTrap(g *rand.Rand, c regent.Config) trap {
 
 // drawPanic returns a request at which the driver panics.
 func drawPanic(g *rand.Rand, c regent.Config) trap {
-	on := []Op{Beat, Beat, Beat, Claim, Beat, Claim, Revoke, Join, Join}[g.IntN(9)]
+	on := []Op{Beat, Beat, Beat, Claim, Release, Release, Revoke, Join, trapRead}[g.IntN(9)]
 	return trap{on: on, panics: true, lose: chance(g, 0.5), request: between(g, 0, trust(c.LeaseDuration, c.StopTimeout)/4)}
 }
