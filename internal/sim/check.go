@@ -63,7 +63,7 @@ func (c Class) holds(invariant string) bool {
 // Check returns what a history breaks, the first of each kind.
 func Check(h *History) []Violation {
 	c := &checker{h: h, claims: map[term]claimed{}, first: map[seatEpoch]int{}, newest: map[string]uint64{}, granted: map[grantee]uint64{},
-		regs: map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{}, deadline: map[keeper]time.Duration{},
+		regs: map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{}, deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
 		fences: map[post]uint64{}, running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
 		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
 		calm: map[int]time.Duration{}, stored: map[string]bool{}, owed: map[string]owed{}, admitted: map[admission]string{}}
@@ -124,6 +124,7 @@ type checker struct {
 	whose    map[string]int            // the process of each incarnation
 	sent     map[attempt]time.Duration // when each heartbeat was sent, by its sender's clock
 	deadline map[keeper]time.Duration  // sent + D of the newest that its sender knows to have been applied
+	known    map[keeper]time.Duration  // when its sender came to know that
 	fences   map[post]uint64
 	admitted map[admission]string // the term for which an epoch was accepted
 	running  map[duty]bool
@@ -161,6 +162,7 @@ func (c *checker) take(e *Event) {
 		if sent, ok := c.sent[attempt{e.Name, e.Who, e.Nonce}]; ok {
 			k := keeper{e.Name, e.Who}
 			c.deadline[k] = max(c.deadline[k], sent+c.h.Procs[e.Proc].Trust)
+			c.known[k] = e.At
 		}
 	case Applied:
 		c.applied(e)

@@ -92,11 +92,17 @@ func (c *checker) haunts(e *Event) {
 	}
 }
 
-// killed checks that a reaper had a reason: a process that was frozen, or whose duty still ran (I10).
+// killed checks that a reaper had a reason (I10): the process has not renewed its lease in time, as far as it knows itself; and
+// it was frozen, or one of its duties still ran.
 func (c *checker) killed(e *Event) {
+	const onItsWay = 10 * time.Millisecond // how long a message to the reaper may take, and the reaper to act on it
 	p := c.h.Procs[e.Proc]
-	frozen, was := c.thawed[e.Proc]
-	if was && e.At <= frozen+p.Stop+p.Trust/100+10*time.Millisecond {
+	k := keeper{e.Name, e.Who}
+	if left := c.deadline[k] - e.Local; left > 0 && e.At > c.known[k]+onItsWay {
+		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc, e.Name, short(e.Who), left)
+		return
+	}
+	if frozen, was := c.thawed[e.Proc]; was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
 		return
 	}
 	for d := range c.running {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -71,6 +72,10 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 10 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
 		}},
 		{"no_fault_in_killing_a_process_whose_duty_runs", "", func(h *History) {
+			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool { return e.Kind == Ended })
+			put(h, Event{At: 10 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
+		}},
+		{"a_process_killed_whose_lease_was_renewed", "I10", func(h *History) {
 			put(h, Event{At: 8 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
 		}},
 		{"a_release_for_a_process_that_lives", "I10", func(h *History) {
