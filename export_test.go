@@ -1,5 +1,7 @@
 package regent
 
+import "context"
+
 // Renew sends one heartbeat of what keeps a held election alive: the member's own register, or the seat's own lease. It is what the
 // member's loop does when a heartbeat is due, and must not run beside it: give the member an interval that never comes.
 func Renew(m *Member, election string) error {
@@ -11,4 +13,20 @@ func Renew(m *Member, election string) error {
 	}
 	m.mu.Unlock()
 	return e.renew(e.ctx, b, e.clock.Now())
+}
+
+// SaveLate is Save without the question whether the term is valid: as if the term ended right after that was answered.
+func SaveLate(ctx context.Context, t Term, data []byte) error { return t.t.save(ctx, data) }
+
+// Hold takes the member's mutex, as a long computation would, and returns what gives it back.
+func Hold(m *Member) (release func()) {
+	m.mu.Lock()
+	return m.mu.Unlock
+}
+
+// Known returns how many heartbeat registers the member keeps what it knows of.
+func Known(m *Member) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.engine.sights)
 }

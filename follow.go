@@ -219,9 +219,10 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) Le
 	}
 }
 
-// mine reports whether a holder is this member, in the incarnation that lives now or in a claim that it made.
+// mine reports whether a holder is this member: in the incarnation that lives now, in a claim that it made, or in a term
+// that has ended and could not be released.
 func (e *engine) mine(s *seat, who Identity) bool {
-	return who.ID == e.m.ID && (e.self != nil && e.self.life.who == who ||
+	return who.ID == e.m.ID && (e.self != nil && e.self.life.who == who || s.unreleased == who ||
 		slices.ContainsFunc(s.claims, func(c claim) bool { return c.life.who == who }))
 }
 

@@ -13,41 +13,55 @@ func (e *engine) follow() {
 	hints := e.subscribe()
 	defer func() { hints.stop() }()
 	defer e.m.stats.loopDue.Store(0)
-	var seats, beats bool
-	var told Lease
+	var news []Lease // notifications about elections, at most two
+	var beats bool
 	for e.ctx.Err() == nil {
-		// A round asks the store a few times, each within its patience; a few more are given to those with very many seats.
+		// A round asks the store a few times, each within its timeout; a few more are given to those with very many seats.
 		e.m.stats.loopDue.Store(int64(e.clock.Now() + 8*e.patience))
-		seats = hints.renew() || seats // before it reads, so that no change falls in between
-		if !seats && told.Name != "" && !e.hear(told) {
-			e.changed(told)
-		}
-		next := e.round(seats, beats)
-		seats, beats, told = false, false, Lease{}
+		anything := hints.renew() // before it reads, so that no change falls in between
+		anything = e.notified(news) || anything
+		next := e.round(anything, beats)
+		news = news[:0]
+		beats = false
+
 		wait := max(next-e.clock.Now(), minWait)
 		e.m.stats.loopDue.Store(int64(e.clock.Now() + wait + time.Second))
 		t := e.clock.NewTimer(wait)
 		select {
 		case <-t.C:
 		case <-e.kicked:
-		case told = <-hints.seats:
-			seats = told.Name == ""
-			if seats {
-				e.sweepSoon()
-			}
+		case l := <-hints.seats:
+			news = append(news, l)
 		case <-hints.members:
 			beats = true
 		case <-e.ctx.Done():
 		}
 		t.Stop()
+
 		// What has piled up during the last round is dealt with in one.
-		if took(hints.seats) {
-			seats = true
-			e.sweepSoon()
+		select {
+		case l := <-hints.seats:
+			news = append(news, l)
+		default:
 		}
 		beats = took(hints.members) || beats
 		took(e.kicked)
 	}
+}
+
+// notified deals with notifications about elections: each is claimed or read. It reports whether anything may have changed,
+// because one of them named nothing.
+func (e *engine) notified(news []Lease) (anything bool) {
+	for _, l := range news {
+		switch {
+		case l.Name == "":
+			anything = true
+			e.sweepSoon()
+		case !e.hear(l):
+			e.changed(l)
+		}
+	}
+	return anything
 }
 
 func took[T any](hint <-chan T) bool {

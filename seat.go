@@ -23,24 +23,25 @@ type seat struct {
 	name string
 	cand *candidate // nil if it is only watched
 
-	lease     Lease         // the record as last received
-	seen      bool          // it has been received at all
-	received  moment        // when this revision of it was first received
-	answered  uint64        // the order of the moment when it was last received
-	stale     bool          // it has changed since, for all we know
-	open      bool          // it was judged free
-	openSince time.Duration // when that began
-	barred    time.Duration // not to be claimed before (rule 5)
-	barredFor uint64        // the highest epoch that the store has gone back behind
-	forgotten Identity      // the holder whose joining the store has forgotten
-	checkAt   time.Duration // when a record that this member holds is to be read; 0 if it is not
-	retry     retry         // after it could not be read
-	fenced    int           // terms in a row that ended because a fence refused them
-	learned   uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
-	holdBack  time.Duration // not to be claimed before, out of courtesy
-	claims    []claim       // sent, and maybe applied
-	lastHeld  Lease         // who held it last, and since when
-	term      *term         // the one that holds it, until its duties have stopped and it was released
+	lease      Lease         // the record as last received
+	seen       bool          // it has been received at all
+	received   moment        // when this revision of it was first received
+	answered   uint64        // the order of the moment when it was last received
+	stale      bool          // it has changed since, for all we know
+	open       bool          // it was judged free
+	openSince  time.Duration // when that began
+	barred     time.Duration // not to be claimed before (rule 5)
+	barredFor  uint64        // the highest epoch that the store has gone back behind
+	unreleased Identity      // of its last term with a lease of its own, if the store did not take the release
+	forgotten  Identity      // the holder whose joining the store has forgotten
+	checkAt    time.Duration // when a record that this member holds is to be read; 0 if it is not
+	retry      retry         // after it could not be read
+	fenced     int           // terms in a row that ended because a fence refused them
+	learned    uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
+	holdBack   time.Duration // not to be claimed before, out of courtesy
+	claims     []claim       // sent, and maybe applied
+	lastHeld   Lease         // who held it last, and since when
+	term       *term         // the one that holds it, until its duties have stopped and it was released
 
 	watchers int
 	changed  chan struct{} // closed and replaced when what watchers see has changed
@@ -304,6 +305,9 @@ func (e *engine) finishedLocked(t *term) {
 	if t.s.term == t {
 		t.s.term = nil
 		t.s.stale = true
+	}
+	if t.beat != nil && t.kept {
+		t.s.unreleased = t.life.who
 	}
 	e.emit(Event{Kind: EventLostLeadership, Election: t.public.Election, Epoch: t.public.Epoch, Metadata: map[string]string{"reason": reason}})
 	close(t.finished)

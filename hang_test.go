@@ -1,0 +1,228 @@
+package regent_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+// companion is what a reaper makes of a member's lifelines.
+type companion struct {
+	mu    sync.Mutex
+	stop  time.Duration
+	lines map[string]deadline
+	all   []regent.Lifeline
+}
+
+// deadline is when a register's holder must have said something.
+type deadline struct {
+	regent.Lifeline
+	killAt time.Time
+}
+
+// watched makes a companion see a member's lifelines.
+func watched(c *companion) func(*regent.Member) {
+	c.lines = map[string]deadline{}
+	return func(m *regent.Member) {
+		c.stop = m.Config.StopTimeout
+		m.OnLifeline = func(l regent.Lifeline) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.all = append(c.all, l)
+			c.lines[l.Register] = deadline{l, time.Now().Add(l.Left + c.stop)}
+			if l.Over {
+				delete(c.lines, l.Register)
+			}
+		}
+	}
+}
+
+// overdue returns the register of a term that should have ended, and was not reported to have.
+func (c *companion) overdue() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, d := range c.lines {
+		if d.Holds && !d.Stopped && !time.Now().Before(d.killAt) {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestHungStore(t *testing.T) {
+	profiles := map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()}
+
+	t.Run("nobody_is_overdue_and_nobody_leads_past_its_deadline", func(t *testing.T) {
+		for name, profile := range profiles {
+			for _, hang := range []time.Duration{4 * time.Second, 8 * time.Second, time.Minute} {
+				for _, lost := range []bool{false, true} {
+					bubble(t, func(c *cluster) {
+						var of [2]companion
+						a := c.member("a", config(profile), watched(&of[0])).lead()
+						leader(t, time.Second, a)
+						b := c.member("b", config(profile), watched(&of[1])).lead()
+						time.Sleep(2*profile.RenewInterval + 100*time.Millisecond)
+
+						c.store.Hang()
+						deadline := time.Now().Add(profile.LeaseDuration - profile.StopTimeout)
+						for end := time.Now().Add(hang); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+							synctest.Wait()
+							for i := range of {
+								if register := of[i].overdue(); register != "" {
+									t.Fatalf("%s, %v: a reaper would kill the holder of %s", name, hang, register)
+								}
+							}
+							if time.Now().After(deadline) && (a.leads() || b.leads()) {
+								t.Fatalf("%s, %v: somebody leads past its deadline", name, hang)
+							}
+						}
+						if lost {
+							c.store.Drop()
+						} else {
+							c.store.Resume()
+						}
+
+						n, took := leader(t, profile.LeaseDuration+profile.TakeoverDelay, a, b)
+						if n == nil {
+							t.Errorf("%s, %v: nobody leads %v after the store answers again", name, hang, took)
+						}
+						for _, n := range []*node{a, b} {
+							if stuck := n.kinds(regent.EventDutyStuck); len(stuck) > 0 {
+								t.Errorf("%s, %v: %+v, although its duty has returned", name, hang, stuck)
+							}
+						}
+						b.quit()
+						a.quit()
+					})
+				}
+			}
+		}
+	})
+
+	// A driver that does not heed its context breaks its contract, but must not get its process killed.
+	t.Run("a_driver_that_does_not_return_holds_up_neither_the_end_of_a_term_nor_the_next_join", func(t *testing.T) {
+		for name, profile := range profiles {
+			bubble(t, func(c *cluster) {
+				var of companion
+				slow := &deaf{}
+				a := c.member("a", config(profile), watched(&of), func(m *regent.Member) {
+					slow.Store = m.Store
+					m.Store = slow
+				}).lead()
+				leader(t, time.Second, a)
+				time.Sleep(profile.RenewInterval / 2)
+
+				hung := make(chan struct{})
+				slow.hangOnce(hung)
+				first, _ := a.Leads("seat")
+				for first.Valid() {
+					time.Sleep(10 * time.Millisecond)
+				}
+				for end := time.Now().Add(profile.StopTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+					synctest.Wait()
+					if register := of.overdue(); register != "" {
+						t.Errorf("%s: a reaper would kill the holder of %s", name, register)
+						break
+					}
+				}
+				if n, _ := leader(t, profile.LeaseDuration+profile.TakeoverDelay, a); n == nil {
+					t.Errorf("%s: it waits for its old request: %q", name, c.log)
+				}
+				close(hung)
+				a.quit()
+			})
+		}
+	})
+}
+
+// deaf is a store of which one swap returns when a channel is closed, whatever becomes of its context.
+type deaf struct {
+	regent.Store
+	mu    sync.Mutex
+	until chan struct{}
+}
+
+func (d *deaf) hangOnce(until chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.until = until
+}
+
+func (d *deaf) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	d.mu.Lock()
+	until := d.until
+	d.until = nil
+	d.mu.Unlock()
+	if until != nil {
+		<-until
+		return regent.Lease{}, context.DeadlineExceeded
+	}
+	return d.Store.Swap(ctx, l)
+}
+
+func TestLifelines(t *testing.T) {
+	t.Run("a_standby_holds_nothing_and_a_leader_says_so_before_its_duty_starts", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				var of [2]companion
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				b := c.member("b", config(profile, func(c *regent.Config) { c.Register = true }), watched(&of[0]))
+				ctx, cancel := context.WithCancel(c.ctx)
+				done := make(chan struct{})
+				var holds bool
+				go func() {
+					defer close(done)
+					_ = b.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+						of[0].mu.Lock()
+						for _, l := range of[0].lines {
+							holds = holds || l.Holds
+						}
+						of[0].mu.Unlock()
+						<-ctx.Done()
+						return nil
+					})
+				}()
+				time.Sleep(3 * profile.LeaseDuration)
+				of[0].mu.Lock()
+				for _, l := range of[0].all {
+					if l.Holds {
+						t.Errorf("%s: a standby says %+v", name, l)
+					}
+				}
+				of[0].mu.Unlock()
+
+				a.quit()
+				if n, _ := leader(t, time.Minute, b); n == nil || !holds {
+					t.Errorf("%s: its duty runs, and it has not said that it holds anything", name)
+				}
+				cancel()
+				<-done
+				last := of[0].all[len(of[0].all)-1]
+				if last.Holds || !last.Over {
+					t.Errorf("%s: the last word is %+v", name, last)
+				}
+			})
+		}
+	})
+
+	t.Run("a_member_that_has_stepped_down_says_at_once_that_it_holds_nothing", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var of companion
+			a := c.member("a", watched(&of)).lead()
+			leader(t, time.Second, a)
+			check(t, a.StepDown(c.ctx, "seat"))
+			synctest.Wait()
+			of.mu.Lock()
+			if l := of.lines[regent.MemberRegister("a")]; l.Holds || l.Stopped {
+				t.Errorf("%+v", l)
+			}
+			of.mu.Unlock()
+			a.quit()
+		})
+	})
+}

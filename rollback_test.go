@@ -1,0 +1,351 @@
+package regent_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// only selects one register.
+func only(name string) func(string) bool { return func(n string) bool { return n == name } }
+
+// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has changed.
+func unseen(c *cluster) {
+	c.store.KeepLog(1000)
+	c.store.SetFaults(memstore.Faults{LoseHint: 1})
+}
+
+// outlasted returns how long a node goes on leading, up to a limit.
+func outlasted(n *node, limit time.Duration) time.Duration {
+	start := time.Now()
+	for n.leads() && time.Since(start) < limit {
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+	}
+	return time.Since(start)
+}
+
+// TestLostClaim is about a store that has lost a claim, but not the heartbeat of the member that made it.
+func TestLostClaim(t *testing.T) {
+	cfg := regent.Cluster()
+
+	t.Run("a_claim_lost_before_the_next_heartbeat_is_noticed_with_that_heartbeat", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			if n := c.store.Undo(1, only("seat")); n != 1 {
+				t.Fatal("no claim to undo")
+			}
+			if took := outlasted(a, time.Minute); took > cfg.HeartbeatInterval+100*time.Millisecond {
+				t.Errorf("it led on for %v", took)
+			}
+			if got := a.kinds(regent.EventStoreRegressed); len(got) == 0 {
+				t.Error("it did not say that the store has lost writes")
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_claim_lost_later_is_noticed_by_the_sweep_within_a_lease", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			time.Sleep(20 * time.Second)
+			c.store.Undo(1, only("seat"))
+			if took := outlasted(a, time.Minute); took > cfg.LeaseDuration {
+				t.Errorf("it led on for %v", took)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("each_of_a_thousand_held_elections_is_swept_within_a_lease", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			c.store.KeepLog(10000)
+			duties := make([]regent.Duty, 1000)
+			for i := range duties {
+				duties[i].Election = "seat" + time.Duration(i).String()
+			}
+			duties[500].Election = "seat"
+			a := c.member("a")
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
+			time.Sleep(30 * time.Second)
+			if !a.leads() {
+				t.Fatal("it does not lead")
+			}
+			c.store.Undo(1, only("seat"))
+			if took := outlasted(a, time.Minute); took > cfg.LeaseDuration {
+				t.Errorf("it led on for %v", took)
+			}
+			cancel()
+			<-done
+		})
+	})
+
+	t.Run("a_notification_that_names_the_election_ends_the_term_at_once", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			c.store.KeepLog(1000)
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			time.Sleep(10 * time.Second)
+			c.store.Undo(1, only("seat"))
+			l, err := c.store.Get(c.ctx, "seat")
+			if err != nil {
+				l = regent.Lease{Name: "seat"}
+			}
+			l.Holder = regent.Identity{ID: "z", Incarnation: "z1"}
+			l.Epoch++
+			l.Nonce = 1
+			l.Duration = time.Minute
+			_, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			if took := outlasted(a, time.Minute); took > 50*time.Millisecond {
+				t.Errorf("it led on for %v", took)
+			}
+			// The other one has the same epoch: that alone shows that the store has lost writes.
+			if got := a.kinds(regent.EventStoreRegressed); len(got) == 0 {
+				t.Error("two terms have one epoch, and it did not say so")
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_checkpoint_that_cannot_be_saved_ends_the_term", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				unseen(c)
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				time.Sleep(profile.LeaseDuration + 10*time.Millisecond)
+				c.store.Undo(1000, only("seat"))
+				term, _ := a.Leads("seat")
+				if err := term.Save(c.ctx, []byte("x")); !errors.Is(err, regent.ErrNotLeader) {
+					t.Errorf("%s: Save = %v", name, err)
+				}
+				if a.leads() {
+					t.Errorf("%s: it leads on", name)
+				}
+				a.quit()
+			})
+		}
+	})
+
+	t.Run("a_reconnect_has_the_held_elections_read_at_once", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			long := regent.Cluster()
+			long.LeaseDuration = time.Hour
+			w := &wakeable{hints: make(chan regent.Lease, 1)}
+			a := c.member("a", config(long), func(m *regent.Member) {
+				w.Store = m.Store
+				m.Store = w
+			}).lead()
+			leader(t, time.Second, a)
+			time.Sleep(10 * time.Second)
+			c.store.Undo(1, only("seat"))
+			regent.Hint(w.hints, regent.Lease{})
+			if took := outlasted(a, time.Minute); took > time.Second {
+				t.Errorf("it led on for %v", took)
+			}
+			a.quit()
+		})
+	})
+}
+
+// wakeable is a store whose hints come from the test.
+type wakeable struct {
+	regent.Store
+	hints chan regent.Lease
+}
+
+func (w *wakeable) Wake(_ context.Context, prefix string) <-chan regent.Lease {
+	if prefix == regent.MemberRegister("") {
+		return make(chan regent.Lease)
+	}
+	return w.hints
+}
+
+// TestRollback is about rule 5: whoever has seen more than the store shows waits for a lease.
+func TestRollback(t *testing.T) {
+	cfg := regent.Lock()
+	cfg.LeaseDuration = 10 * time.Second
+	cfg.StopTimeout = time.Second
+	cfg.RenewInterval = 3 * time.Second
+
+	// held is a record of somebody who is no member of the test.
+	held := func(l regent.Lease, epoch uint64) regent.Lease {
+		l.Name = "seat"
+		l.Holder = regent.Identity{ID: "z", Incarnation: time.Now().String()}
+		l.Epoch = epoch
+		l.Nonce = epoch
+		l.Duration = cfg.LeaseDuration
+		return l
+	}
+
+	t.Run("a_store_that_goes_back_twice_below_one_epoch_is_given_a_lease_each_time", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			c.store.KeepLog(100)
+			vacant, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			check(t, err)
+			_, err = c.store.Swap(c.ctx, held(vacant, 5))
+			check(t, err)
+			b := c.member("b", config(cfg)).lead()
+			time.Sleep(time.Second)
+
+			c.store.Undo(1, only("seat"))
+			regressed := func(n int) {
+				for len(b.kinds(regent.EventStoreRegressed)) < n {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			regressed(1)
+			time.Sleep(cfg.LeaseDuration / 2)
+			_, err = c.store.Swap(c.ctx, held(vacant, 4)) // somebody who does not remember
+			check(t, err)
+			time.Sleep(time.Second)
+			c.store.Undo(1, only("seat"))
+			regressed(2)
+			if took := time.Duration(0); !b.leads() {
+				for start := time.Now(); !b.leads(); took = time.Since(start) {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if took < cfg.LeaseDuration-20*time.Millisecond {
+					t.Errorf("it waited for %v", took)
+				}
+			}
+			if term, _ := b.Leads("seat"); term.Epoch != 6 {
+				t.Errorf("epoch %d", term.Epoch)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("a_read_that_may_be_old_is_not_claimed_on", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			check(t, err)
+			b := c.member("b", config(cfg))
+			b.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: time.Second}})
+			b.lead()
+			time.Sleep(time.Second / 2) // while its first read is under way
+			b.Observe("seat", 7)
+			time.Sleep(cfg.LeaseDuration / 2)
+			if b.leads() {
+				t.Error("it has seen epoch 7, the store shows 3, and it leads without waiting")
+			}
+			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
+				t.Errorf("%d events", len(got))
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("a_holder_whose_joining_was_forgotten_is_given_a_lease", func(t *testing.T) {
+		for name, before := range map[string]bool{"its_register_is_gone": false, "its_register_shows_an_earlier_incarnation": true} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					c.store.KeepLog(1000)
+					_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 1, Paused: true})
+					check(t, err)
+					if before {
+						a := c.member("a").lead()
+						time.Sleep(time.Second)
+						a.quit()
+					}
+					a := c.member("a").lead()
+					b := c.member("b").lead()
+					time.Sleep(4 * time.Second)
+					for { // back to before it joined
+						l, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+						if err != nil || l.Vacant() {
+							break
+						}
+						c.store.Undo(1, only(regent.MemberRegister("a")))
+					}
+					b.client.SetFaults(cut) // so that a is the first
+					l, err := c.store.Get(c.ctx, "seat")
+					check(t, err)
+					l.Paused = false
+					_, err = c.store.Swap(c.ctx, l)
+					check(t, err)
+					if n, _ := leader(t, time.Second, a); n == nil {
+						t.Fatal("a does not claim")
+					}
+					b.client.SetFaults(memstore.Faults{})
+					neverTwo(t, 30*time.Second, a, b)
+					if !a.leads() && !b.leads() {
+						t.Error("nobody leads")
+					}
+					a.quit()
+					b.quit()
+				})
+			})
+		}
+	})
+}
+
+// TestCheckpointOwner is about writes to a record that has become somebody else's.
+func TestCheckpointOwner(t *testing.T) {
+	t.Run("a_former_term_never_saves_over_its_successors_checkpoint", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				b := c.member("b", config(profile)).lead()
+				time.Sleep(time.Second)
+				former, _ := a.Leads("seat")
+				check(t, a.HandOff(c.ctx, "seat", "b"))
+				leader(t, 10*time.Second, b)
+				now, _ := b.Leads("seat")
+				check(t, now.Save(c.ctx, []byte("b")))
+				time.Sleep(10 * time.Second) // a has read the record, which is b's
+
+				if err := regent.SaveLate(c.ctx, former, []byte("a")); !errors.Is(err, regent.ErrNotLeader) {
+					t.Errorf("%s: Save = %v", name, err)
+				}
+				if got := now.Saved(); !bytes.Equal(got, []byte("b")) {
+					t.Errorf("%s: the checkpoint is %q", name, got)
+				}
+				if l, err := c.store.Get(c.ctx, "seat"); err != nil || !bytes.Equal(l.Data, []byte("b")) {
+					t.Errorf("%s: the record has %q, %v", name, l.Data, err)
+				}
+				a.quit()
+				b.quit()
+			})
+		}
+	})
+
+	t.Run("a_release_leaves_a_later_term_of_the_same_member_alone", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			before, err := c.store.Get(c.ctx, "seat")
+			check(t, err)
+			// Somebody moves the record to another term of the same incarnation: nothing of the first is left.
+			l := before
+			l.Epoch++
+			l.Nonce++
+			moved, err := c.store.Swap(c.ctx, l)
+			check(t, err)
+			c.store.SetFaults(memstore.Faults{LoseHint: 1})
+			check(t, a.StepDown(c.ctx, "seat"))
+			if l, err := c.store.Get(c.ctx, "seat"); err != nil || l.Epoch != moved.Epoch && slices.ContainsFunc(l.Past, func(p regent.Past) bool { return p.Epoch == moved.Epoch && p.Reason == "stepped down" }) {
+				t.Errorf("%+v, %v", l, err)
+			}
+			a.quit()
+		})
+	})
+}
