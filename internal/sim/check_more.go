@@ -98,8 +98,8 @@ func (c *checker) killed(e *Event) {
 	const onItsWay = 10 * time.Millisecond // how long a message to the reaper may take, and the reaper to act on it
 	p := c.h.Procs[e.Proc]
 	k := keeper{e.Name, e.Who}
-	if left := c.deadline[k] - e.Local; left > 0 && e.At > c.known[k]+onItsWay {
-		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc, e.Name, short(e.Who), left)
+	if e.Valid && e.At > c.known[k]+onItsWay {
+		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc, e.Name, short(e.Who), c.deadline[k]-e.Local)
 		return
 	}
 	if frozen, was := c.thawed[e.Proc]; was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {

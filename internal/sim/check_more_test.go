@@ -76,7 +76,7 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 10 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
 		}},
 		{"a_process_killed_whose_lease_was_renewed", "I10", func(h *History) {
-			put(h, Event{At: 8 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
+			put(h, Event{At: 8 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1", Valid: true})
 		}},
 		{"a_release_for_a_process_that_lives", "I10", func(h *History) {
 			put(h, Event{At: 17 * second, Kind: Applied, Op: Reap, Proc: 1, Name: beatB, Old: "B1", OldEpoch: 1, Epoch: 1})

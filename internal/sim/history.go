@@ -112,7 +112,7 @@ type Event struct {
 	Proc  int    // index of the process; -1 for none
 	Name  string // the register, or the election
 	Epoch uint64
-	Valid bool // Acting: the term was valid; Granted: it has a duty
+	Valid bool // Acting: the term was valid; Granted: it has a duty; Killed: it leads, as it says itself
 	Stuck bool // Acting: the duty is past the time that it has to stop
 
 	// Of Sent, Known and Applied.

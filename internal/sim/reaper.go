@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -240,7 +241,11 @@ func (r *reaper) kill(l line) {
 	if shot || r.p.dead.Load() {
 		return
 	}
-	s.rec.add(r.p, Event{Kind: Killed, Name: l.Register, Who: l.Holder.Incarnation})
+	leads := slices.ContainsFunc(s.plan.Seats, func(seat string) bool {
+		t, ok := r.p.member.Leads(seat)
+		return ok && t.Incarnation == l.Holder.Incarnation
+	})
+	s.rec.add(r.p, Event{Kind: Killed, Name: l.Register, Who: l.Holder.Incarnation, Valid: leads})
 	s.reach(ReaperKill)
 	s.kill(r.p)
 	s.again(r.p, r.p.plan.Config.LeaseDuration/4)
