@@ -23,6 +23,8 @@ type retry struct {
 	failed int           // how often in a row
 	since  time.Duration // the first of these
 	at     time.Duration // not before
+
+	reported bool
 }
 
 func (r *retry) fail(now, wait time.Duration) {
@@ -122,7 +124,7 @@ func (e *engine) read(names []string) bool {
 	defer e.mu.Unlock()
 	return slices.ContainsFunc(names, func(name string) bool {
 		r := e.retryOf(name)
-		return r.failed > 1 && e.answered > r.since
+		return r.failed > 1 && e.answered >= r.since
 	})
 }
 
@@ -229,14 +231,15 @@ func (e *engine) unread(name string, err error) {
 	now := e.clock.Now()
 	r := e.retryOf(name)
 	wait := e.failureWait()
-	if e.answered > r.since { // the store answers otherwise: it is this register
+	if r.failed > 0 && e.answered >= r.since { // the store answers otherwise: it is this register
 		wait = min(wait<<min(r.failed, 3), e.cfg.ElectionInterval)
 	}
 	r.fail(now, wait)
 	if s := e.seats[name]; s != nil {
 		s.stale = true
 	}
-	report := r.failed == unreadable && e.answered > r.since
+	report := r.failed >= unreadable && e.answered >= r.since && !r.reported
+	r.reported = r.reported || report
 	e.mu.Unlock()
 
 	if report {

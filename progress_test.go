@@ -1,0 +1,516 @@
+package regent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// muddled is a store whose heartbeats, while it is armed, are sent and answered with an error that says nothing.
+type muddled struct {
+	regent.Store
+	armed atomic.Bool
+}
+
+var errMuddled = errors.New("the answer was lost")
+
+func (m *muddled) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	got, err := m.Store.Swap(ctx, l)
+	if l.Name == regent.MemberRegister("a") && m.armed.Load() {
+		m.armed.Store(false)
+		return regent.Lease{}, errMuddled
+	}
+	return got, err
+}
+
+// TestRequestsToLeaders is about what others ask of a leader, or of one that is no more.
+func TestRequestsToLeaders(t *testing.T) {
+	t.Run("a_request_that_meets_a_heartbeat_of_unknown_outcome_is_obeyed", func(t *testing.T) {
+		// With this lease no sweep comes in time to find the request by itself.
+		long := regent.Cluster()
+		long.LeaseDuration = time.Hour
+		for _, before := range []bool{false, true} {
+			bubble(t, func(c *cluster) {
+				w := &muddled{}
+				a := c.member("a", config(long), func(m *regent.Member) {
+					w.Store = m.Store
+					m.Store = w
+				}).lead()
+				leader(t, time.Second, a)
+				b := c.member("b", config(long)).lead()
+				time.Sleep(10*time.Second + 100*time.Millisecond)
+
+				c.store.SetFaults(memstore.Faults{LoseHint: 1})
+				if before { // the heartbeat is applied, and then the record is edited
+					c.store.OnSwap = func(_, l regent.Lease, client string) {
+						if l.Name == regent.MemberRegister("a") && client == "a" {
+							c.store.OnSwap = nil
+							go func() { _ = b.StepDown(c.ctx, "seat") }()
+						}
+					}
+					w.armed.Store(true)
+				} else { // the record is edited, and then a heartbeat meets it
+					w.armed.Store(true)
+					go func() { _ = b.StepDown(c.ctx, "seat") }()
+				}
+				if took := outlasted(a, time.Minute); took > 10*time.Second {
+					t.Errorf("the request came before: %t: it led on for %v", !before, took)
+				}
+				a.quit()
+				b.quit()
+			})
+		}
+	})
+
+	t.Run("asking_a_dead_leader_again_and_again_does_not_put_off_its_end", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				b := c.member("b", config(profile)).lead()
+				time.Sleep(time.Second)
+				a.client.SetFaults(cut)
+				admin := c.member("admin", config(profile))
+				ctx, cancel := context.WithCancel(c.ctx)
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						once, done := context.WithTimeout(ctx, time.Second)
+						_ = admin.StepDown(once, "seat")
+						done()
+						time.Sleep(time.Second)
+					}
+				})
+				limit := 2*profile.LeaseDuration + profile.TakeoverDelay
+				if n, _ := leader(t, limit, b); n == nil {
+					t.Errorf("%s: nobody leads after %v", name, limit)
+				}
+				cancel()
+				wg.Wait()
+				b.quit()
+				a.quit()
+			})
+		}
+	})
+
+	t.Run("reports_of_epochs_from_nowhere_do_not_use_up_an_election", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			for _, epoch := range []uint64{1<<64 - 1, 1<<62 - 1, 1 << 40} {
+				a.Observe("seat", epoch)
+			}
+			check(t, a.StepDown(c.ctx, "seat"))
+			leader(t, time.Minute, a)
+			if term, _ := a.Leads("seat"); term.Epoch != 2 {
+				t.Errorf("epoch %d", term.Epoch)
+			}
+			a.Observe("seat", 1000) // as many as a store may have forgotten
+			check(t, a.StepDown(c.ctx, "seat"))
+			leader(t, time.Minute, a)
+			if term, _ := a.Leads("seat"); term.Epoch != 1001 {
+				t.Errorf("epoch %d", term.Epoch)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("terms_that_are_refused_one_after_the_other_grow_rarer", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			var terms atomic.Int64
+			go func() {
+				defer close(done)
+				_ = a.Lead(ctx, "seat", func(ctx context.Context, t regent.Term) error {
+					terms.Add(1)
+					t.Fenced(t.Epoch + 1)
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			time.Sleep(time.Minute)
+			if n := terms.Load(); n < 3 || n > 10 {
+				t.Errorf("%d terms in a minute", n)
+			}
+			cancel()
+			<-done
+		})
+	})
+}
+
+// TestUnreadableRegister is about one register that cannot be read, where all others can.
+func TestUnreadableRegister(t *testing.T) {
+	lead := func(c *cluster, n *node, elections ...string) (stop func()) {
+		ctx, cancel := context.WithCancel(c.ctx)
+		var wg sync.WaitGroup
+		for _, election := range elections {
+			wg.Go(func() {
+				_ = n.Lead(ctx, election, func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil })
+			})
+		}
+		return func() { cancel(); wg.Wait() }
+	}
+
+	t.Run("other_elections_of_the_member_are_taken_over_all_the_same", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			for stores, wrap := range map[string]func(regent.Store) regent.Store{
+				"with_every_extra": func(s regent.Store) regent.Store { return s },
+				"plain":            func(s regent.Store) regent.Store { return plain{s} },
+			} {
+				t.Run(name+"_"+stores, func(t *testing.T) {
+					bubble(t, func(c *cluster) {
+						c.store.SetUnreadable("bad")
+						a := c.member("a", config(profile), func(m *regent.Member) { m.Store = wrap(m.Store) })
+						stopA := lead(c, a, "seat", "x")
+						time.Sleep(time.Second)
+						b := c.member("b", config(profile), func(m *regent.Member) { m.Store = wrap(m.Store) })
+						stopB := lead(c, b, "bad", "seat", "x")
+						time.Sleep(profile.LeaseDuration)
+						if !a.leads() {
+							t.Fatal("a does not lead")
+						}
+						a.client.SetFaults(cut)
+						limit := 2*profile.LeaseDuration + profile.TakeoverDelay + profile.ElectionInterval
+						n, _ := leader(t, limit, b)
+						if n == nil {
+							t.Errorf("nobody leads after %v", limit)
+						}
+						if _, ok := b.Leads("x"); !ok {
+							t.Error("nobody leads the third")
+						}
+						got := b.kinds(regent.EventRegisterUnreadable)
+						if len(got) != 1 || got[0].Metadata["register"] != "bad" || !strings.Contains(got[0].Metadata["error"], "unreadable") {
+							t.Errorf("reported as %+v", got)
+						}
+
+						c.store.SetUnreadable()
+						for start := time.Now(); time.Since(start) < 2*profile.ElectionIntervalMax; time.Sleep(time.Second) {
+						}
+						if _, ok := b.Leads("bad"); !ok {
+							t.Error("nobody leads it once it can be read")
+						}
+						stopB()
+						stopA()
+					})
+				})
+			}
+		}
+	})
+
+	t.Run("one_heartbeat_that_cannot_be_read_holds_up_its_own_elections_alone", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			z := c.member("z")
+			stopZ := lead(c, z, "other")
+			time.Sleep(time.Second)
+			b := c.member("b")
+			stopB := lead(c, b, "seat", "other")
+			time.Sleep(10 * time.Second)
+			c.store.SetUnreadable(regent.MemberRegister("z"))
+			a.client.SetFaults(cut)
+			if n, _ := leader(t, 12*time.Second, b); n == nil {
+				t.Error("nobody leads the election of the other member")
+			}
+			c.store.SetUnreadable()
+			stopB()
+			stopZ()
+			a.quit()
+		})
+	})
+}
+
+// plain is a store without any of the optional interfaces.
+type plain struct{ store regent.Store }
+
+func (p plain) Get(ctx context.Context, name string) (regent.Lease, error) { return p.store.Get(ctx, name) }
+func (p plain) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	return p.store.Swap(ctx, l)
+}
+func (p plain) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	return p.store.List(ctx, prefix)
+}
+func (p plain) Close() error { return p.store.Close() }
+
+// TestManyMembers is about registers of members that are long gone.
+func TestManyMembers(t *testing.T) {
+	t.Run("members_that_have_left_are_not_remembered", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			for i := range 3000 {
+				_, err := c.store.Swap(c.ctx, regent.Lease{Name: regent.MemberRegister(fmt.Sprint("old", i)), Epoch: 1, Nonce: 1})
+				check(t, err)
+			}
+			a := c.member("a", ranked(regent.RankPriority, 1, false)).lead()
+			leader(t, 10*time.Second, a)
+			if n := regent.Known(a.Member); n > 10 {
+				t.Errorf("it knows %d registers", n)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_listing_that_takes_long_keeps_nobody_from_leading", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) { m.Store = unlisted{m.Store} }).lead()
+			if n, _ := leader(t, 2*regent.Cluster().HeartbeatInterval, a); n == nil {
+				t.Error("it waits for the list")
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_long_list_that_goes_on_is_waited_for", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			b := c.member("b", ranked(regent.RankPriority, 2, false)).lead()
+			time.Sleep(100 * time.Millisecond)
+			check(t, b.Pause(c.ctx, "seat"))
+			check(t, b.StepDown(c.ctx, "seat"))
+			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) {
+				m.Config.HeartbeatInterval = 3 * time.Second
+				m.Config.RenewInterval = 3 * time.Second
+				m.Config.LeaseDuration = 8 * time.Second
+				m.Store = tardy{m.Store}
+			}).lead()
+			time.Sleep(20 * time.Second)
+			check(t, b.Resume(c.ctx, "seat"))
+			leader(t, 30*time.Second, a, b)
+			if !b.leads() {
+				t.Error("the better one does not lead: the list was given up")
+			}
+			a.quit()
+			b.quit()
+		})
+	})
+}
+
+// unlisted is a store whose lists never come.
+type unlisted struct{ regent.Store }
+
+func (u unlisted) List(ctx context.Context, _ string) iter.Seq2[regent.Lease, error] {
+	return func(yield func(regent.Lease, error) bool) {
+		<-ctx.Done()
+		yield(regent.Lease{}, ctx.Err())
+	}
+}
+
+// tardy is a store whose lists come, one register a second.
+type tardy struct{ regent.Store }
+
+func (s tardy) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	return func(yield func(regent.Lease, error) bool) {
+		for l, err := range s.Store.List(ctx, prefix) {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				yield(regent.Lease{}, ctx.Err())
+				return
+			}
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestEngine is about the member's own goroutines.
+func TestEngine(t *testing.T) {
+	t.Run("an_engine_that_restarts_waits_for_a_duty_whose_claim_was_under_way", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				s := &fragile{claimed: make(chan struct{}), answer: make(chan struct{})}
+				a := c.member("a", config(profile, func(c *regent.Config) { c.Register = true }), func(m *regent.Member) {
+					s.Store = m.Store
+					m.Store = s
+				})
+				var running, most atomic.Int32
+				ctx, cancel := context.WithCancel(c.ctx)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_ = a.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+						now := running.Add(1)
+						most.Store(max(most.Load(), now))
+						<-ctx.Done()
+						time.Sleep(100 * time.Millisecond)
+						running.Add(-1)
+						return nil
+					})
+				}()
+				<-s.claimed
+				s.panics.Store(true)
+				time.Sleep(profile.HeartbeatInterval + time.Second) // a heartbeat has panicked by now
+				close(s.answer)
+				time.Sleep(3 * profile.LeaseDuration)
+				if n := len(a.kinds(regent.EventCandidateRestarted)); n != 1 {
+					t.Errorf("%s: %d restarts", name, n)
+				}
+				if most.Load() != 1 {
+					t.Errorf("%s: %d duties at once", name, most.Load())
+				}
+				cancel()
+				<-done
+			})
+		}
+	})
+
+	t.Run("a_driver_that_panics_in_a_release_kills_nobody", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			for _, duty := range []func(context.Context, regent.Term) error{nil, func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil }} {
+				bubble(t, func(c *cluster) {
+					s := &spiteful{}
+					a := c.member("a", config(profile), func(m *regent.Member) {
+						s.Store = m.Store
+						m.Store = s
+					})
+					ctx, cancel := context.WithCancel(c.ctx)
+					done := make(chan struct{})
+					go func() { defer close(done); _ = a.Run(ctx, regent.Duty{Election: "seat", Run: duty}) }()
+					leader(t, time.Second, a)
+					s.armed.Store(true)
+					_ = a.StepDown(c.ctx, "seat")
+					s.armed.Store(false)
+					if n, _ := leader(t, 3*profile.LeaseDuration, a); n == nil {
+						t.Errorf("%s: it never leads again", name)
+					}
+					cancel()
+					<-done
+				})
+			}
+		}
+	})
+
+	// In real time: who waits for a mutex holds up virtual time.
+	t.Run("contexts_end_with_the_lease_even_while_the_mutex_is_held", func(t *testing.T) {
+		store := memstore.New()
+		client := store.Client("a", memstore.Faults{})
+		cfg := regent.Cluster()
+		cfg.LeaseDuration = 500 * time.Millisecond
+		cfg.StopTimeout = 100 * time.Millisecond
+		cfg.HeartbeatInterval = 100 * time.Millisecond
+		cfg.RenewInterval = 100 * time.Millisecond
+		m := &regent.Member{Store: client, ID: "a", Config: cfg}
+		began := make(chan context.Context, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = m.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+				began <- ctx
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		term := <-began
+		release := regent.Hold(m)
+		select {
+		case <-term.Done():
+		case <-time.After(20 * time.Second):
+			t.Error("the context waits for the mutex")
+		}
+		release()
+		cancel()
+		<-done
+	})
+
+	t.Run("OnEvent_never_runs_twice_at_once_even_if_the_member_is_used_again", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var running, most atomic.Int32
+			var seqs []uint64
+			a := c.member("a", func(m *regent.Member) {
+				m.OnEvent = func(e regent.Event) {
+					now := running.Add(1)
+					most.Store(max(most.Load(), now))
+					time.Sleep(time.Second)
+					seqs = append(seqs, e.Seq)
+					running.Add(-1)
+				}
+			})
+			for range 3 {
+				a.lead()
+				leader(t, time.Second, a)
+				a.quit()
+			}
+			time.Sleep(time.Minute)
+			if most.Load() != 1 {
+				t.Errorf("%d calls at once", most.Load())
+			}
+			for i, seq := range seqs {
+				if seq != uint64(i+1) {
+					t.Fatalf("out of order: %v", seqs)
+				}
+			}
+		})
+	})
+}
+
+// fragile is a store of which the first claim of the seat is answered when the test says so, and heartbeats panic once.
+type fragile struct {
+	regent.Store
+	once    sync.Once
+	claimed chan struct{}
+	answer  chan struct{}
+	panics  atomic.Bool
+}
+
+func (f *fragile) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if l.Name != "seat" && f.panics.CompareAndSwap(true, false) {
+		panic("store driver is broken")
+	}
+	got, err := f.Store.Swap(context.WithoutCancel(ctx), l)
+	if l.Name == "seat" && !l.Vacant() {
+		f.once.Do(func() {
+			close(f.claimed)
+			<-f.answer
+		})
+	}
+	return got, err
+}
+
+// spiteful is a store that panics, while it is armed, when a seat is released.
+type spiteful struct {
+	regent.Store
+	armed atomic.Bool
+}
+
+func (s *spiteful) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if s.armed.Load() && l.Name == "seat" && l.Vacant() {
+		panic("store driver is broken")
+	}
+	return s.Store.Swap(ctx, l)
+}
+
+// TestAbsurdRecords is about records that no member writes.
+func TestAbsurdRecords(t *testing.T) {
+	t.Run("a_lease_without_end_does_not_overflow_into_the_past", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Holder: regent.Identity{ID: "z", Incarnation: "1"}, Epoch: 1, Nonce: 1, Duration: 1<<63 - 1})
+			check(t, err)
+			a := c.member("a", config(regent.Lock())).lead()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if a.leads() {
+				t.Error("it took a seat whose lease has not expired")
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_negative_duration_is_no_record", func(t *testing.T) {
+		l := regent.Lease{Epoch: 1, Nonce: 1, Duration: -time.Second}
+		if _, err := regent.ParseLease("seat", "1", l.AppendJSON(nil)); err == nil || !strings.Contains(err.Error(), "negative") {
+			t.Error(err)
+		}
+	})
+}
