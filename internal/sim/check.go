@@ -25,7 +25,7 @@ const (
 	R2  = "R2"  // a record is taken from its holder only by one who has watched it for its whole lease
 	R5  = "R5"  // a record that shows less than was seen before is claimed only a lease after that was noticed
 	R6  = "R6"  // a seat is claimed only from a dead incarnation, and a register joined over none but one's own
-	R7  = "R7"  // a term's context ends before its deadline, and its seat is released only after its duty has stopped
+	R7  = "R7"  // a term's context ends before its deadline; its seat is released, and the next duty of its process begins, only after its duty has stopped
 	R10 = "R10" // a heartbeat is revoked only if a read sent after the takeover delay still shows it run out
 	R11 = "R11" // no request of any kind before the start-up jitter has passed
 )
@@ -332,6 +332,11 @@ func (c *checker) grant(e *Event) {
 		c.fail(I5, e.Name, "p%d begins term %d of %s, which it was not given", e.Proc, e.Epoch, e.Name)
 	}
 	if e.Valid { // it has a duty
+		for d := range c.running {
+			if d.proc == e.Proc && d.seat == e.Name {
+				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc, e.Epoch, e.Name, d.epoch)
+			}
+		}
 		c.running[duty{e.Proc, t}] = true
 		if ok && e.Data != cl.data {
 			c.fail(I9, e.Name, "p%d begins term %d of %s with the checkpoint %q, and its claim had %q", e.Proc, e.Epoch, e.Name, e.Data, cl.data)

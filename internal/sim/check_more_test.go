@@ -130,6 +130,12 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 5 * second, Kind: Frozen, Proc: 0, Took: 7 * second})
 			put(h, Event{At: 12 * second, Kind: Stopping, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
+		{"a_duty_that_begins_beside_another_one_of_its_process", "R7", func(h *History) {
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9, OldEpoch: 2, Epoch: 3, Via: beatB})
+			put(h, Event{At: 17 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 3, Who: "B1", Valid: true})
+			change(h, Led, NoOp, 1, func(e *Event) { e.Epoch = 3 })
+			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool { return e.At >= 17*second && e.Kind == Accepted })
+		}},
 		{"no_overlap_where_the_store_loses_writes", "", func(h *History) {
 			lost(h, 27)
 			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1, Epoch: 2, Via: beatA})
