@@ -17,6 +17,10 @@ const (
 
 	inBatch // one swap of a SwapAll, which is no request of its own
 	hint
+
+	// Refresh comes after these, since what is drawn for a kind of request depends on its number.
+	Refresh
+	inRefresh // one read of a Refresh, which is no request of its own
 )
 
 func (k Kind) String() string {
@@ -29,6 +33,8 @@ func (k Kind) String() string {
 		return "list"
 	case SwapAll:
 		return "swap all"
+	case Refresh:
+		return "refresh"
 	}
 	return "unknown"
 }
@@ -39,21 +45,22 @@ func (k Kind) writes() bool { return k == Swap || k == SwapAll }
 type Request struct {
 	Client string
 	Kind   Kind
-	Name   string // the register, or a List's prefix; empty for a SwapAll
+	Name   string // the register, or a List's prefix; empty for a SwapAll or a Refresh
 	At     time.Time
 }
 
-// Counts says how many requests were sent, answered or not. A SwapAll is one, however many swaps it carries.
-type Counts struct{ Gets, Swaps, Lists, SwapAlls int64 }
+// Counts says how many requests were sent, answered or not. A SwapAll or a Refresh is one, however
+// many registers it names.
+type Counts struct{ Gets, Swaps, Lists, SwapAlls, Refreshes int64 }
 
 // Writes returns the number of requests that may have changed something.
 func (n Counts) Writes() int64 { return n.Swaps + n.SwapAlls }
 
 // Total returns the number of all requests.
-func (n Counts) Total() int64 { return n.Gets + n.Swaps + n.Lists + n.SwapAlls }
+func (n Counts) Total() int64 { return n.Gets + n.Swaps + n.Lists + n.SwapAlls + n.Refreshes }
 
 // tally counts requests by kind.
-type tally struct{ sent [SwapAll + 1]atomic.Int64 }
+type tally struct{ sent [Refresh + 1]atomic.Int64 }
 
 func (t *tally) count(k Kind) { t.sent[k].Add(1) }
 
@@ -61,5 +68,6 @@ func (t *tally) count(k Kind) { t.sent[k].Add(1) }
 func (t *tally) Counts() Counts {
 	return Counts{
 		Gets: t.sent[Get].Load(), Swaps: t.sent[Swap].Load(), Lists: t.sent[List].Load(), SwapAlls: t.sent[SwapAll].Load(),
+		Refreshes: t.sent[Refresh].Load(),
 	}
 }

@@ -39,6 +39,7 @@ func only(all iter.Seq2[regent.Lease, error], match func(name string) bool) iter
 // brokenLists get List wrong.
 func brokenLists(t *testing.T) []mutant {
 	const prefixes, once = "list_yields_what_begins_with_the_prefix", "list_yields_every_register_once"
+	const ends = "an_error_without_a_name_ends_a_list"
 	type leases = iter.Seq2[regent.Lease, error]
 	return []mutant{
 		relist("list_swallows_the_prefix", func(all leases, _ string) leases { return all }, prefixes, once),
@@ -96,6 +97,42 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, "a_list_may_be_broken_off"),
+		broken("list_fails_twice", func(t *twisted) {
+			t.list = func(ctx context.Context, prefix string) leases {
+				return func(yield func(regent.Lease, error) bool) {
+					for l, err := range t.whole.List(ctx, prefix) {
+						if !yield(l, err) || err != nil && !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		}, ends),
+		broken("list_blames_a_register_for_its_end", func(t *twisted) {
+			t.list = func(ctx context.Context, prefix string) leases {
+				return func(yield func(regent.Lease, error) bool) {
+					for l, err := range t.whole.List(ctx, prefix) {
+						if err != nil {
+							l.Name = prefix + "1"
+						}
+						if !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		}, ends),
+		broken("list_of_a_closed_store_is_empty", func(t *twisted) {
+			t.list = func(ctx context.Context, prefix string) leases {
+				return func(yield func(regent.Lease, error) bool) {
+					for l, err := range t.whole.List(ctx, prefix) {
+						if errors.Is(err, regent.ErrClosed) || !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		}, ends),
 		broken("list_is_behind", func(t *twisted) {
 			var last []regent.Lease
 			t.list = func(ctx context.Context, prefix string) leases {
@@ -182,6 +219,7 @@ func (h *hub) add(n int) chan regent.Lease {
 // brokenExtras get the optional interfaces wrong, or leave something behind.
 func brokenExtras(t *testing.T) []mutant {
 	const hands, told = "a_change_of_hands_wakes", "a_record_that_a_hint_brings_is_the_change_and_all_of_it"
+	const named = "a_hint_names_what_is_below_its_prefix_and_was_written"
 	quit := make(chan struct{})
 	t.Cleanup(func() { close(quit) })
 	return append(brokenBatches(), []mutant{
@@ -236,7 +274,23 @@ func brokenExtras(t *testing.T) []mutant {
 					regent.Hint(out, l)
 				})
 			}
-		}, told),
+		}, told, named),
+		reworded("a_hint_names_another_register", func(regent.Lease) regent.Lease {
+			return regent.Lease{Name: "other"}
+		}, told, named),
+		reworded("a_hint_names_a_register_beside_its_prefix", func(l regent.Lease) regent.Lease {
+			l.Name = strings.TrimSuffix(l.Name, "/1")
+			return l
+		}, named),
+		reworded("a_hint_brings_half_a_record", func(l regent.Lease) regent.Lease {
+			return regent.Lease{Name: l.Name, Rev: l.Rev}
+		}, told, named),
+		reworded("a_hint_with_a_name_carries_a_holder", func(l regent.Lease) regent.Lease {
+			return regent.Lease{Name: l.Name, Holder: l.Holder, Nonce: 1}
+		}, named),
+		reworded("a_hint_has_a_revision_and_no_name", func(l regent.Lease) regent.Lease {
+			return regent.Lease{Rev: l.Rev}
+		}, told, named),
 		{"of_two_records_one_is_told", []string{told}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {
@@ -302,6 +356,17 @@ func passedOn(ctx context.Context, in <-chan regent.Lease, send func(out chan re
 		}
 	}()
 	return out
+}
+
+// reworded makes a store that sends other hints than it should.
+func reworded(name string, how func(regent.Lease) regent.Lease, caught ...string) mutant {
+	return broken(name, func(t *twisted) {
+		t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+			return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
+				regent.Hint(out, how(l))
+			})
+		}
+	}, caught...)
 }
 
 // brokenBatches get SwapAll wrong.

@@ -19,6 +19,7 @@ type whole interface {
 	regent.Store
 	regent.Waker
 	regent.Batcher
+	regent.Refresher
 }
 
 // twisted is a client of a sound store, some of whose calls were replaced.
@@ -28,6 +29,7 @@ type twisted struct {
 	swap    func(ctx context.Context, l regent.Lease) (regent.Lease, error)
 	list    func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error]
 	swapAll func(ctx context.Context, ls []regent.Lease) []regent.Outcome
+	refresh func(ctx context.Context, known []regent.Lease) []regent.Outcome
 	wake    func(ctx context.Context, prefix string) <-chan regent.Lease
 	close   func() error
 	gone    bool
@@ -41,6 +43,9 @@ func (t *twisted) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error
 }
 func (t *twisted) SwapAll(ctx context.Context, l []regent.Lease) []regent.Outcome {
 	return t.swapAll(ctx, l)
+}
+func (t *twisted) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+	return t.refresh(ctx, known)
 }
 func (t *twisted) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	return t.wake(ctx, prefix)
@@ -57,7 +62,8 @@ func twist(how func(t *twisted)) Open {
 	return func() (regent.Store, error) {
 		c := s.Client("", memstore.Faults{})
 		t := &twisted{
-			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, wake: c.Wake, close: c.Close,
+			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
+			wake: c.Wake, close: c.Close,
 		}
 		how(t)
 		return t, nil
@@ -155,6 +161,7 @@ type expiry struct {
 	via    bool // records with Via expire too
 	epoch  bool // the epoch is lost
 	delete bool // the record is lost
+	unseen bool // a refresh does not look at the time
 
 	mu      sync.Mutex
 	written map[string]write
@@ -211,6 +218,14 @@ func (e *expiry) open() Open {
 				outs[i].Lease, outs[i].Err = t.swap(ctx, l)
 			}
 			return outs
+		}
+		t.refresh = func(ctx context.Context, known []regent.Lease) []regent.Outcome {
+			for _, l := range known {
+				if !e.unseen {
+					e.lapse(t.whole, l.Name)
+				}
+			}
+			return t.whole.Refresh(ctx, known)
 		}
 		t.list = func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 			for l := range t.whole.List(context.Background(), prefix) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/regentd/regent"
 )
 
 var listChecks = []check{
@@ -143,6 +145,34 @@ var listChecks = []check{
 			}
 		})
 		r.get(s, "seat/1")
+	}},
+	{"an_error_without_a_name_ends_a_list", func(r *rig) {
+		s := r.client()
+		r.fill(s, []string{"seat/1", "seat/2", "seat/3"})
+		ended, cancel := context.WithCancel(r.ctx)
+		cancel()
+		ends := func(what string, ctx context.Context, s regent.Store) {
+			r.Helper()
+			failed := false
+			for l, err := range s.List(ctx, "seat/") {
+				switch {
+				case failed:
+					r.Fatalf("List %s goes on after its error, with %q, %v", what, l.Name, err)
+				case err != nil && l.Name != "":
+					r.Errorf("List %s blames register %q: %v", what, l.Name, err)
+				}
+				failed = err != nil
+			}
+			if !failed {
+				r.Errorf("List %s has no error", what)
+			}
+		}
+		ends("whose context has ended", ended, s)
+		closed := r.client()
+		if err := closed.Close(); err != nil {
+			r.Errorf("Close: %v", err)
+		}
+		ends("of a closed store", r.ctx, closed)
 	}},
 	{"list_shows_what_was_answered_before", func(r *rig) {
 		a, b := r.client(), r.client()

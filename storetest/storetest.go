@@ -27,10 +27,11 @@ import (
 // Open opens another client of one backing store, as another process would. The suite closes it.
 type Open func() (regent.Store, error)
 
-// Run runs the suite. Fresh is called for every test in it: it prepares an empty backing store that lasts as long as its t,
-// and returns the way to open clients of it. Clients are closed and opened again to play a restart, so the registers must
-// outlive the clients. Optional interfaces (Waker, Batcher, Witness) are tested if the clients have them. It counts goroutines,
-// so no other test should run at the same time.
+// Run runs the suite. Fresh is called for every test in it: it prepares an empty backing store that
+// lasts as long as its t, and returns the way to open clients of it. Clients are closed and opened
+// again to play a restart, so the registers must outlive the clients. Optional interfaces (Waker,
+// Batcher, Refresher, Witness) are tested if the clients have them. It counts goroutines, so no
+// other test should run at the same time.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	t.Helper()
 	for _, c := range checks() {
@@ -48,7 +49,7 @@ func checks() []check {
 	var all []check
 	for _, group := range [][]check{
 		registerChecks, recordChecks, revisionChecks, expiryChecks, raceChecks,
-		contextChecks, closeChecks, listChecks, wakeChecks, batchChecks, leakChecks,
+		contextChecks, closeChecks, listChecks, wakeChecks, batchChecks, refreshChecks, leakChecks,
 	} {
 		all = append(all, group...)
 	}

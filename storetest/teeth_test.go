@@ -29,6 +29,18 @@ func TestSoundStoresPass(t *testing.T) {
 	}
 }
 
+// A hint may be bare, or name its register, or bring its record as memstore's do.
+func TestEveryFormOfHintPasses(t *testing.T) {
+	for name, form := range map[string]func(regent.Lease) regent.Lease{
+		"names": func(l regent.Lease) regent.Lease { return regent.Lease{Name: l.Name} },
+		"bare":  func(regent.Lease) regent.Lease { return regent.Lease{} },
+	} {
+		for _, c := range wakeChecks {
+			t.Run(name+"/"+c.name, func(t *testing.T) { c.run(newRig(t, reworded(name, form).fresh(), 30*time.Second)) })
+		}
+	}
+}
+
 // The suite is worth what it finds: every broken store is caught by the checks that name its fault, and every check catches
 // some broken store.
 func TestBrokenStoresAreCaught(t *testing.T) {
@@ -37,7 +49,9 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		all[c.name] = c
 	}
 	caught := map[string]bool{}
-	for _, m := range slices.Concat(brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t)) {
+	for _, m := range slices.Concat(
+		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
+	) {
 		for _, by := range m.caught {
 			c, ok := all[by]
 			if !ok {

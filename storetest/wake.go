@@ -74,8 +74,8 @@ var wakeChecks = []check{
 		hints := r.watch(b, r.ctx, "seat")
 		r.settle(hints, func() { one = r.swap(a, handed(one, "a")) })
 		for range 3 {
-			r.told(hints, b, func() { one = r.swap(a, handed(one, "b")) })
-			r.told(hints, b, func() { one = r.swap(a, released(one)) })
+			r.told(hints, b, "seat 1", func() { one = r.swap(a, handed(one, "b")) })
+			r.told(hints, b, "seat 1", func() { one = r.swap(a, released(one)) })
 		}
 		// Of two changes no record tells. A third one shows that both have come.
 		third := r.swap(a, seat("third", 1))
@@ -95,6 +95,46 @@ var wakeChecks = []check{
 			}
 		case <-time.After(r.patience):
 			r.Errorf("no hint after two releases")
+		}
+	}},
+	{"a_hint_names_what_is_below_its_prefix_and_was_written", func(r *rig) {
+		const prefix = "seat/"
+		a, b := r.client(), r.client()
+		w := written{}
+		one, two := w.swap(r, a, seat("seat/1", 1)), w.swap(r, a, seat("seat/2", 1))
+		other := w.swap(r, a, seat("seat", 1))
+		hints := r.watch(b, r.ctx, prefix)
+		r.settle(hints, func() { one = w.swap(r, a, handed(one, "a")) })
+		changes := []func(){
+			func() { one = w.swap(r, a, handed(one, "b")) },
+			func() { other = w.swap(r, a, handed(other, "b")) },
+			func() { two = w.swap(r, b, handed(two, "b")) },
+			func() { one = w.swap(r, a, released(one)) },
+			func() { other = w.swap(r, b, released(other)) },
+			func() { two = w.swap(r, a, renewed(two)) },
+		}
+		for i := range 60 {
+			changes[i%len(changes)]()
+			for end := time.After(2 * time.Millisecond); end != nil; {
+				select {
+				case l := <-hints:
+					if wrong := w.check(l, prefix); wrong != "" {
+						r.Fatalf("a hint for what is below %q %s", prefix, wrong)
+					}
+				case <-end:
+					end = nil
+				}
+			}
+		}
+		last := time.After(r.patience)
+		two = w.swap(r, a, handed(two, "c")) // so that a store whose hints are slow shows one as well
+		select {
+		case l := <-hints:
+			if wrong := w.check(l, prefix); wrong != "" {
+				r.Errorf("a hint for what is below %q %s", prefix, wrong)
+			}
+		case <-last:
+			r.Errorf("no hint after a claim")
 		}
 	}},
 	{"a_wake_ends_with_its_context_alone", func(r *rig) {
@@ -161,8 +201,9 @@ func (r *rig) received(hints <-chan regent.Lease, within time.Duration) bool {
 	}
 }
 
-// told makes a change and wants a hint of it. If that brings a record, it is what its register shows. One of an earlier change may still come before.
-func (r *rig) told(hints <-chan regent.Lease, s regent.Store, change func()) {
+// told changes a register and wants a hint of that: a bare one, one with its name, or its record as
+// it is now. A hint of an earlier change may still come before.
+func (r *rig) told(hints <-chan regent.Lease, s regent.Store, name string, change func()) {
 	r.Helper()
 	r.calm(hints)
 	change()
@@ -170,20 +211,52 @@ func (r *rig) told(hints <-chan regent.Lease, s regent.Store, change func()) {
 	for limit := time.After(r.patience); ; {
 		select {
 		case l := <-hints:
-			if l.Name == "" {
+			if l.Name == "" && l.Rev == "" || l.Name == name && l.Rev == "" {
 				return
 			}
-			shown := r.get(s, l.Name)
+			shown := r.get(s, name)
 			d := differ(shown, l)
 			if d == "" && l.Rev == shown.Rev {
 				return
 			}
-			wrong = fmt.Sprintf("a hint brings %q at revision %q, which shows %q: %s", l.Name, l.Rev, shown.Rev, d)
+			wrong = fmt.Sprintf("a hint brings %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name, shown.Rev, d)
 		case <-limit:
 			r.Errorf("%s", wrong)
 			return
 		}
 	}
+}
+
+// written is what a test has written, by register and revision.
+type written map[string]map[string]regent.Lease
+
+// swap writes a record, and remembers it.
+func (w written) swap(r *rig, s regent.Store, l regent.Lease) regent.Lease {
+	r.Helper()
+	l = r.swap(s, l)
+	if w[l.Name] == nil {
+		w[l.Name] = map[string]regent.Lease{}
+	}
+	w[l.Name][l.Rev] = l
+	return l
+}
+
+// check says what is wrong with a hint for prefix, or nothing. Of its three forms the bare one is
+// always right. One that names a register names one below prefix, and one with a revision is the
+// record that was written at that revision.
+func (w written) check(l regent.Lease, prefix string) string {
+	was, ever := w[l.Name][l.Rev]
+	switch {
+	case l.Name == "" && l.Rev == "":
+		return differ(regent.Lease{}, l)
+	case !strings.HasPrefix(l.Name, prefix) || w[l.Name] == nil:
+		return fmt.Sprintf("names %q", l.Name)
+	case l.Rev == "":
+		return differ(regent.Lease{Name: l.Name}, l)
+	case !ever:
+		return fmt.Sprintf("brings %q at revision %q, which it never had", l.Name, l.Rev)
+	}
+	return differ(was, l)
 }
 
 // calm lets hints pass until none comes any more.

@@ -175,3 +175,50 @@ func BenchmarkFence(b *testing.B) {
 	transaction(true)
 	compare(b, func() { transaction(true) }, func() { transaction(false) })
 }
+
+// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a
+// list.
+func BenchmarkRefresh(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		s := fresh(b)
+		known := make([]regent.Lease, n)
+		for i := range known {
+			known[i] = held(fmt.Sprintf("seat/of/some/service/%05d", i), "a", 1)
+		}
+		for i, o := range s.SwapAll(b.Context(), known) {
+			if o.Err != nil {
+				b.Fatal(o.Err)
+			}
+			known[i] = o.Lease
+		}
+		b.Run(fmt.Sprintf("%d_by_refresh", n), func(b *testing.B) {
+			for b.Loop() {
+				for i, o := range s.Refresh(b.Context(), known) {
+					if o.Err != nil || o.Lease.Rev != known[i].Rev {
+						b.Fatal(o)
+					}
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%d_by_get", n), func(b *testing.B) {
+			for b.Loop() {
+				for _, l := range known {
+					if got, err := s.Get(b.Context(), l.Name); err != nil || got.Rev != l.Rev {
+						b.Fatal(got, err)
+					}
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%d_by_list", n), func(b *testing.B) {
+			for b.Loop() {
+				i := 0
+				for l, err := range s.List(b.Context(), "seat/of/some/service/") {
+					if err != nil || l.Rev != known[i].Rev {
+						b.Fatal(l, err)
+					}
+					i++
+				}
+			}
+		})
+	}
+}

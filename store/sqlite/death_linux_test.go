@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -176,8 +177,52 @@ func TestADeathIsNotImagined(t *testing.T) {
 	}
 }
 
+func TestAnotherBootProvesNothing(t *testing.T) {
+	s := fresh(t)
+	c := start(t, nil, "hold", s.path, "seat", "seen")
+	c.line(t)
+	c.kill(t)
+	c.bury()
+	db := raw(t, s.path)
+	var writer string
+	if err := db.QueryRow(`SELECT writer FROM regent_lease WHERE name = 'seat'`).Scan(&writer); err != nil {
+		t.Fatal(err)
+	}
+	p, ok := parseProcess(writer)
+	if !ok || p.boot != s.self.boot {
+		t.Fatalf("the record was written by %q", writer)
+	}
+
+	// As a machine writes it that has this one's machine-id and namespaces, and was started at
+	// another time: this machine before it was restarted, or one that this one was cloned from. In
+	// older databases the machine-id follows.
+	p.boot = "5a4b3c2d-0000-4000-8000-000000000000"
+	machine, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		t.Log(err)
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256(append([]byte("regent "), machine...)))[:16]
+	for _, writer := range []string{p.String(), p.String() + " machine=" + hash} {
+		if _, err := db.Exec(`UPDATE regent_lease SET rev = hex(randomblob(16)), writer = ?`, writer); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*Store{s, open(t, s.path)} {
+			l, err := s.Get(t.Context(), "seat")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Gone(t.Context(), l) {
+				t.Errorf("the process of another boot is declared dead: %s", writer)
+			}
+			if wake := s.Wake(t.Context(), "seat"); len(wake) != 0 {
+				t.Errorf("somebody was woken as if the process of another boot were dead: %s", writer)
+			}
+		}
+	}
+}
+
 func TestProvedDead(t *testing.T) {
-	me := process{pid: 1, start: 10, pidns: initPIDNamespace, timens: 7, boot: "b", machine: "m"}
+	me := process{pid: 1, start: 10, pidns: 0xEFFFFFFC, timens: 7, boot: "b"}
 	is := func(st state, start uint64) func(int) (state, uint64) {
 		return func(int) (state, uint64) { return st, start }
 	}
@@ -195,10 +240,9 @@ func TestProvedDead(t *testing.T) {
 		{"the_kernel_does_not_say", nil, is(unknown, 0), false},
 		{"another_pid_namespace", func(p, _ *process) { p.pidns = 5 }, is(absent, 0), false},
 		{"another_time_namespace", func(p, _ *process) { p.timens = 8 }, is(running, 99), false},
-		{"before_a_reboot", func(p, _ *process) { p.boot = "a" }, is(running, 20), true},
-		{"another_machine", func(p, _ *process) { p.boot, p.machine = "a", "n" }, is(absent, 0), false},
-		{"machines_without_an_id", func(p, self *process) { p.boot, p.machine, self.machine = "a", "-", "-" }, is(absent, 0), false},
-		{"containers_after_a_reboot_or_a_move", func(p, self *process) { p.boot, p.pidns, self.pidns = "a", 5, 5 }, is(absent, 0), false},
+		{"another_boot", func(p, _ *process) { p.boot = "a" }, is(absent, 0), false},
+		{"another_boot_where_the_pid_is_another_process", func(p, _ *process) { p.boot = "a" }, is(running, 21), false},
+		{"no_boot_at_all", func(p, self *process) { p.boot, self.boot = "", "" }, is(absent, 0), false},
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			p, self := me, me
@@ -209,12 +253,16 @@ func TestProvedDead(t *testing.T) {
 			if got := p.provedDead(self, c.look); got != c.want {
 				t.Errorf("dead: %v", got)
 			}
-			if back, ok := parseProcess(p.String()); !ok || back != p {
-				t.Errorf("%q reads as %+v", p, back)
+			for _, written := range []string{p.String(), p.String() + " machine=0123456789abcdef"} {
+				if back, ok := parseProcess(written); p.boot != "" && (!ok || back != p) {
+					t.Errorf("%q reads as %+v", written, back)
+				}
 			}
 		})
 	}
-	for _, s := range []string{"", "pid=1", "pid=x start=1 pidns=1 timens=1 boot=a machine=b", "pid=0 start=1 pidns=1 timens=1 boot=a machine=b"} {
+	for _, s := range []string{
+		"", "pid=1", "pid=x start=1 pidns=1 timens=1 boot=a", "pid=0 start=1 pidns=1 timens=1 boot=a",
+	} {
 		if p, ok := parseProcess(s); ok {
 			t.Errorf("%q reads as %+v", s, p)
 		}

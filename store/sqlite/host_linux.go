@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,27 +94,31 @@ func isFile(path string, file fs.FileInfo) (bool, error) {
 	return ok && now.Ino == was.Ino && uint64(now.Dev) == uint64(was.Dev), nil
 }
 
-// process names one process for as long as anybody remembers it. A pid alone is used again; a pid of another namespace is
-// another's; and a start time reads differently in another time namespace.
+// process names one process for as long as anybody remembers it. A pid alone is used again; a pid
+// of another namespace or of another boot is another's; and a start time reads differently in
+// another time namespace.
 type process struct {
-	pid           int
-	start         uint64 // in clock ticks since boot
-	pidns, timens uint64
-	boot, machine string // machine is a hash of /etc/machine-id, or "-"
+	pid    int
+	start  uint64 // in clock ticks since boot
+	pidns  uint64
+	timens uint64
+	boot   string
 }
 
-const processFormat = "pid=%d start=%d pidns=%d timens=%d boot=%s machine=%s"
+const processFormat = "pid=%d start=%d pidns=%d timens=%d boot=%s"
 
 func (p process) String() string {
-	return fmt.Sprintf(processFormat, p.pid, p.start, p.pidns, p.timens, p.boot, p.machine)
+	return fmt.Sprintf(processFormat, p.pid, p.start, p.pidns, p.timens, p.boot)
 }
 
+// parseProcess reads what String wrote, and what follows it in older databases: " machine=" and a
+// hash.
 func parseProcess(s string) (p process, ok bool) {
 	if s == "" {
 		return process{}, false
 	}
-	n, err := fmt.Sscanf(s, processFormat, &p.pid, &p.start, &p.pidns, &p.timens, &p.boot, &p.machine)
-	return p, err == nil && n == 6 && p.pid > 0
+	n, err := fmt.Sscanf(s, processFormat, &p.pid, &p.start, &p.pidns, &p.timens, &p.boot)
+	return p, err == nil && n == 5 && p.pid > 0
 }
 
 // state is what the kernel says of a pid.
@@ -128,9 +131,6 @@ const (
 	absent
 )
 
-// initPIDNamespace is the inode of the pid namespace that the kernel starts with: whoever is in it is in no container.
-const initPIDNamespace = 0xEFFFFFFC
-
 // visible reports whether p's pid means the same process to both.
 func (p process) visible(self process) bool {
 	return p.boot != "" && p.boot == self.boot && p.pidns == self.pidns && p.timens == self.timens
@@ -140,12 +140,12 @@ func (p process) visible(self process) bool {
 func (p process) dead(self process) bool { return p.provedDead(self, look) }
 
 // provedDead decides it. look tells the state of a pid and when its process started, 0 if it would not say.
+//
+// Of a process of another boot nothing is proved, not even if the machine-id is the same: a clone
+// of a machine has its machine-id, its disks and its journal, and the machine that it was cloned
+// from may still run. No file tells a machine that was restarted from a clone of it. So the lease
+// of such a process has to run out.
 func (p process) provedDead(self process, look func(pid int) (state, uint64)) bool {
-	if p.boot != self.boot {
-		// The host has been restarted, if it is the same host. In a container the machine-id comes with the image, and the disk
-		// may have moved here from a machine where that process still runs.
-		return p.machine != "-" && p.machine == self.machine && p.pidns == initPIDNamespace && self.pidns == initPIDNamespace
-	}
 	if !p.visible(self) {
 		return false
 	}
@@ -165,7 +165,7 @@ func self() (process, error) {
 	if err != nil {
 		return process{}, err
 	}
-	p := process{pid: os.Getpid(), start: startTime(os.Getpid()), machine: "-"}
+	p := process{pid: os.Getpid(), start: startTime(os.Getpid())}
 	_, rest, _ := strings.Cut(string(status), "\nNSpid:")
 	line, _, _ := strings.Cut(rest, "\n")
 	if strings.TrimSpace(line) != strconv.Itoa(p.pid) || p.start == 0 {
@@ -184,9 +184,6 @@ func self() (process, error) {
 	}
 	if p.boot == "" || strings.ContainsAny(p.boot, " \t") {
 		return process{}, fmt.Errorf("boot id %q makes no sense", p.boot)
-	}
-	if id, err := os.ReadFile("/etc/machine-id"); err == nil && len(strings.TrimSpace(string(id))) == 32 {
-		p.machine = fmt.Sprintf("%x", sha256.Sum256(append([]byte("regent "), id...)))[:16] // the id itself is not to be shown around
 	}
 	return p, nil
 }

@@ -34,7 +34,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	newer := filepath.Join(dir, "newer.db")
 	open(t, newer).Close()
-	database("newer.db", "PRAGMA user_version = 2")
+	database("newer.db", "PRAGMA user_version = 3")
 	for _, c := range []struct{ fact, path, says string }{
 		{"a_directory", dir, "directory"},
 		{"a_missing_directory", filepath.Join(dir, "no", "regent.db"), "directory must exist"},
@@ -133,7 +133,7 @@ func TestTheDatabaseGuardsItself(t *testing.T) {
 		})
 	}
 	t.Run("a_record_that_cannot_be_read_spares_the_others", func(t *testing.T) {
-		run(t, db, "UPDATE regent_lease SET rev = rev + 1, record = 'oops'")
+		run(t, db, "UPDATE regent_lease SET rev = hex(randomblob(16)), record = 'oops'")
 		if _, err := s.Get(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), s.path) {
 			t.Error(err)
 		}

@@ -22,8 +22,7 @@ const (
 
 // Get implements [regent.Store].
 func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
-	var rev int64
-	var writer string
+	var rev, writer any
 	var record []byte
 	err := s.read(ctx, func() error { return s.get.QueryRowContext(ctx, name).Scan(&rev, &writer, &record) })
 	if errors.Is(err, sql.ErrNoRows) {
@@ -38,7 +37,7 @@ func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 // List implements [regent.Store]. It yields in the order of the names' bytes.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
-		from, page := prefix, make([]regent.Lease, 0, listPage)
+		from, page := prefix, make([]regent.Outcome, 0, listPage)
 		for {
 			err := s.read(ctx, func() (err error) {
 				page, err = s.listFrom(ctx, page[:0], from, prefix)
@@ -48,49 +47,81 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 				yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, err))
 				return
 			}
-			for _, l := range page {
-				if !yield(l, nil) {
+			for _, o := range page {
+				if !yield(o.Lease, o.Err) {
 					return
 				}
 			}
 			if len(page) < listPage {
 				return
 			}
-			from = page[len(page)-1].Name + "\x00"
+			from = page[len(page)-1].Lease.Name + "\x00"
 		}
 	}
 }
 
 // listFrom reads a page. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.
-func (s *Store) listFrom(ctx context.Context, page []regent.Lease, from, prefix string) ([]regent.Lease, error) {
+func (s *Store) listFrom(ctx context.Context, page []regent.Outcome, from, prefix string) ([]regent.Outcome, error) {
 	rows, err := s.list.QueryContext(ctx, from, prefix+"\xff", listPage)
 	if err != nil {
 		return page, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name, writer string
-		var rev int64
+		var name string
+		var rev, writer any
 		var record sql.RawBytes
 		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
 			return page, err
 		}
 		l, err := s.parse(name, rev, writer, record)
 		if err != nil {
-			return page, err
+			l = regent.Lease{Name: name}
 		}
-		page = append(page, l)
+		page = append(page, regent.Outcome{Lease: l, Err: err})
 	}
 	return page, rows.Err()
 }
 
-func (s *Store) parse(name string, rev int64, writer string, record []byte) (regent.Lease, error) {
-	l, err := regent.ParseLease(name, strconv.FormatInt(rev, 10), record)
+// parse makes a record of the columns of its row. Somebody's hand may have put anything there,
+// which is then an error of this register alone.
+func (s *Store) parse(name string, rev, writer any, record []byte) (regent.Lease, error) {
+	at, ok := revision(rev)
+	if !ok {
+		return regent.Lease{}, fmt.Errorf("%s: the revision of %q is %v, which is none", s.path, name, rev)
+	}
+	l, err := regent.ParseLease(name, at, record)
 	if err != nil {
 		return regent.Lease{}, fmt.Errorf("%s: %w", s.path, err)
 	}
-	s.remember(newKnown(rev, writer, l))
+	s.remember(newKnown(at, textOf(writer), l))
 	return l, nil
+}
+
+// revision returns what the column rev holds. It is a number in a database of version 1, which may
+// be restored at any time.
+func revision(column any) (rev string, ok bool) {
+	switch v := column.(type) {
+	case string:
+		return v, v != ""
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	}
+	return "", false
+}
+
+// textOf returns what a column holds if it is text.
+func textOf(column any) string {
+	s, _ := column.(string)
+	return s
+}
+
+// bytesOf returns what a column holds if it is text or a blob.
+func bytesOf(column any) []byte {
+	if b, ok := column.([]byte); ok {
+		return b
+	}
+	return []byte(textOf(column))
 }
 
 // read runs f on the readers, again while the database is busy (recovery after a crash, the last process closing it).
@@ -110,17 +141,13 @@ func (s *Store) Gone(ctx context.Context, l regent.Lease) bool {
 	if l.Vacant() || s.self == (process{}) {
 		return false
 	}
-	rev, err := strconv.ParseInt(l.Rev, 10, 64)
-	if err != nil {
-		return false
-	}
 	s.mu.Lock()
 	k, closed := s.known[l.Name], s.closed
 	s.mu.Unlock()
 	if closed {
 		return false
 	}
-	if k.rev != rev {
+	if k.rev != l.Rev {
 		now, err := s.Get(ctx, l.Name)
 		if err != nil || now.Rev != l.Rev {
 			return false
@@ -130,7 +157,7 @@ func (s *Store) Gone(ctx context.Context, l regent.Lease) bool {
 		s.mu.Unlock()
 	}
 	p, ok := parseProcess(k.writer)
-	return ok && k.rev == rev && p.dead(s.self)
+	return ok && k.rev == l.Rev && p.dead(s.self)
 }
 
 // wakeSuffix names the file that a process opens for writing and closes after a change of hands. It stays empty: what has changed
@@ -168,11 +195,11 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	if first {
 		p.watcher, _ = newWatcher(s.path+wakeSuffix, s.self)
 	}
-	if err := s.read(ctx, func() error {
-		return s.readers.QueryRowContext(ctx, `SELECT coalesce(max(moved), 0) FROM regent_lease`).Scan(&sub.since)
-	}); err != nil {
-		sub.hint() // nobody knows what it has missed
+	newest, err := s.newest(ctx)
+	if err != nil {
+		regent.Hint(sub.c, regent.Lease{}) // nobody knows what it has missed
 	}
+	sub.since = newest
 	if first && p.watcher != nil {
 		s.work.Add(1)
 		go s.listen(p.watcher, sub.since)
@@ -180,7 +207,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	p.add(prefix, sub)
 	context.AfterFunc(ctx, func() { p.remove(prefix, sub) })
 	if s.watchHolders(ctx, p.watcher, prefix) {
-		sub.hint()
+		regent.Hint(sub.c, regent.Lease{})
 	}
 	return sub.c
 }
@@ -229,7 +256,7 @@ func (p *push) end() {
 }
 
 // fire hints every subscription above name that began before its change, and reports whether there is any above it at all.
-func (p *push) fire(name string, moved int64) (any bool) {
+func (p *push) fire(name string, moved int64, hint regent.Lease) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n := range p.lengths { // few, however many subscriptions
@@ -238,14 +265,12 @@ func (p *push) fire(name string, moved int64) (any bool) {
 		}
 		for sub := range p.subs[name[:n]] {
 			if any = true; moved > sub.since {
-				sub.hint()
+				regent.Hint(sub.c, hint)
 			}
 		}
 	}
 	return any
 }
-
-func (s *subscription) hint() { regent.Hint(s.c, regent.Lease{}) }
 
 // always is later than every change.
 const always = math.MaxInt64
@@ -269,7 +294,7 @@ func (s *Store) announce(applied []written) {
 	}
 	for _, w := range applied {
 		if w.moved {
-			s.push.fire(w.lease.Name, always)
+			s.push.fire(w.lease.Name, always, regent.Lease{Name: w.lease.Name})
 		}
 	}
 }
@@ -291,26 +316,64 @@ func (s *Store) listen(w *watcher, seen int64) {
 	}
 }
 
+// newest returns the latest change of hands.
+func (s *Store) newest(ctx context.Context) (moved int64, err error) {
+	err = s.read(ctx, func() error {
+		return s.readers.QueryRowContext(ctx,
+			`SELECT CAST(coalesce(max(moved), 0) AS INTEGER) FROM regent_lease WHERE moved < `+maxMoved).Scan(&moved)
+	})
+	return moved, err
+}
+
 // tell hints everybody below whom something has moved since seen, and watches the new holders.
 func (s *Store) tell(w *watcher, seen int64) int64 {
-	err := s.names(background, func(name, writer string, moved int64) {
-		seen = moved
-		if !s.push.fire(name, moved) {
-			return
-		}
-		if w.watch(writer) {
-			s.push.fire(name, always)
-		}
-	}, `SELECT name, writer, moved FROM regent_lease WHERE moved > ? ORDER BY moved`, seen)
+	newest, err := s.newest(background)
+	if err == nil && newest < seen {
+		s.restored(w, newest)
+		return newest
+	}
+	if err == nil {
+		err = s.names(background, func(name, writer string, moved int64) {
+			seen = max(seen, moved)
+			if !s.push.fire(name, moved, regent.Lease{Name: name}) {
+				return
+			}
+			if w.watch(writer) {
+				s.push.fire(name, always, regent.Lease{})
+			}
+		}, `SELECT name, writer, moved FROM regent_lease WHERE moved > ? AND moved < `+maxMoved+` ORDER BY moved`, seen)
+	}
 	if err != nil {
 		s.push.fireAll()
 	}
 	return seen
 }
 
+// restored hints everybody after an older copy was written into the file: any register may show
+// what it showed long ago, and who holds it then is to be watched.
+func (s *Store) restored(w *watcher, newest int64) {
+	for _, prefix := range s.push.rewind(newest) {
+		s.watchHolders(background, w, prefix)
+	}
+	s.push.fireAll() // last, since a holder that is dead already is then found out
+}
+
+// rewind makes what moves from now on news to all subscriptions, and returns their prefixes.
+func (p *push) rewind(newest int64) (prefixes []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for prefix, subs := range p.subs {
+		prefixes = append(prefixes, prefix)
+		for sub := range subs {
+			sub.since = min(sub.since, newest)
+		}
+	}
+	return prefixes
+}
+
 // tellDeath hints everybody who waits for something that the dead process holds.
 func (s *Store) tellDeath(writer string) {
-	err := s.names(background, func(name, _ string, _ int64) { s.push.fire(name, always) },
+	err := s.names(background, func(name, _ string, _ int64) { s.push.fire(name, always, regent.Lease{}) },
 		`SELECT name, '', 0 FROM regent_lease WHERE writer = ?`, writer)
 	if err != nil {
 		s.push.fireAll()
@@ -323,7 +386,7 @@ func (p *push) fireAll() {
 	defer p.mu.Unlock()
 	for _, subs := range p.subs {
 		for sub := range subs {
-			sub.hint()
+			regent.Hint(sub.c, regent.Lease{})
 		}
 	}
 }
@@ -339,6 +402,8 @@ func (s *Store) watchHolders(ctx context.Context, w *watcher, prefix string) (de
 	return dead
 }
 
+// names calls each for every row of two texts and a number. A row that holds something else is left
+// out.
 func (s *Store) names(ctx context.Context, each func(string, string, int64), query string, args ...any) error {
 	type row struct {
 		a, b string
@@ -353,11 +418,13 @@ func (s *Store) names(ctx context.Context, each func(string, string, int64), que
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var r row
-			if err := rows.Scan(&r.a, &r.b, &r.n); err != nil {
+			var a, b, n any
+			if err := rows.Scan(&a, &b, &n); err != nil {
 				return err
 			}
-			found = append(found, r)
+			if n, ok := n.(int64); ok {
+				found = append(found, row{textOf(a), textOf(b), n})
+			}
 		}
 		return rows.Err()
 	})

@@ -11,7 +11,13 @@
 //   - A process that is stopped (SIGSTOP, a frozen container) in the middle of a commit keeps the write lock: nobody can write
 //     until it goes on or dies. Its lease runs out, but nobody can take it.
 //   - A read waits for the disk, and no context interrupts that. A write does not: its caller goes, and the outcome is unknown.
+//   - An older copy that is restored into the live file is a rollback: registers show what they
+//     showed then. No revision comes twice, all the same.
+//   - The witness proves the death of a process of the same boot and the same namespaces, and of
+//     no other.
 //   - Push and witness are Linux only. Elsewhere Wake tells of changes made through the same Store; everything else is polled.
+//
+// docs/STORES.md has more of this.
 //
 // The shortest program:
 //
@@ -54,7 +60,8 @@ type Options struct {
 	NoWitness bool
 }
 
-// Store is a SQLite file. It implements [regent.Store], [regent.Waker], [regent.Batcher] and [regent.Witness].
+// Store is a SQLite file. It implements [regent.Store], [regent.Waker], [regent.Batcher],
+// [regent.Refresher] and [regent.Witness].
 type Store struct {
 	path   string      // absolute, without links
 	file   fs.FileInfo // the file as it was opened
@@ -64,6 +71,7 @@ type Store struct {
 	readers *sql.DB
 	get     *sql.Stmt
 	list    *sql.Stmt
+	refresh *sql.Stmt
 
 	mu       sync.Mutex
 	closed   bool
@@ -75,27 +83,31 @@ type Store struct {
 	blocked  atomic.Bool // drain waits for another process
 
 	w    *writeConn // belongs to drain, after it to Close
+	revs revisions  // belongs to drain
 	push push
 	work sync.WaitGroup // drain and listen
 }
 
 var (
-	_ regent.Store   = (*Store)(nil)
-	_ regent.Waker   = (*Store)(nil)
-	_ regent.Batcher = (*Store)(nil)
-	_ regent.Witness = (*Store)(nil)
+	_ regent.Store     = (*Store)(nil)
+	_ regent.Waker     = (*Store)(nil)
+	_ regent.Batcher   = (*Store)(nil)
+	_ regent.Refresher = (*Store)(nil)
+	_ regent.Witness   = (*Store)(nil)
 )
 
-// schemaVersion is in user_version.
-const schemaVersion = 1
+// schemaVersion is in user_version. Version 1 had a number that grew by one for a revision, which
+// came again after a restore.
+const schemaVersion = 2
 
-// schema: rev grows by one with every write of its row, and rows are never deleted, so that no revision is used twice. moved
-// grows over the whole table with every change of hands: it tells a woken process what has changed. It has an index because
-// a renewal does not touch it. writer is the process that wrote the current nonce, if the record is held.
+// schema: rev is another one with every write of its row, for ever: see revisions. moved grows over
+// the whole table with every change of hands: it tells a woken process what has changed. It has an
+// index because a renewal does not touch it. writer is the process that wrote the current nonce, if
+// the record is held. record is last, since whoever compares revisions need not read it.
 const schema = `
 CREATE TABLE regent_lease (
 	name   TEXT    NOT NULL PRIMARY KEY,
-	rev    INTEGER NOT NULL,
+	rev    TEXT    NOT NULL,
 	moved  INTEGER NOT NULL,
 	writer TEXT    NOT NULL,
 	record TEXT    NOT NULL
@@ -104,10 +116,18 @@ CREATE INDEX regent_lease_moved ON regent_lease (moved);
 CREATE TRIGGER regent_lease_stays BEFORE DELETE ON regent_lease BEGIN
 	SELECT raise(ABORT, 'regent: a register is never deleted, or its epoch would begin again');
 END;
-CREATE TRIGGER regent_lease_grows BEFORE UPDATE ON regent_lease WHEN new.rev <= old.rev BEGIN
-	SELECT raise(ABORT, 'regent: a change must be seen: set rev = rev + 1 as well');
+CREATE TRIGGER regent_lease_changes BEFORE UPDATE ON regent_lease WHEN new.rev = old.rev BEGIN
+	SELECT raise(ABORT, 'regent: a change must be seen: set rev = hex(randomblob(16)) as well');
 END;
-PRAGMA user_version = 1;`
+PRAGMA user_version = 2;`
+
+// migrate brings a database of version 1 to the present one. The table is made anew, and not
+// altered, so that there is one schema and not two.
+const migrate = `
+CREATE TEMP TABLE regent_former AS SELECT name, rev, moved, writer, record FROM regent_lease;
+DROP TABLE regent_lease;` + schema + `
+INSERT INTO regent_lease (name, rev, moved, writer, record) SELECT name, rev, moved, writer, record FROM regent_former;
+DROP TABLE temp.regent_former;`
 
 // Open opens the database at path, or creates it. The directory must be there.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
@@ -118,11 +138,11 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err := checkFileSystem(real); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, err)
 	}
-	s := &Store{path: real, known: map[string]known{}}
+	s := &Store{path: real, known: map[string]known{}, revs: newRevisions()}
 	if s.self, err = self(); err == nil && !opts.NoWitness {
 		s.writer = s.self.String()
 	}
-	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
+	if err := retry(ctx, func() error { return prepareFile(ctx, real, "rwc") }); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
 	if err := s.connect(ctx); err != nil {
@@ -176,8 +196,8 @@ func dsn(path, query string) string {
 }
 
 // prepareFile looks before it writes: another program's database is left as it is.
-func prepareFile(ctx context.Context, path string) error {
-	connector, err := modernc.NewConnector(dsn(path, "mode=rwc&_synchronous=FULL&_txlock=immediate"))
+func prepareFile(ctx context.Context, path, mode string) error {
+	connector, err := modernc.NewConnector(dsn(path, "mode="+mode+"&_synchronous=FULL&_txlock=immediate"))
 	if err != nil {
 		return err
 	}
@@ -187,44 +207,65 @@ func prepareFile(ctx context.Context, path string) error {
 	if err := checkSchema(ctx, db); err != nil {
 		return err
 	}
-	var mode string
-	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	var journal string
+	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&journal); err != nil {
 		return err
 	}
-	if mode != "wal" {
-		return fmt.Errorf("%s: journal_mode stays %q, it must be WAL", path, mode)
+	if journal != "wal" {
+		return fmt.Errorf("%s: journal_mode stays %q, it must be WAL", path, journal)
 	}
 	tx, err := db.BeginTx(ctx, nil) // IMMEDIATE: fails here if the file cannot be written
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	var there bool
-	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'regent_lease'`).Scan(&there); err != nil || there {
+
+	// Once more under the lock, since another process may have been here meanwhile.
+	there, version, err := versionOf(ctx, tx)
+	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, schema); err != nil {
+	change := ""
+	switch {
+	case !there:
+		change = schema
+	case version == 1:
+		change = migrate
+	default:
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, change); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
+// versionOf reports whether Regent's table is in the database, and what user_version is.
+func versionOf(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}) (there bool, version int, err error) {
+	err = db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'regent_lease'), user_version
+		FROM pragma_user_version`).Scan(&there, &version)
+	return there, version, err
+}
+
 func checkSchema(ctx context.Context, db *sql.DB) error {
-	var version int
-	var encoding string
-	var there bool
-	err := db.QueryRowContext(ctx, `SELECT user_version, encoding, (SELECT count(*) FROM sqlite_schema WHERE name = 'regent_lease')
-		FROM pragma_user_version, pragma_encoding`).Scan(&version, &encoding, &there)
-	switch {
-	case err != nil:
+	there, version, err := versionOf(ctx, db)
+	if err != nil {
 		return err
+	}
+	var encoding string
+	if err := db.QueryRowContext(ctx, `PRAGMA encoding`).Scan(&encoding); err != nil {
+		return err
+	}
+	switch {
 	case encoding != "UTF-8":
 		return fmt.Errorf("the database is in %s, which sorts names another way: give Regent a file of its own", encoding)
 	case !there && version != 0:
 		return fmt.Errorf("the database belongs to another program (user_version %d, no regent_lease): give Regent a file of its own", version)
 	case there && version > schemaVersion:
 		return fmt.Errorf("user_version is %d and this build knows %d: a newer Regent has been here, upgrade this one", version, schemaVersion)
-	case there && version != schemaVersion:
+	case there && version < 1:
 		return fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion)
 	}
 	return nil
@@ -244,6 +285,10 @@ func (s *Store) connect(ctx context.Context) error {
 		}
 		s.list, err = s.readers.PrepareContext(ctx,
 			`SELECT name, rev, writer, record FROM regent_lease WHERE name >= ? AND name < ? ORDER BY name LIMIT ?`)
+		if err != nil {
+			return err
+		}
+		s.refresh, err = s.readers.PrepareContext(ctx, refreshQuery)
 		return err
 	})
 	if err != nil {
@@ -292,7 +337,7 @@ func (s *Store) Close() error {
 	s.push.stop()
 	s.work.Wait()
 	var errs []error
-	for _, stmt := range []*sql.Stmt{s.get, s.list} {
+	for _, stmt := range []*sql.Stmt{s.get, s.list, s.refresh} {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -159,6 +160,11 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 		}
 	}()
 	if s.w == nil {
+		// Whatever it was that failed, the file may have changed: an older copy may have been
+		// restored into it.
+		if err := prepareFile(background, s.path, "rw"); err != nil {
+			return busy(err), err
+		}
 		if s.w, err = openWriter(s.path); err != nil {
 			return busy(err), err
 		}
@@ -177,7 +183,7 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 			switch {
 			case err == nil:
 				applied = append(applied, n)
-				l.Rev = strconv.FormatInt(n.rev, 10)
+				l.Rev = n.rev
 				r.out[i] = regent.Outcome{Lease: l}
 			case code(err) == 0: // a conflict, or a record that cannot be read
 				r.out[i] = regent.Outcome{Err: fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, err)}
@@ -211,36 +217,55 @@ func (s *Store) swap(l regent.Lease) (written, error) {
 	if l.Vacant() {
 		writer = ""
 	}
+	rev, at := s.revs.next(time.Now())
 	if l.Rev == "" {
-		// Any beginning will do. The time keeps revisions apart even when somebody has removed the whole file.
-		rev := time.Now().UnixMicro()
-		err := s.w.exec(s.w.insert, l.Name, rev, writer, s.w.record(l))
+		err := s.w.exec(s.w.insert, l.Name, rev, writer, s.w.record(l), at)
 		return written{newKnown(rev, writer, l), true}, err
 	}
-	rev, err := strconv.ParseInt(l.Rev, 10, 64)
-	var canonical [20]byte
-	if err != nil || string(strconv.AppendInt(canonical[:0], rev, 10)) != l.Rev {
-		return written{}, regent.ErrConflict // no revision of ours
-	}
-	old, err := s.recall(l.Name, rev)
+
+	old, err := s.recall(l.Name, l.Rev)
 	if err != nil {
 		return written{}, err
 	}
 	if old.lease.Nonce == l.Nonce && !l.Vacant() {
 		writer = old.writer
 	}
-	n := written{newKnown(rev+1, writer, l), writer != old.writer || l.Notable(old.lease)}
+
+	n := written{newKnown(rev, writer, l), writer != old.writer || l.Notable(old.lease)}
 	if record := s.w.record(l); n.moved {
-		err = s.w.exec(s.w.move, writer, record, l.Name, rev)
+		err = s.w.exec(s.w.move, rev, writer, record, at, l.Name, l.Rev)
 	} else {
-		err = s.w.exec(s.w.renew, record, l.Name, rev)
+		err = s.w.exec(s.w.renew, rev, record, l.Name, l.Rev)
 	}
 	return n, err
 }
 
+// revisions makes revisions that never come twice, for any register: not after a restart, not after
+// somebody has removed the whole file, and not after an older copy of it was restored, when a
+// number that is kept in the file would begin again. Each is of a random number of its Store and of
+// a time that grows with every one.
+type revisions struct {
+	store string
+	last  int64
+}
+
+func newRevisions() revisions { return revisions{store: strconv.FormatUint(rand.Uint64(), 36)} }
+
+// next returns a revision, and its time in microseconds. The colon keeps SQLite from taking one for
+// a number.
+func (r *revisions) next(now time.Time) (string, int64) {
+	r.last = max(r.last+1, now.UnixMicro())
+
+	var buf [32]byte
+	b := append(buf[:0], r.store...)
+	b = append(b, ':')
+	b = strconv.AppendInt(b, r.last, 36)
+	return string(b), r.last
+}
+
 // known is what the driver remembers of a revision. A revision's record never changes, so that this cannot be out of date.
 type known struct {
-	rev    int64
+	rev    string
 	writer string
 	lease  regent.Lease // what Notable, Gone and this driver look at, without the weight
 }
@@ -248,7 +273,7 @@ type known struct {
 // maxKnown bounds the memory of it.
 const maxKnown = 1 << 15
 
-func newKnown(rev int64, writer string, l regent.Lease) known {
+func newKnown(rev, writer string, l regent.Lease) known {
 	l.Data, l.Past = nil, nil
 	return known{rev, writer, l}
 }
@@ -259,28 +284,26 @@ func (s *Store) remember(k known) {
 	if len(s.known) >= maxKnown {
 		clear(s.known)
 	}
-	if s.known[k.lease.Name].rev < k.rev {
-		s.known[k.lease.Name] = k
-	}
+	s.known[k.lease.Name] = k
 }
 
 // recall returns what was in name at rev, from memory or from the database.
-func (s *Store) recall(name string, rev int64) (known, error) {
+func (s *Store) recall(name, rev string) (known, error) {
 	s.mu.Lock()
 	k := s.known[name]
 	s.mu.Unlock()
 	if k.rev == rev {
 		return k, nil
 	}
-	now, writer, record, err := s.w.read(name)
+	row, err := s.w.read(name)
 	if err != nil {
 		return known{}, err
 	}
-	if now != rev {
+	if now, ok := revision(row[0]); ok && now != rev || row[0] == nil {
 		return known{}, regent.ErrConflict
 	}
-	l, err := regent.ParseLease(name, "", record)
-	return newKnown(rev, writer, l), err
+	l, err := s.parse(name, row[0], row[1], bytesOf(row[2]))
+	return newKnown(rev, textOf(row[1]), l), err
 }
 
 var background = context.Background()
@@ -297,14 +320,21 @@ type statement interface {
 type writeConn struct {
 	conn driver.Conn
 	// kept from one write to the next
-	args    [4]driver.NamedValue
+	args    [6]driver.NamedValue
 	buf     []byte
 	applied []written
 
 	begin, commit, insert, move, renew, look statement
 }
 
-const nextMoved = `(SELECT coalesce(max(moved), 0) + 1 FROM regent_lease)`
+// maxMoved is beyond every change. Whatever is not below it, text included, was put there by
+// somebody else and is left out.
+const maxMoved = `4611686018427387904`
+
+// nextMoved takes the time in microseconds, so that what moves after a restore is later than all
+// that moved before it.
+const nextMoved = `max(?, (
+	SELECT CAST(coalesce(max(moved), 0) AS INTEGER) + 1 FROM regent_lease WHERE moved < ` + maxMoved + `))`
 
 func openWriter(path string) (*writeConn, error) {
 	connector, err := modernc.NewConnector(dsn(path, "mode=rw&_synchronous=FULL"))
@@ -322,9 +352,11 @@ func openWriter(path string) (*writeConn, error) {
 	}{
 		{&w.begin, `BEGIN IMMEDIATE`},
 		{&w.commit, `COMMIT`},
-		{&w.insert, `INSERT INTO regent_lease (name, rev, writer, record, moved) VALUES (?, ?, ?, ?, ` + nextMoved + `) ON CONFLICT (name) DO NOTHING`},
-		{&w.move, `UPDATE regent_lease SET rev = rev + 1, writer = ?, record = ?, moved = ` + nextMoved + ` WHERE name = ? AND rev = ?`},
-		{&w.renew, `UPDATE regent_lease SET rev = rev + 1, record = ? WHERE name = ? AND rev = ?`},
+		{&w.insert, `INSERT INTO regent_lease (name, rev, writer, record, moved) VALUES (?, ?, ?, ?, ` + nextMoved + `)
+			ON CONFLICT (name) DO NOTHING`},
+		{&w.move, `UPDATE regent_lease SET rev = ?, writer = ?, record = ?, moved = ` + nextMoved + `
+			WHERE name = ? AND rev = ?`},
+		{&w.renew, `UPDATE regent_lease SET rev = ?, record = ? WHERE name = ? AND rev = ?`},
 		{&w.look, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`},
 	} {
 		stmt, err := conn.Prepare(p.text)
@@ -367,23 +399,18 @@ func (w *writeConn) exec(stmt statement, values ...driver.Value) error {
 	return regent.ErrConflict
 }
 
-// read returns a register as the writer sees it, in its own transaction too; revision 0 if there is none.
-func (w *writeConn) read(name string) (rev int64, writer string, record []byte, err error) {
+// read returns revision, writer and record of a register as the writer sees it, in its own
+// transaction too; all nil if there is none.
+func (w *writeConn) read(name string) (row [3]driver.Value, err error) {
 	rows, err := w.look.QueryContext(background, w.bind(name))
 	if err != nil {
-		return 0, "", nil, err
+		return row, err
 	}
 	defer rows.Close()
-	var row [3]driver.Value
-	if err := rows.Next(row[:]); err == io.EOF {
-		return 0, "", nil, nil
-	} else if err != nil {
-		return 0, "", nil, err
+	if err := rows.Next(row[:]); err != nil && err != io.EOF {
+		return row, err
 	}
-	rev, _ = row[0].(int64) // somebody's hand may have put anything there
-	writer, _ = row[1].(string)
-	text, _ := row[2].(string)
-	return rev, writer, []byte(text), nil
+	return row, nil
 }
 
 func (w *writeConn) close() error {

@@ -50,7 +50,7 @@ type watcher struct {
 	closed  bool
 	epfd    int
 	inotify int
-	file    int              // inotify's number for path
+	file    int              // inotify's number for path; the database's own is not needed
 	pidfds  map[int32]string // the writer behind a pidfd
 	pids    map[string]bool
 }
@@ -85,9 +85,16 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 
 const watchMask = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
+// watchFile watches the file that is touched, and the database itself, which another program closes
+// when it has restored an older copy into it. Processes of Regent's seldom close it: when they
+// start and when they end.
 func (w *watcher) watchFile() (err error) {
-	if db, err := os.Stat(strings.TrimSuffix(w.path, wakeSuffix)); err == nil {
+	database := strings.TrimSuffix(w.path, wakeSuffix)
+	if db, err := os.Stat(database); err == nil {
 		_ = createWakeFile(w.path, db)
+	}
+	if _, err := unix.InotifyAddWatch(w.inotify, database, unix.IN_CLOSE_WRITE); err != nil {
+		return err
 	}
 	w.file, err = unix.InotifyAddWatch(w.inotify, w.path, watchMask)
 	return err
@@ -105,11 +112,8 @@ func (w *watcher) watch(writer string) (dead bool) {
 		return false
 	}
 	p, ok := parseProcess(writer)
-	if !ok || p == w.self {
+	if !ok || p == w.self || !p.visible(w.self) {
 		return false
-	}
-	if !p.visible(w.self) {
-		return p.dead(w.self)
 	}
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {

@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/regentd/regent"
+)
+
+// refreshPage is how many registers one statement of Refresh reads, so that no snapshot is kept for
+// long.
+const refreshPage = 5000
+
+// refreshQuery takes an object whose keys are names and whose values are the revisions known of
+// them. It returns the registers that have another revision, those that have none, and those that
+// were never written: their rev is NULL.
+const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record
+	FROM json_each(?) k LEFT JOIN regent_lease l ON l.name = k.key
+	WHERE l.rev IS NULL OR l.rev <> k.value OR l.rev = ''`
+
+// Refresh implements [regent.Refresher]: one statement for every 5,000 registers. It reads the
+// records of those alone whose revision is another one. What it shows is as new as what Get would
+// show, since each statement begins a snapshot of its own.
+func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+	outs := make([]regent.Outcome, 0, len(known))
+	for page := range slices.Chunk(known, refreshPage) {
+		var changed map[string]regent.Outcome
+		err := s.read(ctx, func() (err error) {
+			changed, err = s.changedSince(ctx, page)
+			return err
+		})
+
+		for _, l := range page {
+			o, moved := changed[l.Name]
+			switch {
+			case err != nil:
+				o = regent.Outcome{Err: fmt.Errorf("refresh %q: %w", l.Name, err)}
+			case !moved:
+				o = regent.Outcome{Lease: l}
+			}
+			outs = append(outs, o)
+		}
+	}
+	return outs
+}
+
+// changedSince returns, by name, the registers that do not have the revision of the known record.
+func (s *Store) changedSince(ctx context.Context, known []regent.Lease) (map[string]regent.Outcome, error) {
+	rows, err := s.refresh.QueryContext(ctx, revisionsOf(known))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+
+	changed := map[string]regent.Outcome{}
+	for rows.Next() {
+		var name string
+		var rev, writer any
+		var record sql.RawBytes
+		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
+			return nil, err
+		}
+		var o regent.Outcome
+		if rev == nil {
+			o.Err = fmt.Errorf("refresh %q: %w", name, regent.ErrNotFound)
+		} else {
+			o.Lease, o.Err = s.parse(name, rev, writer, record)
+		}
+		changed[name] = o
+	}
+	return changed, rows.Err()
+}
+
+// revisionsOf returns names and revisions as a JSON object. A name may be in it twice.
+func revisionsOf(known []regent.Lease) string {
+	b := make([]byte, 0, 64*len(known))
+	for i, l := range known {
+		b = append(b, "{,"[min(i, 1)])
+		b = appendJSON(b, l.Name)
+		b = append(b, ':')
+		b = appendJSON(b, l.Rev)
+	}
+	return string(append(b, '}'))
+}
+
+// appendJSON appends s as a string of JSON.
+func appendJSON(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < 0x20:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return append(b, '"')
+}

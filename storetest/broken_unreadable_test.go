@@ -1,0 +1,233 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+type leaseSeq = iter.Seq2[regent.Lease, error]
+
+// spoilable is a sound store some of whose registers cannot be read. How changes it after that.
+type spoilable struct {
+	mu  sync.Mutex
+	bad map[string]bool
+	how func(s *spoilable, t *twisted)
+}
+
+var errUnreadable = errors.New("the record cannot be read")
+
+func (s *spoilable) spoil(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bad[name] = true
+	return nil
+}
+
+func (s *spoilable) err(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bad[name] {
+		return errUnreadable
+	}
+	return nil
+}
+
+func (s *spoilable) open() Open {
+	s.bad = map[string]bool{}
+	return twist(func(t *twisted) {
+		t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+			if err := s.err(name); err != nil {
+				return regent.Lease{}, err
+			}
+			return t.whole.Get(ctx, name)
+		}
+		t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+			if err := s.err(l.Name); err != nil {
+				return regent.Lease{}, err
+			}
+			return t.whole.Swap(ctx, l)
+		}
+		t.swapAll = func(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+			outs := make([]regent.Outcome, len(ls))
+			for i, l := range ls {
+				outs[i].Lease, outs[i].Err = t.swap(ctx, l)
+			}
+			return outs
+		}
+		t.refresh = func(ctx context.Context, known []regent.Lease) []regent.Outcome {
+			outs := t.whole.Refresh(ctx, known)
+			for i, l := range known {
+				if err := s.err(l.Name); err != nil {
+					outs[i] = regent.Outcome{Err: err}
+				}
+			}
+			return outs
+		}
+		t.list = s.relist(t, func(name string) (string, bool) { return name, true })
+		if s.how != nil {
+			s.how(s, t)
+		}
+	})
+}
+
+// relist lists the registers. For an unreadable one it asks as, which returns the name to yield with
+// the error, and whether the list goes on.
+func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func(context.Context, string) leaseSeq {
+	return func(ctx context.Context, prefix string) leaseSeq {
+		return func(yield func(regent.Lease, error) bool) {
+			for l, err := range t.whole.List(ctx, prefix) {
+				on := true
+				if bad := s.err(l.Name); bad != nil && err == nil {
+					l = regent.Lease{Name: l.Name}
+					l.Name, on = as(l.Name)
+					err = bad
+				}
+				if !yield(l, err) || !on {
+					return
+				}
+			}
+		}
+	}
+}
+
+func TestASoundStoreWithAnUnreadableRegisterPasses(t *testing.T) {
+	RunUnreadable(t, func(*testing.T) (Open, func(string) error) {
+		s := &spoilable{}
+		return s.open(), s.spoil
+	})
+}
+
+func TestBrokenStoresWithAnUnreadableRegisterAreCaught(t *testing.T) {
+	all, caught := map[string]unreadableCheck{}, map[string]bool{}
+	for _, c := range unreadableChecks {
+		all[c.name] = c
+	}
+	for _, m := range brokenUnreadables() {
+		for _, by := range m.caught {
+			c, ok := all[by]
+			if !ok {
+				t.Fatalf("no check is called %q", by)
+			}
+			caught[by] = true
+			t.Run(m.name+"/"+by, func(t *testing.T) {
+				s := &spoilable{how: m.how}
+				run := check{c.name, func(r *rig) { c.run(newSpoiled(r, s.spoil)) }}
+				failures, skipped := record(t, run, s.open(), 500*time.Millisecond)
+				if len(failures) == 0 {
+					t.Fatalf("the suite does not notice (skipped: %v)", skipped)
+				}
+				t.Log(failures[0])
+			})
+		}
+	}
+	for name := range all {
+		if !caught[name] {
+			t.Errorf("no broken store shows that %q catches anything", name)
+		}
+	}
+}
+
+// unreadableMutant is a store that gets unreadable registers wrong.
+type unreadableMutant struct {
+	name   string
+	caught []string // by all of these
+	how    func(s *spoilable, t *twisted)
+}
+
+func brokenUnreadables() []unreadableMutant {
+	const (
+		alone   = "an_unreadable_register_is_an_error_for_itself_alone"
+		again   = "an_unreadable_register_is_not_created_again"
+		list    = "a_list_goes_on_after_an_unreadable_register"
+		refresh = "a_refresh_reads_on_beside_an_unreadable_register"
+		swaps   = "swaps_beside_an_unreadable_register_are_applied"
+		hints   = "hints_come_beside_an_unreadable_register"
+	)
+	return []unreadableMutant{
+		{"an_unreadable_register_is_called_unwritten", []string{alone, again}, func(s *spoilable, t *twisted) {
+			get := t.get
+			t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+				l, err := get(ctx, name)
+				if errors.Is(err, errUnreadable) {
+					err = regent.ErrNotFound
+				}
+				return l, err
+			}
+		}},
+		{"an_unreadable_register_spoils_its_neighbour", []string{alone}, func(s *spoilable, t *twisted) {
+			get := t.get
+			t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+				if name == "seat/4" && s.err(unreadable) != nil {
+					return regent.Lease{}, errUnreadable
+				}
+				return get(ctx, name)
+			}
+		}},
+		{"an_unreadable_register_is_written_over", []string{again, swaps}, func(s *spoilable, t *twisted) {
+			t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+				if s.err(l.Name) != nil {
+					old, _ := t.whole.Get(ctx, l.Name)
+					l.Rev = old.Rev
+				}
+				return t.whole.Swap(ctx, l)
+			}
+		}},
+		{"a_list_ends_at_an_unreadable_register", []string{list}, func(s *spoilable, t *twisted) {
+			t.list = s.relist(t, func(name string) (string, bool) { return name, false })
+		}},
+		{"a_list_does_not_say_which_register_is_unreadable", []string{list}, func(s *spoilable, t *twisted) {
+			t.list = s.relist(t, func(string) (string, bool) { return "", true })
+		}},
+		{"a_list_leaves_an_unreadable_register_out", []string{list}, func(s *spoilable, t *twisted) {
+			t.list = func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+				return only(t.whole.List(ctx, prefix), func(name string) bool { return s.err(name) == nil })
+			}
+		}},
+		{"a_refresh_fails_with_an_unreadable_register", []string{refresh}, func(s *spoilable, t *twisted) {
+			t.refresh = func(ctx context.Context, known []regent.Lease) []regent.Outcome {
+				outs := t.whole.Refresh(ctx, known)
+				for i := range outs {
+					outs[i] = regent.Outcome{Err: errUnreadable}
+				}
+				return outs
+			}
+		}},
+		{"a_refresh_calls_an_unreadable_register_unchanged", []string{refresh}, func(s *spoilable, t *twisted) {
+			t.refresh = t.whole.Refresh
+		}},
+		{"a_batch_fails_with_an_unreadable_register", []string{swaps}, func(s *spoilable, t *twisted) {
+			batch := t.swapAll
+			t.swapAll = func(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+				outs := batch(ctx, ls)
+				for i := range outs {
+					outs[i] = regent.Outcome{Err: errUnreadable}
+				}
+				return outs
+			}
+		}},
+		{"an_unreadable_register_ends_all_hints", []string{hints}, func(s *spoilable, t *twisted) {
+			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
+					if s.err("seat/2") == nil {
+						regent.Hint(out, l)
+					}
+				})
+			}
+		}},
+		{"an_unreadable_register_wakes_for_ever", []string{hints}, func(s *spoilable, t *twisted) {
+			wake := make(chan regent.Lease, 1)
+			t.wake = func(context.Context, string) <-chan regent.Lease { return wake }
+			t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+				got, err := t.whole.Swap(ctx, l)
+				regent.Hint(wake, regent.Lease{})
+				return got, err
+			}
+		}},
+	}
+}

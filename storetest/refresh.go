@@ -1,0 +1,286 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/regentd/regent"
+)
+
+var refreshChecks = []check{
+	{"a_refresh_shows_each_register_as_it_is_now", func(r *rig) {
+		a, b := r.client(), r.client()
+		refresher := r.refresher(a)
+		same := r.swap(b, filled("same"))
+		changed := r.swap(b, seat("changed", 1))
+		renewal := r.swap(b, seat("renewed", 1))
+		edit := r.swap(b, seat("edited", 1))
+		unread := r.swap(b, filled("unread"))
+
+		edited := edit
+		edited.Next = "b"
+		want := []regent.Lease{
+			r.swap(b, handed(changed, "b")), same, r.swap(b, renewed(renewal)), {}, unread, r.swap(b, edited), {},
+		}
+		known := []regent.Lease{
+			changed, same, renewal, {Name: "none"}, {Name: "unread"}, edit, {Name: "never", Rev: same.Rev},
+		}
+		outs := refresher.Refresh(r.ctx, known)
+		if len(outs) != len(known) {
+			r.Fatalf("Refresh of %d has %d outcomes", len(known), len(outs))
+		}
+		for i, o := range outs {
+			if want[i].Name == "" {
+				if !errors.Is(o.Err, regent.ErrNotFound) {
+					r.Errorf("Refresh of %q, which was never written, = %+v, %v, want ErrNotFound", known[i].Name, o.Lease, o.Err)
+				}
+				continue
+			}
+			r.refreshed(o, want[i])
+		}
+	}},
+	{"a_refresh_keeps_the_order_of_its_names", func(r *rig) {
+		s := r.client()
+		refresher := r.refresher(s)
+		known := make([]regent.Lease, 60)
+		for i := range known {
+			known[i] = r.swap(s, seat(fmt.Sprintf("seat/%02d", i), uint64(i)))
+		}
+		rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
+		want := slices.Clone(known)
+		for i := 0; i < len(known); i += 2 {
+			want[i] = r.swap(s, renewed(known[i]))
+		}
+		for i, o := range refresher.Refresh(r.ctx, known) {
+			r.refreshed(o, want[i])
+		}
+	}},
+	{"a_refresh_of_nothing_is_nothing", func(r *rig) {
+		refresher := r.refresher(r.client())
+		r.soon("Refresh of nothing", func() {
+			for _, known := range [][]regent.Lease{nil, {}} {
+				if outs := refresher.Refresh(r.ctx, known); len(outs) != 0 {
+					r.Errorf("Refresh of nothing has %d outcomes", len(outs))
+				}
+			}
+		})
+	}},
+	{"a_refresh_may_name_2500_registers", func(r *rig) {
+		const n = 2500
+		a, b := r.client(), r.client()
+		refresher := r.refresher(b)
+		names := make([]string, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("seat/%d", i)
+		}
+		r.fill(a, names)
+		known := make([]regent.Lease, 0, n)
+		listed := r.list(a, "seat/")
+		for _, name := range names {
+			known = append(known, listed[name])
+		}
+		want := slices.Clone(known)
+		for i := 7; i < n; i += 100 {
+			want[i] = r.swap(a, handed(known[i], "b"))
+		}
+		known[n-1] = regent.Lease{Name: names[n-1]}
+
+		for round := range 2 {
+			outs := refresher.Refresh(r.ctx, known)
+			if len(outs) != n {
+				r.Fatalf("Refresh of %d has %d outcomes", n, len(outs))
+			}
+			for i, o := range outs {
+				if o.Err != nil || o.Lease.Rev != want[i].Rev || o.Lease.Holder != want[i].Holder {
+					r.Fatalf("round %d: Refresh shows %q, %d of %d, at revision %q, %v, want %q",
+						round, names[i], i, n, o.Lease.Rev, o.Err, want[i].Rev)
+				}
+				known[i] = o.Lease
+			}
+		}
+	}},
+	{"a_refresh_finds_odd_names", func(r *rig) {
+		s := r.client()
+		refresher := r.refresher(s)
+		r.fill(s, oddNames)
+		var known []regent.Lease
+		for _, name := range oddNames {
+			known = append(known, regent.Lease{Name: name})
+		}
+		for round := range 2 {
+			for i, o := range refresher.Refresh(r.ctx, known) {
+				if o.Err != nil || o.Lease.Name != oddNames[i] || o.Lease.Rev == "" {
+					r.Errorf("round %d: Refresh of %q = %q at revision %q, %v", round, oddNames[i], o.Lease.Name, o.Lease.Rev, o.Err)
+				}
+				known[i] = o.Lease
+			}
+		}
+	}},
+	{"a_refresh_may_name_a_register_twice", func(r *rig) {
+		s := r.client()
+		refresher := r.refresher(s)
+		old := r.swap(s, seat("seat", 1))
+		now := r.swap(s, handed(old, "b"))
+		other := r.swap(s, seat("other", 1))
+		known := []regent.Lease{old, now, other, {Name: "seat"}, now, {Name: "none"}, {Name: "none"}, old}
+		outs := refresher.Refresh(r.ctx, known)
+		if len(outs) != len(known) {
+			r.Fatalf("Refresh of %d has %d outcomes", len(known), len(outs))
+		}
+		for i, o := range outs {
+			switch known[i].Name {
+			case "seat":
+				r.refreshed(o, now)
+			case "other":
+				r.refreshed(o, other)
+			default:
+				if !errors.Is(o.Err, regent.ErrNotFound) {
+					r.Errorf("Refresh of a name that was never written, twice, = %+v, %v, want ErrNotFound", o.Lease, o.Err)
+				}
+			}
+		}
+	}},
+	{"a_refresh_shows_what_was_answered_before", func(r *rig) {
+		a, b := r.client(), r.client()
+		refresher := r.refresher(b)
+		known := seat("seat", 1)
+		for range 40 {
+			l := r.swap(a, known)
+			for _, o := range refresher.Refresh(r.ctx, []regent.Lease{known}) {
+				if o.Err != nil || o.Lease.Rev != l.Rev {
+					r.Fatalf("Refresh shows revision %q, %v after %q was answered", o.Lease.Rev, o.Err, l.Rev)
+				}
+			}
+			known = renewed(l)
+		}
+	}},
+	{"a_history_of_refreshes_is_linearizable", func(r *rig) {
+		const workers, steps = 8, 60
+		all := r.clients(3)
+		r.refresher(all[0])
+		var mu sync.Mutex
+		var history []op
+		begin := time.Now()
+		r.together(workers, func(i int) {
+			store := refreshing{Store: all[i%3], Refresher: all[i%3].(regent.Refresher), known: map[string]regent.Lease{}}
+			w := worker{store: store, begin: begin, rand: rand.New(rand.NewPCG(2, uint64(i)))}
+			for step := range steps {
+				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
+				if ok {
+					mu.Lock()
+					history = append(history, o)
+					mu.Unlock()
+				}
+			}
+		})
+		if err := linearizable(history); err != nil {
+			r.Errorf("%d operations: %v", len(history), err)
+		}
+	}},
+	{"a_refresh_ends_with_its_context", func(r *rig) {
+		s := r.client()
+		refresher := r.refresher(s)
+		l := r.swap(s, seat("seat", 1))
+		ctx, cancel := context.WithCancel(r.ctx)
+		cancel()
+		r.soon("a refresh after its context has ended", func() {
+			outs := refresher.Refresh(ctx, []regent.Lease{l, {Name: "none"}})
+			if len(outs) != 2 {
+				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
+			}
+			for _, o := range outs {
+				if !errors.Is(o.Err, context.Canceled) || errors.Is(o.Err, regent.ErrNotFound) {
+					r.Errorf("Refresh after its context has ended: %+v, %v, want context.Canceled alone", o.Lease, o.Err)
+				}
+			}
+		})
+		for i := range 60 {
+			ctx, cancel := context.WithCancel(r.ctx)
+			stop := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
+			r.soon("refreshes that are cancelled", func() {
+				for ctx.Err() == nil {
+					for _, o := range refresher.Refresh(ctx, []regent.Lease{l}) {
+						if o.Err != nil && !errors.Is(o.Err, context.Canceled) {
+							r.Errorf("a cancelled Refresh failed with %v, want context.Canceled", o.Err)
+						}
+					}
+				}
+			})
+			stop.Stop()
+			cancel()
+		}
+	}},
+	{"a_closed_store_refreshes_nothing", func(r *rig) {
+		s := r.client()
+		refresher := r.refresher(s)
+		l := r.swap(s, seat("seat", 1))
+		if err := s.Close(); err != nil {
+			r.Errorf("Close: %v", err)
+		}
+		r.soon("a refresh after Close", func() {
+			outs := refresher.Refresh(r.ctx, []regent.Lease{l, {Name: "none"}})
+			if len(outs) != 2 {
+				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
+			}
+			for _, o := range outs {
+				if !errors.Is(o.Err, regent.ErrClosed) {
+					r.Errorf("Refresh after Close: %+v, %v, want ErrClosed", o.Lease, o.Err)
+				}
+			}
+		})
+	}},
+	{"a_refresh_shows_an_expired_record_as_vacant", func(r *rig) {
+		s := r.client()
+		refresher := r.refresher(s)
+		l := seat("brief", 1)
+		l.Duration = brief
+		l = r.swap(s, l)
+		<-time.After(3 * brief) // without a read, which might make it vacant
+		outs := refresher.Refresh(r.ctx, []regent.Lease{l})
+		r.refreshed(outs[0], r.get(s, "brief"))
+	}},
+}
+
+// refreshing is a store whose Get is a Refresh of what it last knew.
+type refreshing struct {
+	regent.Store
+	regent.Refresher
+	known map[string]regent.Lease
+}
+
+func (s refreshing) Get(ctx context.Context, name string) (regent.Lease, error) {
+	known := s.known[name]
+	known.Name = name
+	o := s.Refresh(ctx, []regent.Lease{known})[0]
+	if o.Err == nil {
+		s.known[name] = o.Lease
+	}
+	return o.Lease, o.Err
+}
+
+// refreshed wants an outcome to show a record.
+func (r *rig) refreshed(o regent.Outcome, want regent.Lease) {
+	r.Helper()
+	if o.Err != nil {
+		r.Errorf("Refresh of %q: %v", want.Name, o.Err)
+		return
+	}
+	if diff := differ(want, o.Lease); diff != "" || o.Lease.Rev != want.Rev {
+		r.Errorf("Refresh shows %q at revision %q, want %q;%s", want.Name, o.Lease.Rev, want.Rev, diff)
+	}
+}
+
+// refresher returns s as one, or skips the test.
+func (r *rig) refresher(s regent.Store) regent.Refresher {
+	r.Helper()
+	refresher, ok := s.(regent.Refresher)
+	if !ok {
+		r.Skip("the store is no Refresher")
+	}
+	return refresher
+}
