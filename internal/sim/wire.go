@@ -20,7 +20,7 @@ type wire struct {
 	direct *memstore.Client // of the same name, without faults: how a held request gets there in the end
 }
 
-// pushed is a wire whose store has a push and takes batches.
+// pushed is a wire whose store has a push, takes batches, and reads many registers at once.
 type pushed struct{ *wire }
 
 // witnessed is a wire whose store can tell, since it runs on the same host, that a process has died.
@@ -216,6 +216,23 @@ func (w pushed) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	for _, o := range outs {
 		if o.Err == nil {
 			w.p.rec.answered(w.p, o.Lease, began)
+		}
+	}
+	return outs
+}
+
+// Refresh reads many registers in one request.
+func (w pushed) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+	began, _ := w.begin(ctx, "refresh")
+	outs := w.client.Refresh(ctx, known)
+	w.p.clock.thaw("refreshed")
+	for i, o := range outs {
+		switch {
+		case o.Err == nil:
+			w.answered(ctx, o.Lease, began)
+		case errors.Is(o.Err, regent.ErrNotFound):
+			w.p.sawNothing(known[i].Name, began)
+			w.p.read(regent.Lease{Name: known[i].Name})
 		}
 	}
 	return outs
