@@ -11,6 +11,7 @@ const (
 	Withdrawn       State = "a candidate that withdraws while its claim is under way"
 	Unreadable      State = "an unreadable register, while another election of its member has a leader"
 	DriverPanic     State = "a driver that panics"
+	AnsweredLate    State = "a claim that is answered after its engine has died"
 	ReaperKill      State = "a reaper that kills a frozen process"
 	ReaperRelease   State = "a reaper that releases for a dead process"
 	ReaperReplaced  State = "a reaper that is replaced"
@@ -30,7 +31,7 @@ const (
 )
 
 // States is every state that the default seeds must reach.
-var States = []State{HungStore, HungClient, Withdrawn, Unreadable, DriverPanic, ReaperKill, ReaperRelease, ReaperReplaced,
+var States = []State{HungStore, HungClient, Withdrawn, Unreadable, DriverPanic, AnsweredLate, ReaperKill, ReaperRelease, ReaperReplaced,
 	SaveRefused, SaveStalled, ObeyedUnknown, Nagged, GhostOneLost, GhostTail, GhostShard, RolledTwice, GhostByFirst,
 	GhostBySweep, GhostByHint, SameEpochTwice, FenceBoundRight}
 

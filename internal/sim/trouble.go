@@ -176,11 +176,20 @@ func (s *simulation) readable() {
 // although its context has ended.
 func (s *simulation) panic(a *Action, p *process) {
 	t := a.Trap
-	s.say(p, "is to have a driver that panics at a %s", t.on)
 	if t.on == Beat && a.Other%2 == 0 {
-		p.set(&trap{on: Claim, request: max(t.request, p.patience()/2), deaf: true, then: func() { p.set(&t) }})
+		s.mu.Lock()
+		procs := s.procs
+		s.mu.Unlock()
+		for _, q := range procs {
+			if q.stopped() {
+				continue
+			}
+			q.set(&trap{on: Claim, request: max(t.request, q.patience()/2), deaf: true, then: func() { q.set(&t) }})
+		}
+		s.stepDown(p)
 		return
 	}
+	s.say(p, "is to have a driver that panics at a %s", t.on)
 	p.set(&t)
 	if t.on == Release { // so that there is one
 		s.stepDown(p)

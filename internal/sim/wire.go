@@ -111,7 +111,7 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 }
 
 // trapped sends a swap that one thing in particular happens to.
-func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (regent.Lease, error) {
+func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (got regent.Lease, err error) {
 	if t.lose {
 		return regent.Lease{}, silence(ctx, t.timeout)
 	}
@@ -122,6 +122,11 @@ func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (regent.Lea
 	if t.deaf {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.p.patience())
 		defer cancel()
+		defer func(ctx context.Context) {
+			if ctx.Err() != nil && err == nil {
+				w.p.sim.reach(AnsweredLate)
+			}
+		}(ctx)
 		ctx = late
 	}
 	sent := time.Now()
@@ -129,7 +134,7 @@ func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (regent.Lea
 		time.AfterFunc(t.request-time.Since(sent), func() { w.direct.Swap(context.Background(), l) })
 		return regent.Lease{}, err
 	}
-	got, err := w.client.Swap(ctx, l)
+	got, err = w.client.Swap(ctx, l)
 	if t.loseAnswer {
 		return regent.Lease{}, silence(ctx, t.timeout)
 	}
