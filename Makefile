@@ -10,7 +10,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 export GOFLAGS := -mod=readonly
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint soak chaos bench need
+.PHONY: help demo build test lint soak faults chaos bench need
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ lint: need ## gofmt, go vet, staticcheck, tidy modules
 soak: ## the simulation over SEEDS seeds, and the model with larger bounds
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
+
+faults: need ## real processes under every fault of a real store, a minute without an answer included
+	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 30m -v -run 'TestStoreFaults|TestRunWithHungStore' .
 
 chaos: ## a cluster of real processes under load, its leader killed every 10 s for 5 minutes; CHAOS changes that: CHAOS='-for 1m'
 	go run ./bench/crew $(CHAOS)

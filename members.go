@@ -20,13 +20,17 @@ type MemberView struct {
 	Rev         string        `json:"-"`                     // changes with every heartbeat
 }
 
-// Members lists all members that ever joined, by ID. Whether one that has not left is alive can be told only by watching its Rev change.
+// Members lists all members that ever joined, by ID. Whether one that has not left is alive can be told only by watching
+// its Rev change. A member whose register cannot be read is left out: it cannot renew its lease either.
 func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
 	if m.Store == nil {
 		return nil, errors.New("member has no Store: set one before its first use")
 	}
 	var all []MemberView
 	for l, err := range m.Store.List(ctx, memberPrefix) {
+		if err != nil && l.Name != "" {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list members: %w", err)
 		}

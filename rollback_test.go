@@ -338,6 +338,7 @@ func TestRollback(t *testing.T) {
 					if n, _ := leader(t, 100*time.Millisecond, a); n == nil {
 						t.Fatal("a does not claim")
 					}
+					a.client.SetFaults(memstore.Faults{LoseHint: 1}) // or it would hear of another claim at once
 					neverTwo(t, 30*time.Second, a, b)
 					if !a.leads() && !b.leads() {
 						t.Error("nobody leads")

@@ -118,6 +118,7 @@ func (t *term) saved(sent, got Lease) {
 		t.beat.lease = got
 	case t.beat == nil && t.s.term == t && t.s.lease.Rev == sent.Rev:
 		t.s.lease = got
+		t.s.answered = t.e.moment().order // a read that was sent before shows less
 	}
 }
 
@@ -146,6 +147,7 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 		_, _ = t.beat.shows(got) // if it is no attempt of ours any more, the heartbeat finds that out by itself
 	case t.s.term == t && t.s.lease.Rev == sent.Rev:
 		t.s.lease = got
+		t.s.answered = e.moment().order
 	}
 	switch {
 	case bytes.Equal(got.Data, sent.Data):

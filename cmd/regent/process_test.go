@@ -63,26 +63,57 @@ type daemon struct {
 // start runs a node on a free port and waits until it serves.
 func start(t *testing.T, name, store string, env []string, args ...string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, name: name, gone: make(chan struct{}), news: make(chan struct{})}
-	d.cmd = command(t, env, append([]string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, args...)...)
-	pipe, err := d.cmd.StderrPipe()
+	d := launch(t, name, command(t, env, serveArgs(t, name, store, args...)...), nil)
+	d.serves()
+	return d
+}
+
+// serveArgs returns the arguments of a node on a free port.
+func serveArgs(t *testing.T, name, store string, args ...string) []string {
+	node := []string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}
+	return append(node, args...)
+}
+
+// launch starts a process. It keeps the lines of its standard error, and passes those of its
+// standard output to out unless that is nil.
+func launch(t *testing.T, name string, cmd *exec.Cmd, out func(line []byte)) *daemon {
+	t.Helper()
+	d := &daemon{t: t, name: name, cmd: cmd, gone: make(chan struct{}), news: make(chan struct{})}
+
+	var readers sync.WaitGroup
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.cmd.Start(); err != nil {
+	if out != nil {
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		readers.Go(func() {
+			for in := bufio.NewScanner(stdout); in.Scan(); {
+				out(in.Bytes())
+			}
+		})
+	}
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(d.gone)
-		for in := bufio.NewScanner(pipe); in.Scan(); {
+	readers.Go(func() {
+		for in := bufio.NewScanner(stderr); in.Scan(); {
 			d.mu.Lock()
 			d.lines = append(d.lines, in.Text())
 			close(d.news)
 			d.news = make(chan struct{})
 			d.mu.Unlock()
 		}
-		_ = d.cmd.Wait()
+	})
+	go func() {
+		defer close(d.gone)
+		readers.Wait()
+		_ = cmd.Wait()
 	}()
+
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
 		select { // with its companion, which writes to the store too
@@ -93,8 +124,13 @@ func start(t *testing.T, name, store string, env []string, args ...string) *daem
 			t.Logf("%s said:\n%s", name, strings.Join(d.said(""), "\n"))
 		}
 	})
-	d.url = "http://" + d.await(`msg=serving listen=(\S+)`)
 	return d
+}
+
+// serves waits until a node serves.
+func (d *daemon) serves() {
+	d.t.Helper()
+	d.url = "http://" + d.await(`msg=serving listen=(\S+)`)
 }
 
 // said returns the lines that match.

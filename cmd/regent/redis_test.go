@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +74,8 @@ type proxy struct {
 	cutTo    atomic.Bool // requests
 	cutFrom  atomic.Bool // answers
 	delay    atomic.Int64
+	late     atomic.Int64 // answers are passed on so much later
+	single   atomic.Bool  // bytes are passed on one by one
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 }
@@ -96,8 +100,12 @@ func startProxy(t *testing.T, to string) *proxy {
 				continue
 			}
 			p.keep(c, s)
-			work.Go(func() { p.pump(s, c, &p.cutTo) })
-			work.Go(func() { p.pump(c, s, &p.cutFrom) })
+			requests := make(chan chunk, 1024)
+			answers := make(chan chunk, 1024)
+			work.Go(func() { p.read(c, requests, &p.cutTo, nil) })
+			work.Go(func() { p.write(s, requests) })
+			work.Go(func() { p.read(s, answers, &p.cutFrom, &p.late) })
+			work.Go(func() { p.write(c, answers) })
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); p.drop(); work.Wait() })
@@ -124,16 +132,26 @@ func (p *proxy) drop() {
 	p.conns = map[net.Conn]bool{}
 }
 
+// heal ends every fault, and closes the connections.
 func (p *proxy) heal() {
 	p.cutTo.Store(false)
 	p.cutFrom.Store(false)
 	p.delay.Store(0)
+	p.late.Store(0)
+	p.single.Store(false)
 	p.drop()
 }
 
-func (p *proxy) pump(to, from net.Conn, cut *atomic.Bool) {
-	defer to.Close()
+// chunk is what was read at once, and when it is to be passed on.
+type chunk struct {
+	data []byte
+	due  time.Time
+}
+
+// read queues what comes from one side. It closes the connection and the queue at the end.
+func (p *proxy) read(from net.Conn, queue chan<- chunk, cut *atomic.Bool, late *atomic.Int64) {
 	defer from.Close()
+	defer close(queue)
 	b := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(b)
@@ -146,11 +164,38 @@ func (p *proxy) pump(to, from net.Conn, cut *atomic.Bool) {
 		if cut.Load() {
 			continue
 		}
-		if _, err := to.Write(b[:n]); err != nil {
-			return
+		c := chunk{data: bytes.Clone(b[:n]), due: time.Now()}
+		if late != nil {
+			c.due = c.due.Add(time.Duration(late.Load()))
+		}
+		queue <- c
+	}
+}
+
+// write passes on what is queued, each chunk when it is due. It closes the connection at the end.
+func (p *proxy) write(to net.Conn, queue <-chan chunk) {
+	defer to.Close()
+	for c := range queue {
+		if wait := time.Until(c.due); wait > 0 {
+			<-time.After(wait)
+		}
+		size := len(c.data)
+		if p.single.Load() {
+			size = 1
+		}
+		for part := range slices.Chunk(c.data, size) {
+			if _, err := to.Write(part); err != nil {
+				break // the queue is read to its end
+			}
+			if size == 1 {
+				<-time.After(byteInterval)
+			}
 		}
 	}
 }
+
+// byteInterval is the time between two bytes that are passed on one by one.
+const byteInterval = time.Millisecond
 
 // roles polls what the nodes say of themselves on /readyz until stopped, and fails if two say that they lead.
 func roles(t *testing.T, every time.Duration, nodes ...*daemon) (stop func()) {

@@ -27,10 +27,11 @@ type Store struct {
 }
 
 var (
-	_ regent.Store   = (*Store)(nil)
-	_ regent.Waker   = (*Store)(nil)
-	_ regent.Batcher = (*Store)(nil)
-	_ regent.Witness = (*Store)(nil)
+	_ regent.Store     = (*Store)(nil)
+	_ regent.Waker     = (*Store)(nil)
+	_ regent.Batcher   = (*Store)(nil)
+	_ regent.Refresher = (*Store)(nil)
+	_ regent.Witness   = (*Store)(nil)
 )
 
 // errNotOpen says that the store has not been reached yet.
@@ -158,6 +159,23 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	out := make([]regent.Outcome, len(ls))
 	for i, l := range ls {
 		out[i].Lease, out[i].Err = s.Swap(ctx, l)
+	}
+	return out
+}
+
+// Refresh implements [regent.Refresher], one by one where the store itself does not.
+func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+	store, err := s.current(ctx)
+	if refresher, ok := store.(regent.Refresher); ok && err == nil {
+		out := refresher.Refresh(ctx, known)
+		for _, o := range out {
+			_ = s.note(o.Err)
+		}
+		return out
+	}
+	out := make([]regent.Outcome, len(known))
+	for i, l := range known {
+		out[i].Lease, out[i].Err = s.Get(ctx, l.Name)
 	}
 	return out
 }

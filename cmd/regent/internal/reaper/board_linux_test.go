@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,10 +13,19 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 	"github.com/regentd/regent/memstore"
+	"golang.org/x/sys/unix"
 )
 
-func told(incarnation string, killAt time.Duration) line {
-	return line{Register: "r", ID: "a", Incarnation: incarnation, KillAt: killAt}
+// held returns a line on which a term depends.
+func held(incarnation string, killAt time.Duration) line {
+	return line{Register: "r", ID: "a", Incarnation: incarnation, KillAt: killAt, Holds: true}
+}
+
+// newWatch returns a watch that has no timer and opens no store.
+func newWatch() *watch {
+	w := &watch{board: newBoard(), timer: -1, log: slog.New(slog.DiscardHandler), link: &link{}}
+	w.link.once.Do(func() {})
+	return w
 }
 
 func TestBoard(t *testing.T) {
@@ -25,33 +35,183 @@ func TestBoard(t *testing.T) {
 			t.Error(l.KillAt)
 		}
 	})
+	t.Run("a_line_carries_whether_a_term_depends_on_it", func(t *testing.T) {
+		for _, holds := range []bool{true, false} {
+			if l := newLine(regent.Lifeline{Holds: holds}, 0, 0); l.Holds != holds {
+				t.Error(l)
+			}
+		}
+	})
 	t.Run("the_end_of_an_incarnation_is_not_the_end_of_the_next", func(t *testing.T) {
 		b := newBoard()
-		first, second := told("1", 1), told("2", 2)
+		first, second := held("1", 1), held("2", 2)
 		over := first
 		over.Over = true
 		for _, l := range []line{first, second, over} {
-			b.take(message{Line: &l})
+			b.note(l)
 		}
 		if b.idle() || b.lines["r"] != second {
 			t.Error(b)
 		}
 		over = second
 		over.Over = true
-		if b.take(message{Line: &over}); !b.idle() {
+		if b.note(over); !b.idle() {
 			t.Error(b)
+		}
+	})
+	t.Run("a_late_word_about_an_incarnation_that_has_ended_is_dropped", func(t *testing.T) {
+		first, second, third := held("1", 1), held("2", 2), held("3", 3)
+		stopped, over := first, first
+		stopped.Stopped = true
+		over.Stopped, over.Over = true, true
+		for name, c := range map[string]struct {
+			words []line
+			want  line
+		}{
+			"stopped after it was replaced": {[]line{first, second, stopped}, second},
+			"stopped after two others":      {[]line{first, second, third, stopped}, third},
+			"renewed after it was replaced": {[]line{first, second, first}, second},
+			"renewed after it has stopped":  {[]line{first, stopped, first}, stopped},
+			"renewed after it was released": {[]line{first, stopped, over, first}, line{}},
+			"stopped after it was released": {[]line{first, stopped, over, stopped}, line{}},
+			"released though never known":   {[]line{over}, line{}},
+		} {
+			b := newBoard()
+			for _, l := range c.words {
+				b.note(l)
+			}
+			if got := b.lines["r"]; got != c.want {
+				t.Errorf("%s: %+v", name, got)
+			}
 		}
 	})
 	t.Run("one_whose_duties_have_stopped_is_not_overdue_but_is_freed_when_its_process_dies", func(t *testing.T) {
 		w := watch{board: newBoard()}
-		running, stopped := told("1", boottime()-time.Second), told("1", 0)
+		running, stopped := held("1", boottime()-time.Second), held("1", 0)
 		stopped.Stopped = true
-		if w.take(message{Line: &running}); w.overdue() == nil {
+		if w.note(running); w.overdue() == nil {
 			t.Error("it is overdue while it runs")
 		}
-		w.take(message{Line: &stopped})
+		w.note(stopped)
 		if w.overdue() != nil || w.idle() || w.lines["r"].KillAt != running.KillAt {
 			t.Error(w.lines)
+		}
+	})
+	t.Run("one_on_which_no_term_depends_is_not_overdue_but_is_freed_when_its_process_dies", func(t *testing.T) {
+		w := watch{board: newBoard()}
+		l := held("1", boottime()-time.Second)
+		l.Holds = false
+		w.note(l)
+		if w.overdue() != nil || w.idle() {
+			t.Error(w.lines)
+		}
+	})
+	t.Run("the_timer_is_set_when_a_term_begins_to_depend_on_a_known_line_and_not_before", func(t *testing.T) {
+		w := newWatch()
+		holds := held("1", boottime()+time.Hour)
+		waits := holds
+		waits.Holds = false
+		if w.apply(message{Line: &waits}.encode(nil)); w.armed != 0 {
+			t.Errorf("set to %v for a line that does not hold", w.armed)
+		}
+		if w.apply(message{Line: &holds}.encode(nil)); w.armed != holds.KillAt {
+			t.Errorf("set to %v, not %v", w.armed, holds.KillAt)
+		}
+		w.apply(message{Line: &waits}.encode(nil))
+		if w.ring(); w.armed != 0 {
+			t.Errorf("set to %v after the term has ended", w.armed)
+		}
+	})
+	t.Run("a_slow_reaper_is_sent_the_newest_state_of_a_register_and_nothing_older", func(t *testing.T) {
+		who := regent.Identity{ID: "a", Incarnation: "1"}
+		next := regent.Identity{ID: "a", Incarnation: "2"}
+		r := &Reaper{board: newBoard(), pending: newPending(), kick: make(chan struct{}, 1)}
+		w := newWatch()
+		for _, c := range []struct {
+			words []regent.Lifeline
+			want  line
+		}{
+			{
+				[]regent.Lifeline{{Holder: who}},
+				line{ID: "a", Incarnation: "1"},
+			},
+			{
+				[]regent.Lifeline{{Holder: who, Holds: true}, {Holder: who}, {Holder: who, Holds: true}},
+				line{ID: "a", Incarnation: "1", Holds: true},
+			},
+			{
+				[]regent.Lifeline{
+					{Holder: who, Stopped: true},
+					{Holder: next, Holds: true},
+					{Holder: who, Stopped: true, Over: true},
+				},
+				line{ID: "a", Incarnation: "2", Holds: true},
+			},
+			{[]regent.Lifeline{{Holder: next}}, line{ID: "a", Incarnation: "2"}},
+			{[]regent.Lifeline{{Holder: next, Stopped: true}, {Holder: next, Stopped: true, Over: true}}, line{}},
+		} {
+			for _, l := range c.words {
+				r.Lifeline(l)
+			}
+			changes, _ := r.changes()
+			if len(changes) != 1 {
+				t.Errorf("%d messages", len(changes))
+			}
+			for _, m := range changes {
+				w.take(m)
+			}
+			got, known := w.lines[""]
+			if got.KillAt = 0; got != c.want || known != (c.want != line{}) {
+				t.Errorf("after %+v the reaper has %+v", c.words, got)
+			}
+		}
+	})
+	t.Run("a_reaper_that_is_late_or_has_left_the_pipe_full_listens_for_longer_but_not_for_ever", func(t *testing.T) {
+		for late, want := range map[time.Duration]time.Duration{
+			0:                      listenMin,
+			100 * time.Millisecond: 100 * time.Millisecond,
+			time.Hour:              listenMax,
+		} {
+			if got := listenFor(late, false); got != want {
+				t.Errorf("late by %v: %v", late, got)
+			}
+			if got := listenFor(late, true); got != listenMax {
+				t.Errorf("late by %v, with a full pipe: %v", late, got)
+			}
+		}
+	})
+	t.Run("a_pipe_that_was_full_is_noticed_until_it_is_read_again", func(t *testing.T) {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		defer out.Close()
+		w := newWatch()
+		w.in = int(in.Fd())
+		if err := unix.SetNonblock(w.in, true); err != nil {
+			t.Fatal(err)
+		}
+
+		l := held("1", time.Hour)
+		var many []byte
+		for len(many) < fullPipe {
+			many = message{Line: &l}.encode(many)
+		}
+		for _, c := range []struct {
+			text []byte
+			full bool
+		}{
+			{message{Line: &l}.encode(nil), false},
+			{many, true},
+			{message{Line: &l}.encode(nil), false},
+		} {
+			if _, err := out.Write(c.text); err != nil {
+				t.Fatal(err)
+			}
+			if w.listen(); w.full != c.full {
+				t.Errorf("%d bytes: %t", len(c.text), w.full)
+			}
 		}
 	})
 	t.Run("a_group_is_known_by_its_mark", func(t *testing.T) {
@@ -59,20 +219,22 @@ func TestBoard(t *testing.T) {
 		b.take(message{Group: &g})
 		g.Leader = 5
 		b.take(message{Group: &g})
+		if m := b.group(g.Mark); m.Group == nil || *m.Group != g {
+			t.Error(m)
+		}
 		if len(b.groups) != 1 || b.groups[g.Mark].Leader != 5 {
 			t.Error(b)
 		}
-		if b.take(message{Gone: &g}); !b.idle() {
+		if b.take(message{Gone: &g}); !b.idle() || b.group(g.Mark).Gone == nil {
 			t.Error(b)
 		}
 	})
 	t.Run("lines_are_taken_in_however_they_are_cut", func(t *testing.T) {
-		first, second := told("1", time.Hour), told("2", time.Hour)
+		first, second := held("1", time.Hour), held("2", time.Hour)
 		second.Register = "s"
 		text := message{Line: &second}.encode(message{Line: &first}.encode(nil))
 		for cut := range text {
-			w := watch{board: newBoard(), timer: -1, log: slog.New(slog.DiscardHandler), link: &link{}}
-			w.link.once.Do(func() {}) // it opens nothing
+			w := newWatch()
 			w.apply(text[:cut])
 			w.apply(text[cut:])
 			if len(w.lines) != 2 || len(w.part) > 0 {
@@ -93,7 +255,7 @@ func TestBoard(t *testing.T) {
 }
 
 func TestLink(t *testing.T) {
-	dead := told("1", 0)
+	dead := held("1", 0)
 	t.Run("a_store_that_cannot_be_opened_or_does_not_answer_is_opened_again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := memstore.New()

@@ -20,8 +20,12 @@ import (
 // inherited is the number of the file that is a pidfd of the process to watch.
 const inherited = 3
 
-// lastLook is how long the reaper listens once more before it kills: a renewal may be on its way that this process was too slow to read.
-const lastLook = 5 * time.Millisecond
+// A reaper listens once more before it kills, for at least listenMin and at most listenMax: see
+// listenFor.
+const (
+	listenMin = 5 * time.Millisecond
+	listenMax = time.Second
+)
 
 // Main is the companion process: it watches the process that started it until that is gone, and then frees what it held. in is the pipe; open
 // opens the store, as early as something hangs on it. No signal and no context ends it before its work is done.
@@ -60,6 +64,7 @@ type watch struct {
 	armed time.Duration // when the timer goes off; 0 for never
 	part  []byte        // of a line
 	eof   bool          // nothing more will come, though the process may live on
+	full  bool          // the pipe was full when it was last read: the process may have been waiting to write
 	bye   bool
 	shot  bool // it was killed
 	link  *link
@@ -101,9 +106,15 @@ func (w *watch) run() (gone bool, err error) {
 	return false, nil
 }
 
+// fullPipe is the least that a full pipe holds. It takes 64 KiB, but not all of each page is used
+// if messages are short.
+const fullPipe = 32 << 10
+
 // listen takes in all that is in the pipe.
 func (w *watch) listen() {
 	var buf [16 << 10]byte
+	total := 0
+	defer func() { w.full = total >= fullPipe }()
 	for !w.eof {
 		n, err := unix.Read(w.in, buf[:])
 		switch {
@@ -114,6 +125,7 @@ func (w *watch) listen() {
 			w.eof = true
 			w.log.Debug("pipe is closed: watching on")
 		default:
+			total += n
 			w.apply(buf[:n])
 		}
 	}
@@ -135,7 +147,7 @@ func (w *watch) apply(b []byte) {
 		w.bye = w.bye || m.Bye
 		if m.Line != nil && !m.Line.Over {
 			w.link.start()
-			if !m.Line.Stopped && (w.armed == 0 || m.Line.KillAt < w.armed) {
+			if m.Line.deadly() && (w.armed == 0 || m.Line.KillAt < w.armed) {
 				w.arm(m.Line.KillAt)
 			}
 		}
@@ -143,21 +155,19 @@ func (w *watch) apply(b []byte) {
 	}
 }
 
-// ring is called when the timer has gone off: at the earliest end that there was when it was set, most of which have been put off since.
+// ring is called when the timer has gone off: at the earliest end that there was when it was set.
+// Most of these have been put off since.
 func (w *watch) ring() {
 	w.armed = 0
-	if w.overdue() != nil && !w.shot {
-		fds := []unix.PollFd{{Fd: int32(w.in), Events: unix.POLLIN}}
-		if !w.eof && poll(fds, lastLook) == nil && fds[0].Revents != 0 {
-			w.listen()
-		}
-		if l := w.overdue(); l != nil {
+	if !w.shot {
+		if l := w.silent(); l != nil {
 			w.shoot(*l)
 		}
 	}
+
 	next := time.Duration(0)
 	for _, l := range w.lines {
-		if !l.Stopped && (next == 0 || l.KillAt < next) {
+		if l.deadly() && (next == 0 || l.KillAt < next) {
 			next = l.KillAt
 		}
 	}
@@ -167,15 +177,55 @@ func (w *watch) ring() {
 	w.arm(next)
 }
 
-// overdue returns a lifeline on which the process should have said something, or died.
-func (w *watch) overdue() *line {
-	now := boottime()
-	for _, l := range w.lines {
-		if !l.Stopped && l.KillAt <= now {
-			return &l
+// silent returns a line that is overdue, and stays so while the reaper listens once more; nil if
+// there is none.
+func (w *watch) silent() *line {
+	l := w.overdue()
+	if l == nil {
+		return nil
+	}
+	for end := boottime() + listenFor(boottime()-l.KillAt, w.full); l != nil; l = w.overdue() {
+		left := end - boottime()
+		if left <= 0 || w.eof {
+			return l
+		}
+		fds := []unix.PollFd{{Fd: int32(w.in), Events: unix.POLLIN}, {Fd: inherited, Events: unix.POLLIN}}
+		if err := poll(fds, left); err != nil {
+			w.log.Error("cannot listen once more", "error", err)
+			return l
+		}
+		if fds[0].Revents != 0 {
+			w.listen()
+		}
+		if fds[1].Revents != 0 {
+			return nil // it is gone
 		}
 	}
 	return nil
+}
+
+// listenFor returns how long the reaper listens before it kills a process that is so late. If the
+// pipe was full, the process may have been waiting to write, and has to be scheduled before it goes
+// on. And the timer goes off in time, so a reaper that comes late was stopped or starved itself:
+// the other process may be starved too, and gets the time that this one has lost.
+func listenFor(late time.Duration, full bool) time.Duration {
+	if full {
+		return listenMax
+	}
+	return min(max(late, listenMin), listenMax)
+}
+
+// overdue returns the earliest line on which the process should have said something, or died; nil
+// if there is none.
+func (w *watch) overdue() *line {
+	var found *line
+	now := boottime()
+	for _, l := range w.lines {
+		if l.deadly() && l.KillAt <= now && (found == nil || l.KillAt < found.KillAt) {
+			found = &l
+		}
+	}
+	return found
 }
 
 // shoot kills the process, and all that it has started. That it was killed proves nothing: the pidfd will.
@@ -203,7 +253,7 @@ func (w *watch) arm(at time.Duration) {
 func poll(fds []unix.PollFd, wait time.Duration) error {
 	ms := -1
 	if wait >= 0 {
-		ms = int(wait.Milliseconds())
+		ms = int((wait + time.Millisecond - 1).Milliseconds())
 	}
 	for {
 		if _, err := unix.Poll(fds, ms); err != unix.EINTR {

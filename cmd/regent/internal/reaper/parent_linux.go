@@ -37,13 +37,23 @@ type Reaper struct {
 
 	mu      sync.Mutex
 	board   board
-	pending map[string]message // to be written: the newest of each kind and name
-	asked   uint64             // counts what was put into pending
-	written uint64             // up to where it has reached the pipe
-	wrote   chan struct{}      // closed and replaced when that moves
+	pending pending
+	asked   uint64        // counts what was made pending
+	written uint64        // up to where it has reached the pipe
+	wrote   chan struct{} // closed and replaced when that moves
 	child   *child
 	closing bool
 }
+
+// pending names what has changed since it was last written. What it has changed to is on the board,
+// so that a slow reaper is sent the newest state of each register, and never an older one after it.
+type pending struct {
+	lines  map[string]bool // by register
+	groups map[string]bool // by mark
+	bye    bool
+}
+
+func newPending() pending { return pending{lines: map[string]bool{}, groups: map[string]bool{}} }
 
 // child is one companion process.
 type child struct {
@@ -74,7 +84,7 @@ func Start(ctx context.Context, opts Options) (*Reaper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (pidfd_open: %w)", ErrUnsupported, err)
 	}
-	r := &Reaper{opts: opts, pidfd: os.NewFile(uintptr(fd), "pidfd"), board: newBoard(), pending: map[string]message{},
+	r := &Reaper{opts: opts, pidfd: os.NewFile(uintptr(fd), "pidfd"), board: newBoard(), pending: newPending(),
 		kick: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{}), wrote: make(chan struct{})}
 	c, err := r.spawn()
 	if err != nil {
@@ -93,8 +103,11 @@ func (r *Reaper) Lifeline(l regent.Lifeline) {
 	if r == nil {
 		return
 	}
-	told := newLine(l, boottime(), r.opts.StopTimeout)
-	r.put("line "+l.Register, message{Line: &told})
+	noted := newLine(l, boottime(), r.opts.StopTimeout)
+	r.put(func() {
+		r.board.note(noted)
+		r.pending.lines[noted.Register] = true
+	})
 }
 
 // Group tells of a command whose processes must not outlive this one. It returns once that is in the pipe, where it survives this process; or
@@ -103,14 +116,21 @@ func (r *Reaper) Group(b brood.Brood) {
 	if r == nil {
 		return
 	}
-	r.await(r.put("group "+b.Mark, message{Group: &b}))
+	r.await(r.put(func() {
+		r.board.groups[b.Mark] = b
+		r.pending.groups[b.Mark] = true
+	}))
 }
 
 // Ungroup says that nothing of a command is left.
 func (r *Reaper) Ungroup(b brood.Brood) {
-	if r != nil {
-		r.put("group "+b.Mark, message{Gone: &b})
+	if r == nil {
+		return
 	}
+	r.put(func() {
+		delete(r.board.groups, b.Mark)
+		r.pending.groups[b.Mark] = true
+	})
 }
 
 // PID returns the pid of the companion process, or 0 while there is none.
@@ -139,17 +159,17 @@ func (r *Reaper) Close() {
 		return
 	}
 	if first {
-		r.await(r.put("bye", message{Bye: true}))
+		r.await(r.put(func() { r.pending.bye = true }))
 		close(r.closed)
 	}
 	<-r.done
 }
 
-func (r *Reaper) put(key string, m message) uint64 {
+// put changes what is known and pending, and has it written. It never waits for the reaper.
+func (r *Reaper) put(changeLocked func()) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.board.take(m)
-	r.pending[key] = m
+	changeLocked()
 	r.asked++
 	select {
 	case r.kick <- struct{}{}:
@@ -233,16 +253,14 @@ func (r *Reaper) spawn() (*child, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.child = c
-	clear(r.pending)
-	for name, l := range r.board.lines {
-		r.pending["line "+name] = message{Line: &l}
+	r.pending = newPending()
+	for register := range r.board.lines {
+		r.pending.lines[register] = true
 	}
-	for mark, b := range r.board.groups {
-		r.pending["group "+mark] = message{Group: &b}
+	for mark := range r.board.groups {
+		r.pending.groups[mark] = true
 	}
-	if r.closing {
-		r.pending["bye"] = message{Bye: true}
-	}
+	r.pending.bye = r.closing
 	return c, nil
 }
 
@@ -277,18 +295,10 @@ func (r *Reaper) tend(c *child) error {
 func (r *Reaper) feed(c *child, stop <-chan struct{}) {
 	out := message{Hello: &hello{Store: r.opts.Store, PID: os.Getpid()}}.encode(nil)
 	for {
-		r.mu.Lock()
-		upto := r.asked
-		bye, last := r.pending["bye"]
-		delete(r.pending, "bye")
-		for _, m := range r.pending {
+		changes, upto := r.changes()
+		for _, m := range changes {
 			out = m.encode(out)
 		}
-		if last {
-			out = bye.encode(out)
-		}
-		clear(r.pending)
-		r.mu.Unlock()
 		if len(out) > 0 {
 			if _, err := c.pipe.Write(out); err != nil {
 				if !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EPIPE) {
@@ -299,17 +309,38 @@ func (r *Reaper) feed(c *child, stop <-chan struct{}) {
 			}
 			out = out[:0]
 		}
+
 		r.mu.Lock()
 		r.written = max(r.written, upto)
 		close(r.wrote)
 		r.wrote = make(chan struct{})
 		r.mu.Unlock()
+
 		select {
 		case <-r.kick:
 		case <-stop:
 			return
 		}
 	}
+}
+
+// changes returns the messages that are pending, the farewell last, and up to which one they are.
+func (r *Reaper) changes() ([]message, uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	var all []message
+	for register := range r.pending.lines {
+		all = append(all, r.board.line(register))
+	}
+	for mark := range r.pending.groups {
+		all = append(all, r.board.group(mark))
+	}
+	if r.pending.bye {
+		all = append(all, message{Bye: true})
+	}
+	r.pending = newPending()
+	return all, r.asked
 }
 
 // boottime is a clock that counts while the machine is suspended, the same for all processes.

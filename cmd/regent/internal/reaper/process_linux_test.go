@@ -57,12 +57,14 @@ type report struct {
 	At    time.Duration // CLOCK_BOOTTIME
 	Epoch uint64        `json:",omitempty"`
 	Until time.Duration `json:",omitempty"` // of a lifeline: its deadline
+	Holds bool          `json:",omitempty"` // of a lifeline
 	PID   int           `json:",omitempty"`
 	Alive []int         `json:",omitempty"` // of the processes that it was told to look at when it leads
 	Text  string        `json:",omitempty"`
 }
 
-// member is a process that campaigns with a reaper beside it, and obeys orders: "look PID", "reaper", "deafen", "quit".
+// member is a process that campaigns with a reaper beside it, and obeys orders: "look PID",
+// "reaper", "deafen", "flood", "ebb", "quit", "close".
 func member(arg string) error {
 	var s setup
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
@@ -91,7 +93,7 @@ func member(arg string) error {
 			until := boottime() + l.Left
 			r.Lifeline(l)
 			if !l.Stopped {
-				say(report{Kind: "lifeline", Until: until})
+				say(report{Kind: "lifeline", Until: until, Holds: l.Holds})
 			}
 		}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -134,6 +136,16 @@ func member(arg string) error {
 			_ = r.child.pipe.Close()
 			r.mu.Unlock()
 			say(report{Kind: "deaf"})
+		case "flood", "ebb": // more than a pipe takes in at once, and the end of it
+			for i := range 2000 {
+				r.Lifeline(regent.Lifeline{
+					Register: fmt.Sprint("flood ", i),
+					Holder:   regent.Identity{ID: "x", Incarnation: "x"},
+					Left:     time.Hour,
+					Over:     word == "ebb",
+				})
+			}
+			say(report{Kind: word})
 		case "quit":
 			cancel()
 		case "close":

@@ -1,18 +1,32 @@
-// Package reaper is the companion process that frees the seats of a dead leader at once, whatever the lease.
+// Package reaper is the companion process that frees the seats of a dead leader at once, whatever
+// the lease.
 //
-// The process that leads starts it with [Start], as the same binary with the command [Command], in a session of its own. It holds a pidfd of
-// the one that started it, and is told every renewed deadline over a pipe. What it does:
+// The process that leads starts it with [Start], as the same binary with the command [Command], in
+// a session of its own. The reaper holds a pidfd of the process that started it, and is sent every
+// renewed deadline over a pipe. What it does:
 //
-//   - The kernel proves that process gone: it kills what that process had started and told of ([Reaper.Group]), waits until the kernel shows
-//     all of that gone too, and vacates every register that kept a seat alive, while it still shows the dead incarnation.
-//   - A deadline passes, and the stop timeout after it, on a clock that counts while the machine is suspended, and that process has neither
-//     renewed nor stopped its duties: it is frozen or stuck, and is killed, so that the proof comes. That is before anybody else can lead.
-//   - That process is only silent, or the pipe is closed: nothing. It keeps watching.
+//   - The kernel proves that the process is gone: the reaper kills what the process had started
+//     ([Reaper.Group]), waits until the kernel shows all of that gone too, and vacates every
+//     heartbeat register of the process that still shows the dead incarnation. That goes for a
+//     standby too: its member register is vacated.
+//   - A deadline passes, and the stop timeout after it, on a clock that counts while the machine is
+//     suspended; a term depends on that deadline, and the process has neither renewed nor said that
+//     its duties have stopped. Then it is frozen or stuck. The reaper kills it, so that the proof
+//     comes. That is before anybody else can lead.
+//   - The process holds nothing, or has said that its terms have ended: the reaper keeps watching. It
+//     never kills such a process, whatever the store does. A closed pipe proves nothing either.
 //
-// What is not covered, so that the lease has to run out: both die at once (the host, a container, a whole cgroup); the leader is pid 1 of a
-// container, with which the kernel ends all others; the leader dies between the store's answer to its claim and the first word about it;
-// the store cannot be reached from here. It needs Linux 5.3 for the pidfd. Elsewhere Start says [ErrUnsupported], and everything
-// works by the lease alone. A nil *Reaper is one that does nothing, so that it can be turned off.
+// A process is killed wrongly only if its message is late: its duties have stopped, and the message
+// which says so is not in the pipe when the stop timeout is over. The message has what the duties
+// leave of the stop timeout, and half a percent of the lease. A reaper that is late itself waits
+// longer: see listenFor. A starved process and a frozen one cannot be told apart.
+//
+// What is not covered, so that the lease has to expire: both die at once (the host, a container, a
+// whole cgroup); the leader is pid 1 of a container, with which the kernel ends all others; the
+// leader dies, or freezes, before its first message about a claim is in the pipe; the store cannot
+// be reached from here. The reaper needs Linux 5.3 for the pidfd. Elsewhere Start returns
+// [ErrUnsupported], and everything works by the lease alone. A nil *Reaper does nothing, so that it
+// can be turned off.
 package reaper
 
 import (
@@ -65,46 +79,106 @@ type line struct {
 	ID          string        `json:"id"`
 	Incarnation string        `json:"incarnation"`
 	KillAt      time.Duration `json:"killAt"`            // on CLOCK_BOOTTIME
-	Stopped     bool          `json:"stopped,omitempty"` // no reason to kill any more, but the register may still show it
-	Over        bool          `json:"over,omitempty"`
+	Holds       bool          `json:"holds,omitempty"`   // a term depends on it
+	Stopped     bool          `json:"stopped,omitempty"` // its terms have ended and their duties have stopped
+	Over        bool          `json:"over,omitempty"`    // the register has been released
 }
 
 func (l line) holder() regent.Identity { return regent.Identity{ID: l.ID, Incarnation: l.Incarnation} }
 
-// newLine says when a process that falls silent must be dead: with its deadline and the stop timeout behind it. The member ends its terms a
-// hundredth before the deadline; half of that is given to the killing, since with the deadline and the stop timeout the time is used up in
-// which nobody else can lead.
+// deadly reports whether a process that is silent past KillAt is to be killed: it holds, and has
+// not stopped.
+func (l line) deadly() bool { return l.Holds && !l.Stopped && !l.Over }
+
+// newLine says when a process that falls silent must be dead: with its deadline and the stop
+// timeout behind it. The member ends its terms a hundredth before the deadline; half of that is
+// given to the killing, since with the deadline and the stop timeout the time is used up in which
+// nobody else can lead.
 func newLine(l regent.Lifeline, now, stop time.Duration) line {
-	return line{Register: l.Register, ID: l.Holder.ID, Incarnation: l.Holder.Incarnation, Stopped: l.Stopped, Over: l.Over,
-		KillAt: now + l.Left - l.Left/200 + stop}
+	return line{
+		Register:    l.Register,
+		ID:          l.Holder.ID,
+		Incarnation: l.Holder.Incarnation,
+		KillAt:      now + l.Left - l.Left/200 + stop,
+		Holds:       l.Holds,
+		Stopped:     l.Stopped,
+		Over:        l.Over,
+	}
 }
 
-// board is all that was told and still holds, the newest of each: what a reaper knows, and what its successor must be told.
+// board is what a reaper knows: the newest line of each register, and the commands that run.
 type board struct {
-	lines  map[string]line        // by register
-	groups map[string]brood.Brood // by mark
+	lines  map[string]line            // by register
+	groups map[string]brood.Brood     // by mark
+	ended  map[string]regent.Identity // by register: the last incarnation that was released or replaced
 }
 
-func newBoard() board { return board{map[string]line{}, map[string]brood.Brood{}} }
+func newBoard() board {
+	return board{
+		lines:  map[string]line{},
+		groups: map[string]brood.Brood{},
+		ended:  map[string]regent.Identity{},
+	}
+}
 
-// take applies a message. An incarnation replaces the one before it on the same register, and only itself ends.
-func (b board) take(m message) {
+// note applies what the member says, on the side of the process that leads. Incarnations may
+// overlap: a release of the last one may still be under way when the next one has claimed. So a
+// word about an incarnation that was replaced, and one that revives an incarnation which has ended,
+// come late and are dropped.
+func (b board) note(l line) {
+	before, known := b.lines[l.Register]
+	same := known && before.holder() == l.holder()
+
 	switch {
-	case m.Line != nil && !m.Line.Over:
-		l := *m.Line
-		if before := b.lines[l.Register]; l.Stopped && before.holder() == l.holder() {
-			l.KillAt = max(l.KillAt, before.KillAt) // until then it makes sense to free it
+	case l.holder() == b.ended[l.Register]:
+	case same && l.Over:
+		delete(b.lines, l.Register)
+		b.ended[l.Register] = l.holder()
+	case same && l.Stopped:
+		l.KillAt = max(l.KillAt, before.KillAt) // until then it makes sense to free it
+		b.lines[l.Register] = l
+	case same && before.Stopped:
+	case same:
+		b.lines[l.Register] = l
+	case l.Over, known && l.Stopped:
+	default:
+		if known {
+			b.ended[l.Register] = before.holder()
 		}
 		b.lines[l.Register] = l
+	}
+}
+
+// take applies a message, in the reaper. It carries the whole state of its subject, so that only
+// the newest one counts.
+func (b board) take(m message) {
+	switch {
+	case m.Line != nil && m.Line.Over:
+		delete(b.lines, m.Line.Register)
 	case m.Line != nil:
-		if b.lines[m.Line.Register].holder() == m.Line.holder() {
-			delete(b.lines, m.Line.Register)
-		}
+		b.lines[m.Line.Register] = *m.Line
 	case m.Group != nil:
 		b.groups[m.Group.Mark] = *m.Group
 	case m.Gone != nil:
 		delete(b.groups, m.Gone.Mark)
 	}
+}
+
+// line returns the message that carries the state of a register.
+func (b board) line(register string) message {
+	l, known := b.lines[register]
+	if !known {
+		l = line{Register: register, Over: true}
+	}
+	return message{Line: &l}
+}
+
+// group returns the message that carries the state of a command.
+func (b board) group(mark string) message {
+	if g, known := b.groups[mark]; known {
+		return message{Group: &g}
+	}
+	return message{Gone: &brood.Brood{Mark: mark}}
 }
 
 // idle reports whether nothing hangs on the process.

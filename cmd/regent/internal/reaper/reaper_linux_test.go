@@ -131,15 +131,97 @@ func TestSilence(t *testing.T) {
 		})
 	})
 
+	t.Run("a_frozen_leader_is_killed_by_the_successor_of_its_reaper", func(t *testing.T) {
+		profiles(t, func(t *testing.T, c regent.Config) {
+			g := newGroup(t, short(c))
+			a, b := g.pair()
+			sendSignal(t, a.reaper(), syscall.SIGKILL)
+			a.logged("store is open")
+			a.kill(syscall.SIGSTOP)
+			a.gone()
+			b.leads(within)
+			a.logged("process is silent past its deadline: killing it")
+		})
+	})
+
+	t.Run("a_frozen_standby_is_not_killed_and_goes_on", func(t *testing.T) {
+		t.Parallel()
+		g := newGroup(t, short(regent.Cluster()))
+		_, b := g.pair()
+		line := lifelines(b, 1)
+		b.reaper()
+		b.kill(syscall.SIGSTOP)
+		select {
+		case <-b.died:
+			t.Fatal("killed")
+		case <-time.After(line.Until + g.cfg.StopTimeout + g.cfg.LeaseDuration - boottime()):
+		}
+		awake := b.kill(syscall.SIGCONT)
+		b.await(within, func(r report) bool { return r.Kind == "lifeline" && r.At > awake })
+	})
+
+	t.Run("a_standby_that_dies_is_freed_at_once", func(t *testing.T) {
+		t.Parallel()
+		g := newGroup(t, long(regent.Cluster()))
+		_, b := g.pair()
+		b.logged("store is open")
+		b.reaper()
+		b.kill(syscall.SIGKILL)
+		if l := b.logged("process is gone: freed what it held"); l["registers"] != 1.0 {
+			t.Error(l)
+		}
+		if all := g.records(); slices.ContainsFunc(all, func(r string) bool { return strings.Contains(r, " b/") }) {
+			t.Error(all)
+		}
+	})
+
+	t.Run("a_leader_is_not_killed_by_a_reaper_that_was_stopped", func(t *testing.T) {
+		t.Parallel()
+		g := newGroup(t, short(regent.Lock()))
+		a := g.start("a", "")
+		a.leads(within)
+		reaper := a.reaper()
+		sendSignal(t, reaper, syscall.SIGSTOP)
+		renewsPastItsDeadline(a, g.cfg)
+		sendSignal(t, reaper, syscall.SIGCONT)
+		renewsPastItsDeadline(a, g.cfg)
+		a.kill(syscall.SIGKILL)
+		a.logged("process is gone: freed what it held")
+	})
+
+	t.Run("a_leader_that_waits_for_its_stopped_reaper_to_read_is_not_killed", func(t *testing.T) {
+		t.Parallel()
+		g := newGroup(t, short(regent.Lock()))
+		a := g.start("a", "")
+		a.leads(within)
+		reaper := a.reaper()
+		sendSignal(t, reaper, syscall.SIGSTOP)
+		a.order("flood")
+		a.says("flood")
+		renewsPastItsDeadline(a, g.cfg)
+
+		// The leader is slow to go on writing: all that the reaper finds in the pipe is old.
+		a.kill(syscall.SIGSTOP)
+		sendSignal(t, reaper, syscall.SIGCONT)
+		drained(t, reaper)
+		a.kill(syscall.SIGCONT)
+
+		a.order("ebb")
+		a.says("ebb")
+		if now := a.reaper(); now != reaper {
+			t.Errorf("pid %d, then %d", reaper, now)
+		}
+		renewsPastItsDeadline(a, g.cfg)
+		a.kill(syscall.SIGKILL)
+		a.logged("process is gone: freed what it held")
+	})
+
 	t.Run("a_leader_that_renews_is_left_alone", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, short(regent.Lock()))
 		a := g.start("a", "")
 		a.leads(within)
-		line := lifelines(a, 1)
-		for last := line; last.At < line.Until+g.cfg.StopTimeout; {
-			last = lifelines(a, 1)
-		}
+		renewsPastItsDeadline(a, g.cfg)
 		select {
 		case <-a.died:
 			t.Error("killed")
@@ -236,6 +318,43 @@ func TestGroup(t *testing.T) {
 	t.Run("everything_that_a_frozen_leader_ran_is_gone_before_another_leads", func(t *testing.T) {
 		play(t, short(regent.Lock()), syscall.SIGSTOP, within)
 	})
+}
+
+// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it
+// would have killed the leader.
+func renewsPastItsDeadline(n *node, cfg regent.Config) {
+	n.t.Helper()
+	line := lifelines(n, 1)
+	for last := line; last.At < line.Until+cfg.StopTimeout; {
+		last = lifelines(n, 1)
+	}
+}
+
+func sendSignal(t *testing.T, pid int, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drained waits until a process has read all of the pipe that is its standard input.
+func drained(t *testing.T, pid int) {
+	t.Helper()
+	pipe, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/fd/0", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	for limit := time.Now().Add(within); time.Now().Before(limit); {
+		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return
+		}
+	}
+	t.Fatalf("%d does not read", pid)
 }
 
 func lifelines(n *node, count int) (last report) {

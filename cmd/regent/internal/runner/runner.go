@@ -62,8 +62,10 @@ type Command struct {
 	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
 	OnStart, OnEnd func(brood.Brood)
 
-	mu      sync.Mutex
-	running brood.Brood // its Leader is 0 if none
+	mu       sync.Mutex
+	running  brood.Brood    // its Leader is 0 if none
+	stopping bool           // it was told to stop, or has exited: what is left of it is being ended
+	asked    syscall.Signal // the last signal to end that was passed on to it
 }
 
 // Result is what became of a program.
@@ -72,6 +74,15 @@ type Result struct {
 	Signal syscall.Signal // which it died of, or 0
 	Lost   bool           // the term ended first; the code is then what it answered to being stopped
 	Cause  error          // why the term ended, if it did
+	Asked  syscall.Signal // the last signal to end that was passed on to it, or 0
+}
+
+// Ended reports whether the program has ended because this process got a signal to end, and passed
+// it on. TERM always means that. After any other one, which programs use for other things too, the
+// program must have died of it, or say so with its exit code.
+func (r Result) Ended() bool {
+	died := r.Signal == r.Asked || r.Code == exitSignal+int(r.Asked)
+	return r.Asked == syscall.SIGTERM || r.Asked != 0 && died
 }
 
 // Run runs the program until it exits, or the term's context ends and it was stopped. It returns once everything that it has started is gone,
@@ -101,10 +112,16 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	if ctx.Err() != nil { // asked for last, so that no code of 0 hides a loss
 		r.Lost, r.Cause = true, context.Cause(ctx)
 	}
+	c.mu.Lock()
+	c.stopping = true
+	c.mu.Unlock()
 	p.brood.Stop(c.killAfter())
 	<-p.exited
 	c.mu.Lock()
 	c.running = brood.Brood{}
+	c.stopping = false
+	r.Asked = c.asked
+	c.asked = 0
 	c.mu.Unlock()
 	terminal.giveBack()
 	c.tell(c.OnEnd, p.brood)
@@ -112,7 +129,9 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	return r, nil
 }
 
-// Signal sends a signal to the program's process group, or says ErrNotRunning.
+// Signal sends a signal to the program's process group. It returns ErrNotRunning if no program
+// runs, and if one is being stopped: a signal that means an end is then meant for whoever would run
+// it again.
 func (c *Command) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
@@ -120,8 +139,11 @@ func (c *Command) Signal(sig os.Signal) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running.Leader == 0 {
+	if c.running.Leader == 0 || c.stopping {
 		return ErrNotRunning
+	}
+	if slices.Contains(endings(), sig) {
+		c.asked = s
 	}
 	return c.running.Signal(s)
 }

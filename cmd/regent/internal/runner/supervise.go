@@ -17,9 +17,12 @@ import (
 //	zero, or Once  done: 0                    done: its code                  done: 90
 //	Restart        done: 0                    run again, after a while        campaign, and run again
 //
-// Whatever is done, the seat is released after it. Under Restart a program that fails is run again in the same term after a second, then after twice
-// that, up to half a minute; if it fails for the third time in a row, the seat is released, so that others may try, and it campaigns
-// again after that while. One that ran for longer than half a minute is as new. A program that cannot be started is not tried again.
+// Whatever is done, the seat is released after it. Under Restart a program that fails is run again
+// in the same term after a second, then after twice that, up to half a minute; if it fails for the
+// third time in a row, the seat is released, so that others may try, and it campaigns again after
+// that while. One that ran for longer than half a minute is as new. A program that cannot be
+// started is not tried again, and neither is one that has ended because this process was told to
+// end: see [Result.Ended].
 type Policy struct {
 	Once    bool          // at most one run: the default, spelt out
 	Restart bool          // runs until it succeeds, wherever this member leads
@@ -135,6 +138,8 @@ func (s *supervision) term(ctx context.Context, t regent.Term, outer context.Con
 		switch {
 		case err != nil:
 			return &ending{code: r.Code, err: err}
+		case s.p.Restart && r.Ended():
+			return &ending{code: r.Code}
 		case r.Lost && outer.Err() != nil: // this process is to end: that is no loss
 			return &ending{code: r.Code}
 		case r.Lost:

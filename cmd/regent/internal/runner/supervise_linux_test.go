@@ -155,6 +155,40 @@ func TestSupervise(t *testing.T) {
 		}
 		y.vacant("shutdown")
 	})
+	t.Run("a_signal_to_end_that_comes_while_a_lost_term_stops_the_command_is_not_lost_with_it", func(t *testing.T) {
+		const script = `trap 'echo stops; sleep 0.5; exit 0' TERM; echo runs; while :; do sleep 0.01; done`
+		y := supervise(t, memstore.New(), script, Policy{Restart: true})
+		y.says("runs")
+		go func() { _ = y.member.StepDown(t.Context(), "jobs") }() // it waits for the command
+		y.says("stops")
+		y.cmd.pass(syscall.SIGTERM, y.cancel)
+		if err := y.exits(0); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("restart_does_not_run_it_again_when_it_has_ended_by_a_signal_to_this_process", func(t *testing.T) {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+			y := supervise(t, memstore.New(), `ulimit -c 0; `+forever, Policy{Restart: true})
+			y.says("epoch 1 of ada")
+			y.cmd.pass(sig, y.cancel)
+			if err := y.exits(128 + int(sig)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	t.Run("restart_runs_it_again_when_it_fails_after_a_signal_that_it_has_used_for_something_else", func(t *testing.T) {
+		const script = `trap 'echo reloads' HUP; echo runs; while :; do sleep 0.01; done`
+		y := supervise(t, memstore.New(), script, Policy{Restart: true})
+		y.says("runs")
+		y.cmd.pass(syscall.SIGHUP, y.cancel)
+		y.says("reloads")
+		send(t, y.cmd, syscall.SIGKILL)
+		y.says("runs")
+		y.cmd.pass(syscall.SIGTERM, y.cancel)
+		if err := y.exits(128 + 15); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("restart_ends_with_success", func(t *testing.T) {
 		dir := t.TempDir()
 		y := supervise(t, memstore.New(), `[ -e `+dir+`/second ] && exit 0; touch `+dir+`/second; exit 1`, Policy{Restart: true})

@@ -1,0 +1,146 @@
+// Command libprogram is a program for tests that uses the library: it campaigns for an election
+// over Redis, and says on its standard output that it leads, every 20 ms while it does. 'libprogram
+// claim' only says so: it is the program that 'regent run' runs in those tests.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/reaper"
+	"github.com/regentd/regent/store/redis"
+	"golang.org/x/sys/unix"
+)
+
+// every is the time between two claims.
+const every = 20 * time.Millisecond
+
+// setup configures the program. It is the argument of the command 'member', as JSON.
+type setup struct {
+	Store    string
+	Node     string
+	Election string
+	Config   regent.Config
+	Reaper   bool
+}
+
+// claim says that a node led at an instant between two times on CLOCK_BOOTTIME. It is a line of
+// JSON.
+type claim struct {
+	Node   string        `json:"node"`
+	Epoch  uint64        `json:"epoch"`
+	Before time.Duration `json:"before"`
+	After  time.Duration `json:"after"`
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "libprogram:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+
+	switch {
+	case len(args) == 1 && args[0] == reaper.Command:
+		return reaper.Main(context.Background(), os.Stdin, open, log)
+	case len(args) == 1 && args[0] == "claim":
+		return claimAlways()
+	case len(args) == 2 && args[0] == "member":
+		return member(args[1], log)
+	}
+	return errors.New("usage: libprogram member SETUP | claim")
+}
+
+// member campaigns until it is told to stop.
+func member(arg string, log *slog.Logger) error {
+	var s setup
+	if err := json.Unmarshal([]byte(arg), &s); err != nil {
+		return err
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	store, err := open(ctx, s.Store)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	m := &regent.Member{Store: store, ID: s.Node, Config: s.Config, OnEvent: regent.LogEvents(log)}
+	if s.Reaper {
+		companion, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Config.StopTimeout, Log: log})
+		if err != nil {
+			return err
+		}
+		defer companion.Close()
+		m.OnLifeline = companion.Lifeline
+	}
+
+	err = m.Lead(ctx, s.Election, func(ctx context.Context, t regent.Term) error {
+		return claimWhile(ctx, s.Node, t.Epoch, t.Valid)
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// claimAlways claims until it is told to stop: the program of 'regent run' leads for as long as it
+// runs.
+func claimAlways() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	epoch, err := strconv.ParseUint(os.Getenv("REGENT_EPOCH"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("REGENT_EPOCH: %w", err)
+	}
+	return claimWhile(ctx, os.Getenv("REGENT_NODE"), epoch, func() bool { return true })
+}
+
+// claimWhile writes a claim every 20 ms for which leads returns true, until ctx ends.
+func claimWhile(ctx context.Context, node string, epoch uint64, leads func() bool) error {
+	out := json.NewEncoder(os.Stdout)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+
+	for {
+		before := boottime()
+		if leads() {
+			if err := out.Encode(claim{Node: node, Epoch: epoch, Before: before, After: boottime()}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func open(ctx context.Context, address string) (regent.Store, error) {
+	return redis.Open(ctx, address, redis.Options{})
+}
+
+// boottime is the clock of all processes on this machine.
+func boottime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err) // Linux has had it since 2.6.39
+	}
+	return time.Duration(ts.Nano())
+}

@@ -1,0 +1,103 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/memstore"
+)
+
+// plain is a store that implements nothing beyond regent.Store.
+type plain struct{ regent.Store }
+
+// rich is a store that reads many registers with one request, and names what has changed.
+type rich struct {
+	regent.Store
+	requests int
+	hints    chan regent.Lease
+}
+
+func (r *rich) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+	r.requests++
+	out := make([]regent.Outcome, len(known))
+	for i, l := range known {
+		out[i].Lease, out[i].Err = r.Get(ctx, l.Name)
+	}
+	return out
+}
+
+func (r *rich) Wake(context.Context, string) <-chan regent.Lease { return r.hints }
+
+// opened returns a node's store that has opened s.
+func opened(t *testing.T, s regent.Store) *node.Store {
+	t.Helper()
+	store := node.NewStore(func(context.Context) (regent.Store, error) { return s, nil })
+	store.Run(t.Context(), func(err error) { t.Error(err) })
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func TestStore(t *testing.T) {
+	registers := func(t *testing.T) *memstore.Store {
+		m := memstore.New()
+		for _, name := range []string{"x", "y"} {
+			who := regent.Identity{ID: "a", Incarnation: name}
+			_, err := m.Swap(t.Context(), regent.Lease{Name: name, Holder: who, Epoch: 1, Nonce: 1, Duration: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return m
+	}
+	known := []regent.Lease{{Name: "x"}, {Name: "y"}, {Name: "missing"}}
+	check := func(t *testing.T, out []regent.Outcome) {
+		if len(out) != 3 || out[0].Lease.Holder.Incarnation != "x" || out[1].Lease.Holder.Incarnation != "y" ||
+			!errors.Is(out[2].Err, regent.ErrNotFound) {
+			t.Errorf("%+v", out)
+		}
+	}
+
+	t.Run("many_registers_are_read_with_one_request_where_the_store_can", func(t *testing.T) {
+		inner := &rich{Store: registers(t)}
+		store := opened(t, inner)
+		check(t, store.Refresh(t.Context(), known))
+		if inner.requests != 1 {
+			t.Errorf("%d requests", inner.requests)
+		}
+		if _, err := store.Seen(); err != nil {
+			t.Errorf("a register that was never written counts as a failure: %v", err)
+		}
+	})
+
+	t.Run("many_registers_are_read_one_by_one_where_it_cannot", func(t *testing.T) {
+		check(t, opened(t, plain{registers(t)}).Refresh(t.Context(), known))
+	})
+
+	t.Run("a_read_of_a_store_that_is_not_open_fails_for_each_register", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, o := range node.NewStore(nil).Refresh(ctx, known) {
+			if o.Err == nil {
+				t.Errorf("%+v", o)
+			}
+		}
+	})
+
+	t.Run("a_hint_arrives_as_the_store_gives_it", func(t *testing.T) {
+		inner := &rich{Store: registers(t), hints: make(chan regent.Lease, 1)}
+		hints := opened(t, inner).Wake(t.Context(), "")
+		if l := <-hints; l.Name != "" {
+			t.Errorf("the first hint is about %q, not about all registers", l.Name)
+		}
+		for _, sent := range []regent.Lease{{Name: "x"}, {Name: "y", Rev: "7", Epoch: 3}, {}} {
+			inner.hints <- sent
+			if got := <-hints; got.Name != sent.Name || got.Rev != sent.Rev || got.Epoch != sent.Epoch {
+				t.Errorf("%+v became %+v", sent, got)
+			}
+		}
+	})
+}
