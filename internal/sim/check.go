@@ -20,6 +20,7 @@ const (
 	I11 = "I11" // a request to a leader returns when its context ends; one that was accepted ends the term soon after faults stop
 	I12 = "I12" // nobody believes in a term that the store does not show for longer than a lease and one request after it lost it
 	I13 = "I13" // a fence accepts an epoch for one term only
+	I14 = "I14" // nobody spins: no loop waits for the shortest time again and again
 
 	// Rules whose violation the above need not show.
 	R2  = "R2"  // a record is taken from its holder only by one who has watched it for its whole lease
@@ -60,6 +61,9 @@ func (c Class) holds(invariant string) bool {
 	return true
 }
 
+// maxSpins is how many short timers a process may set within spinWindow.
+const maxSpins = 40
+
 // Check returns what a history breaks, the first of each kind.
 func Check(h *History) []Violation {
 	c := &checker{h: h, claims: map[term]claimed{}, first: map[seatEpoch]int{}, newest: map[string]uint64{}, granted: map[grantee]uint64{},
@@ -70,6 +74,11 @@ func Check(h *History) []Violation {
 	for i, e := range h.Events {
 		c.at = i
 		c.take(&e)
+	}
+	for i, p := range h.Procs {
+		if p.Spins > maxSpins {
+			c.fail(I14, "", "p%d sets %d timers of a millisecond or less within %v", i, p.Spins, spinWindow)
+		}
 	}
 	return c.violations
 }

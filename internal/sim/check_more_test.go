@@ -117,6 +117,9 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1, Epoch: 2, Via: beatA})
 			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 2, Who: "A1"})
 		}},
+		{"a_process_that_spins", "I14", func(h *History) {
+			h.Procs[1].Spins = 90
+		}},
 		{"a_claim_on_less_than_was_seen", "R5", func(h *History) {
 			change(h, Applied, Claim, 1, func(e *Event) { e.Fell, e.Waited = true, 9*second })
 		}},

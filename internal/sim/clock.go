@@ -20,6 +20,26 @@ type clock struct {
 
 	mu     sync.Mutex
 	alarms []alarm
+	window time.Duration // when the last count of short timers began, since start
+	short  int           // short timers since then
+	spins  int           // the most short timers that were ever set within spinWindow
+}
+
+// spinWindow is the time within which short timers are counted. A loop that waits for the shortest time again and again, because
+// something is due that it does not do, sets some fifty of them within it.
+const spinWindow = 100 * time.Millisecond
+
+// count takes in a timer. The mutex is held.
+func (c *clock) count(d, now time.Duration) {
+	if d > time.Millisecond {
+		return
+	}
+	if now-c.window > spinWindow {
+		c.window = now
+		c.short = 0
+	}
+	c.short++
+	c.spins = max(c.spins, c.short)
 }
 
 // alarm is a timer that may have to be put off.
@@ -64,6 +84,7 @@ func (c *clock) NewTimer(d time.Duration) *time.Timer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.elapsed()
+	c.count(d, now)
 	wait += aside(d)
 	if left := time.Duration(c.until.Load()) - now; wait < left {
 		wait = left + aside(d)

@@ -100,7 +100,8 @@ func Run(plan *Plan) *History {
 		c := p.plan.Config
 		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration, Trust: trust(c.LeaseDuration, c.StopTimeout),
 			Stop: c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
-			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0})
+			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0,
+			Spins: p.clock.spins})
 	}
 	return h
 }
