@@ -62,7 +62,7 @@ func (c Class) holds(invariant string) bool {
 }
 
 // maxSpins is how many short timers a process may set within spinWindow.
-const maxSpins = 40
+const maxSpins = 60
 
 // Check returns what a history breaks, the first of each kind.
 func Check(h *History) []Violation {
@@ -77,7 +77,7 @@ func Check(h *History) []Violation {
 	}
 	for i, p := range h.Procs {
 		if p.Spins > maxSpins {
-			c.fail(I14, "", "p%d sets %d timers of a millisecond or less within %v", i, p.Spins, spinWindow)
+			c.fail(I14, "", "p%d sets %d timers of the shortest time within %v", i, p.Spins, spinWindow)
 		}
 	}
 	return c.violations
@@ -142,7 +142,7 @@ type checker struct {
 	dead     map[int]bool          // processes that have crashed
 
 	shown  map[string]shown         // what each seat's record shows
-	lostAt map[string]time.Duration // when a rollback last changed a seat's record
+	lostAt map[string]time.Duration // when a rollback last changed a register
 	calm   map[int]time.Duration    // from when on a process, or all for -1, gets answers again
 	stored map[string]bool          // checkpoints that were applied
 	owed   map[string]owed          // what leaders were asked for, by seat
@@ -390,7 +390,7 @@ func (c *checker) believed(e *Event) {
 	if n := c.newest[e.Name]; e.Epoch < n {
 		c.fail(I2, e.Name, "p%d believes that it leads %s in epoch %d after epoch %d began", e.Proc, e.Name, e.Epoch, n)
 	}
-	c.haunts(e)
+	c.haunts(e, cl.via)
 	if d := c.deadline[keeperOf(e, cl)]; e.Local >= d {
 		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch, e.Local-d)
 	}

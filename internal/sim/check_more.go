@@ -22,6 +22,7 @@ type owed struct {
 
 // undone takes in what a rollback makes a register show.
 func (c *checker) undone(e *Event) {
+	c.lostAt[e.Name] = e.At
 	if isMember(e.Name) {
 		for seat, o := range c.owed {
 			if o.via == e.Name {
@@ -31,7 +32,6 @@ func (c *checker) undone(e *Event) {
 		return
 	}
 	c.shown[e.Name] = shown{e.Who, e.Epoch}
-	c.lostAt[e.Name] = e.At
 	delete(c.owed, e.Name)
 }
 
@@ -72,12 +72,16 @@ func (c *checker) stopping(e *Event) {
 
 // haunts checks a belief against what the store shows (I12). After a loss there is a lease and a request's time to notice,
 // counted from when the process gets answers.
-func (c *checker) haunts(e *Event) {
+func (c *checker) haunts(e *Event, via string) {
 	s := c.shown[e.Name]
 	if s.who == e.Who && s.epoch == e.Epoch {
 		return
 	}
 	lost, was := c.lostAt[e.Name]
+	if at, ok := c.lostAt[via]; ok { // without the heartbeat it may have been taken for dead
+		lost = max(lost, at)
+		was = true
+	}
 	if !was {
 		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, and the store shows %s in epoch %d", e.Proc, e.Name, e.Epoch,
 			short(s.who), s.epoch)

@@ -25,13 +25,16 @@ type clock struct {
 	spins  int           // the most short timers that were ever set within spinWindow
 }
 
+// shortest is the least that a loop of a member waits.
+const shortest = time.Millisecond
+
 // spinWindow is the time within which short timers are counted. A loop that waits for the shortest time again and again, because
-// something is due that it does not do, sets some fifty of them within it.
+// something is due that it does not do, sets a hundred of them within it.
 const spinWindow = 100 * time.Millisecond
 
 // count takes in a timer. The mutex is held.
 func (c *clock) count(d, now time.Duration) {
-	if d > time.Millisecond {
+	if d > 0 && d != shortest {
 		return
 	}
 	if now-c.window > spinWindow {

@@ -46,7 +46,7 @@ type Proc struct {
 
 	Witness bool // its store proves the death of processes
 	Stalls  bool // goroutines of its duties stall between a check and a swap
-	Spins   int  // the most timers of a millisecond or less that it has set within spinWindow
+	Spins   int  // the most timers of the shortest time that it has set within spinWindow
 }
 
 // trust is D of rule 1: W(1-2r) - G, with r = 0.1 %.
