@@ -70,17 +70,26 @@ type sighting struct {
 	lease regent.Lease
 	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
-
-	current bool // the newest read has shown it
 }
 
 // height is what a process has seen of a register's epochs.
 type height struct {
 	highest  uint64
 	last     regent.Lease  // the record as the newest read showed it
-	answered time.Duration // when that was
+	began    time.Duration // when that was sent
+	answered time.Duration // and answered
 	fell     time.Duration // when it was last seen to fall
 	hasFell  bool
+	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
+}
+
+// older reports whether a read that was sent at began may show an older state than the newest one: of a heartbeat register the
+// read counts that was sent last, of a seat one that was sent after the last answer.
+func (h *height) older(name string, began time.Duration) bool {
+	if isMember(name) {
+		return began < h.began
+	}
+	return began < h.answered
 }
 
 // saw takes in an answer to a request that was sent at began.
@@ -100,27 +109,32 @@ func (p *process) measure(l regent.Lease, began time.Duration) {
 		h = &height{}
 		p.heights[l.Name] = h
 	}
-	if began < h.answered {
-		if !isMember(l.Name) { // of a heartbeat register the newest read alone counts
-			h.highest = max(h.highest, l.Epoch)
-			h.last.Epoch = max(h.last.Epoch, l.Epoch)
+	switch {
+	case h.older(l.Name, began) && !isMember(l.Name) && l.Epoch > h.highest:
+		h.highest = l.Epoch // what follows is compared with it
+		h.last.Epoch = l.Epoch
+		return
+	case h.older(l.Name, began):
+		if l.Epoch < h.last.Epoch && h.early == 0 {
+			h.early = p.clock.Now()
 		}
 		return
-	}
-	if isMember(l.Name) {
+	case isMember(l.Name):
 		p.forget(l)
 	}
 	h.highest = max(h.highest, l.Epoch)
 	now := p.clock.Now()
 	if l.Epoch < h.last.Epoch {
 		h.fell = now
+		if h.early != 0 {
+			h.fell = h.early
+		}
 		h.hasFell = true
 	}
+	h.early = 0
 	h.last = l
+	h.began = began
 	h.answered = now
-	for i, s := range p.seen[l.Name] {
-		p.seen[l.Name][i].current = s.current || s.lease.Rev == l.Rev
-	}
 }
 
 // sawNothing takes in that a register is not there.
@@ -201,28 +215,31 @@ func (p *process) heard(l regent.Lease) {
 }
 
 // sight keeps what a process has seen of a register. The mutex is held.
+//
+// A record has been watched since it was first received, or since the one before it if it only adds edits to that: those give
+// its holder no time. One that comes again after another is watched anew: the store has gone back.
 func (p *process) sight(l regent.Lease, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
-	first := p.clock.Now()
-	for i, s := range list {
-		if s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce && s.lease.Edits < l.Edits {
-			first = min(first, s.first) // an edit keeps the nonce, and gives no time
-		}
-		if s.lease.Rev != l.Rev {
-			continue
-		}
-		if h := p.heights[l.Name]; !s.current || h.last.Rev == l.Rev || began < h.answered {
-			list[i].began = max(list[i].began, began)
-			return
-		}
-		// It comes again after another one: the store has gone back, and the time that it was seen for counts anew.
-		list = append(list[:i], list[i+1:]...)
-		first = p.clock.Now()
-		break
+	known := slices.IndexFunc(list, func(s sighting) bool { return s.lease.Rev == l.Rev })
+	h := p.heights[l.Name]
+	if known >= 0 && (h == nil || h.last.Rev == l.Rev || h.older(l.Name, began)) {
+		list[known].began = max(list[known].began, began)
+		return
 	}
-	if len(list) == kept {
-		list = list[:copy(list, list[1:])]
+
+	first := p.clock.Now()
+	for _, s := range list {
+		edited := s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce && s.lease.Edits < l.Edits
+		if edited && (known < 0 || s.lease.Rev == h.last.Rev) {
+			first = min(first, s.first)
+		}
+	}
+	switch {
+	case known >= 0:
+		list = slices.Delete(list, known, known+1)
+	case len(list) == kept:
+		list = slices.Delete(list, 0, 1)
 	}
 	p.seen[l.Name] = append(list, sighting{lease: l, first: first, began: began})
 }
