@@ -14,7 +14,7 @@
 // # What is not guaranteed
 //
 // A process can be stopped between asking [Term.Valid] and acting on the answer, for any time. Work that must not be done twice carries
-// the term's Epoch to where it lands, and is checked there by a [Fence]. That holds even where the assumptions above do not.
+// the term's Token to where it lands, and is checked there by a [Fence]. That holds even where the assumptions above do not.
 // docs/GUARANTEES.md has all of it, and the argument.
 //
 // # The shortest program

@@ -214,8 +214,9 @@ func (e *engine) depart(b *beat) {
 	e.mu.Lock()
 	e.self = nil
 	e.mu.Unlock()
-	e.leave(b, reasonOf(context.Cause(e.ctx)))
-	e.lifeline(b, true, true)
+	if e.leave(b, reasonOf(context.Cause(e.ctx))) { // else the companion process may release it yet
+		e.lifeline(b, true, true)
+	}
 	e.emit(Event{Kind: EventMemberLeft, Metadata: map[string]string{"incarnation": b.life.who.Incarnation}})
 }
 

@@ -22,9 +22,9 @@ type Event struct {
 
 // The kinds of event, as noun:verb.
 const (
-	EventBecameLeader       = "coordinator:became_leader"   // measurement time; epoch
+	EventBecameLeader       = "coordinator:became_leader"   // measurement time; epoch, term
 	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason
-	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, new_leader, epoch
+	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, new_leader, epoch, term
 	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
 	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
 	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error

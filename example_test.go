@@ -2,7 +2,6 @@ package regent_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -45,21 +44,24 @@ func ExampleMember_Lead() {
 // A receiver that refuses what a former leader sends, however late it arrives.
 func ExampleFence() {
 	var fence regent.Fence
-	write := func(epoch uint64, text string) {
-		var stale *regent.StaleError
-		if err := fence.Admit(epoch); errors.As(err, &stale) {
-			fmt.Printf("refused %q: epoch %d has been here\n", text, stale.Newest)
+	write := func(token regent.Token, text string) {
+		if err := fence.Admit(token); err != nil {
+			fmt.Printf("refused %q: %v\n", text, err)
 			return
 		}
 		fmt.Printf("wrote %q\n", text)
 	}
-	write(1, "by the first leader")
-	write(2, "by the second")
-	write(1, "by the first, which was only frozen")
+
+	// A leader sends its Term.Token with its work.
+	first := regent.Token{Epoch: 1, Term: "a1"}
+	second := regent.Token{Epoch: 2, Term: "b1"}
+	write(first, "by the first leader")
+	write(second, "by the second")
+	write(first, "by the first, which was only frozen")
 	// Output:
 	// wrote "by the first leader"
 	// wrote "by the second"
-	// refused "by the first, which was only frozen": epoch 2 has been here
+	// refused "by the first, which was only frozen": epoch 1 is stale: epoch 2 has been seen
 }
 
 // An HTTP service that takes writes on the leader alone.

@@ -1,33 +1,145 @@
 package regent
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Token identifies the term that work was sent in. It travels with the work, and a [Fence] judges it.
+// Token identifies the term that work was sent in. It travels with the work, and a [Fence] judges
+// it.
 type Token struct {
 	Epoch uint64 // the term's number
 	Term  string // the term's incarnation, which tells two terms with one epoch apart; empty if it is not known
 }
 
-// Fence is what a receiver of a leader's work keeps, to refuse what a former one sent. The zero Fence works; one with a Path remembers
-// over restarts. It is safe for concurrent use, and must not be copied after its first use.
+// ErrInvalidToken says that a token cannot be that of any term: its epoch is 0, or so large that no
+// counting of terms can reach it, or its term is not a word.
+var ErrInvalidToken = errors.New("invalid fencing token")
+
+// maxTerm is the length up to which the name of a term is accepted.
+const maxTerm = 128
+
+// Validate returns an [ErrInvalidToken] that says what is wrong with the token, or nil.
+func (t Token) Validate() error {
+	if t.Epoch == 0 {
+		return fmt.Errorf("%w: epoch 0: every term has an epoch from 1 on", ErrInvalidToken)
+	}
+	if t.Epoch >= maxEpoch {
+		return fmt.Errorf("%w: epoch %d: no counting of terms can reach %d", ErrInvalidToken, t.Epoch, uint64(maxEpoch))
+	}
+
+	if len(t.Term) > maxTerm {
+		return fmt.Errorf("%w: term %.40q…: longer than %d bytes", ErrInvalidToken, t.Term, maxTerm)
+	}
+	for i := range len(t.Term) {
+		if t.Term[i] <= ' ' || t.Term[i] > '~' {
+			return fmt.Errorf("%w: term %.40q: must be visible ASCII without spaces", ErrInvalidToken, t.Term)
+		}
+	}
+
+	return nil
+}
+
+// String returns the token as error messages and logs show it.
+func (t Token) String() string {
+	if t.Term == "" {
+		return fmt.Sprintf("epoch %d of an unnamed term", t.Epoch)
+	}
+	return fmt.Sprintf("epoch %d of term %s", t.Epoch, t.Term)
+}
+
+// standing is how a token compares with the highest one that a fence has seen.
+type standing int
+
+const (
+	tokenStale   standing = iota // an older epoch, or the same one of another term
+	tokenCurrent                 // the very same term
+	tokenNewer                   // a higher epoch, or the first term that is named for the same one
+)
+
+// against compares the token with the highest one.
+func (t Token) against(highest Token) standing {
+	switch {
+	case t.Epoch < highest.Epoch:
+		return tokenStale
+	case t.Epoch > highest.Epoch:
+		return tokenNewer
+	case t.Term == highest.Term:
+		return tokenCurrent
+	case highest.Term == "":
+		return tokenNewer
+	default: // another term with the same epoch, or one that does not say which
+		return tokenStale
+	}
+}
+
+// admission is the highest token, as the accepted path compares it.
+type admission struct {
+	Token
+	words [4]uint64 // of the term if it is as long as an incarnation; else such as no term has
+}
+
+func newAdmission(t Token) *admission {
+	a := &admission{Token: t}
+	if len(t.Term) != incarnationLen {
+		a.words[3] = 1 // the last two words have six bytes in common, so that no term has these
+		return a
+	}
+
+	b := []byte(t.Term)
+	for i, from := range []int{0, 8, 16, incarnationLen - 8} {
+		a.words[i] = binary.LittleEndian.Uint64(b[from:])
+	}
+	return a
+}
+
+// has reports whether the term, which is as long as an incarnation, is that of the highest token.
+// It compares words, which takes half the time that a comparison of strings takes.
+func (a *admission) has(term string) bool {
+	b := (*[incarnationLen]byte)([]byte(term))
+	le := binary.LittleEndian
+	return (a.words[0]^le.Uint64(b[:]))|(a.words[1]^le.Uint64(b[8:]))|
+		(a.words[2]^le.Uint64(b[16:]))|(a.words[3]^le.Uint64(b[incarnationLen-8:])) == 0
+}
+
+// incarnationLen is the length of what newIncarnation returns.
+const incarnationLen = 26
+
+// Fence is kept by a receiver of a leader's work, and refuses work of former leaders. The zero
+// Fence works; one with a Path remembers over restarts. A Fence is safe for concurrent use, and
+// must not be copied after its first use.
 //
-// An epoch is a token, not a credential: whoever can send can send a large one. Authenticate the sender first, and set Confirm.
+// A fence refuses every epoch lower than the highest that it has seen. It also remembers which term
+// it admitted for that epoch, and refuses another term with the same number: a store that has
+// forgotten writes can give one number to two terms. A token without a Term is compared by its
+// epoch alone, as long as the fence knows no term for that epoch. The first token with a Term binds
+// the fence to it; from then on a token with the same epoch and no Term is refused.
+//
+// A token is not a credential: whoever can send can send a large one. Authenticate the sender
+// first, and set Confirm.
 type Fence struct {
-	// Path is a file that keeps the highest epoch. It is written, and synced, before a new epoch is first admitted.
+	// Path names a file that keeps the highest token. It is written, and synced, before a new epoch
+	// or a new term is first admitted. A lock file beside it, Path.lock, has a raise read the file
+	// and write it in one step, so that two processes on one Path (an overlapping restart) never
+	// lower it: a raise that finds a higher epoch in the file is refused.
+	//
+	// The file is read again with the first work that comes a second or more after the last
+	// reading. So of two processes on one Path, one may still admit its epoch for up to a second
+	// after the other one has admitted a higher one; a process that is stopped (SIGSTOP) within
+	// that second may do so until its timer has run after it goes on. Reading the file for each
+	// piece of work would close this gap, and cost several system calls where a few nanoseconds do.
+	//
+	// The lock is flock(2). On systems without it (Windows, Plan 9, AIX, Solaris), and on file
+	// systems that do not support it, a raise reads the file before it writes, but two that meet
+	// between the two may still lower it: do not let two processes share a Path there.
 	Path string
-	// Confirm is asked before a jump of more than one epoch is believed, if it is set: against the store, say.
-	Confirm func(epoch uint64) error
+	// Confirm is asked, if it is set, before a jump of more than one epoch is believed: against the
+	// store, say.
+	Confirm func(Token) error
 	// Grace is how long idempotent work of the last epoch is still taken: see AdmitLate.
 	Grace time.Duration
 	// Off admits everything.
@@ -35,173 +147,283 @@ type Fence struct {
 	// OnLate is told of work that was taken within the grace.
 	OnLate func(epoch, newest uint64, age time.Duration)
 
-	highest atomic.Uint64
-	mu      sync.Mutex
-	loaded  bool
-	learned time.Time // when highest was learned, by this process
-	stale   atomic.Uint64
-	late    atomic.Uint64
-	drifts  *atomic.Uint64 // the member's count, if the fence is a member's
+	admitted atomic.Pointer[admission] // the highest; nil if there is none yet, or if the file is to be read again
+
+	mu       sync.Mutex
+	highest  Token
+	previous Token     // the highest before the last epoch was learned: the one that has a grace
+	learned  time.Time // when this process learned the highest epoch; zero if another one did
+	stale    atomic.Uint64
+	late     atomic.Uint64
+	drifts   *atomic.Uint64 // the member's count, if the fence is a member's
 }
 
-// StaleError says that work was refused because its epoch has been superseded.
+// StaleError says that work was refused because its term has been superseded: a higher epoch has
+// been seen, or the same epoch of another term.
 type StaleError struct {
-	Epoch  uint64 // of the work
-	Newest uint64 // the one that beat it
+	Epoch      uint64 // of the work
+	Term       string // of the work; empty if it named none
+	Newest     uint64 // the epoch that the work was refused for; the same as Epoch if that belongs to another term
+	NewestTerm string // the term that has it; empty if it is not known
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("epoch %d is stale: epoch %d has been seen", e.Epoch, e.Newest)
+	switch {
+	case e.Epoch != e.Newest:
+		return fmt.Sprintf("epoch %d is stale: epoch %d has been seen", e.Epoch, e.Newest)
+	case e.Term == "":
+		return fmt.Sprintf("epoch %d is refused: it belongs to term %s, and the work names no term "+
+			"(is its sender an older version?)", e.Epoch, e.NewestTerm)
+	default:
+		return fmt.Sprintf("epoch %d of term %s is refused: it belongs to term %s "+
+			"(two terms have one epoch: has the store lost writes?)", e.Epoch, e.Term, e.NewestTerm)
+	}
 }
 
-// Admit returns nil if the epoch is the highest seen so far, or higher; else a [StaleError]. The accepted path is one atomic load.
-func (f *Fence) Admit(epoch uint64) error {
-	if epoch != 0 && epoch == f.highest.Load() {
+// Admit returns nil if the token is of the newest term that this fence has seen, or of a newer one;
+// a [StaleError] if it is not; an [ErrInvalidToken] if no term can have it. Any other error says
+// that the file could not be read or written, or that a jump was not confirmed; the work must then
+// not be done.
+//
+// The accepted path is one atomic load and two comparisons.
+func (f *Fence) Admit(t Token) error {
+	if h := f.admitted.Load(); h != nil && h.Epoch == t.Epoch && len(t.Term) == incarnationLen && h.has(t.Term) {
 		return nil
 	}
-	return f.admit(epoch)
+	return f.admit(t)
 }
 
-func (f *Fence) admit(epoch uint64) error {
+func (f *Fence) admit(t Token) error {
 	if f.Off {
 		return nil
 	}
-	if epoch == 0 {
-		return errors.New("epoch 0: every term has an epoch from 1 on")
+	if h := f.admitted.Load(); h != nil && h.Token == t { // a term that has no name, or not one of a member's
+		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for confirmed := false; ; {
-		highest, err := f.load()
-		switch {
-		case err != nil:
-			return err
-		case epoch < highest:
-			f.stale.Add(1)
-			if f.drifts != nil {
-				f.drifts.Add(1)
-			}
-			return &StaleError{epoch, highest}
-		case epoch == highest:
-			return nil
-		case confirmed || epoch == highest+1 || f.Confirm == nil:
-			return f.raise(epoch)
-		}
-		// Asked without the lock, since it may take its time, or ask somebody who waits for this fence.
-		f.mu.Unlock()
-		err = f.Confirm(epoch)
-		f.mu.Lock()
-		if err != nil {
-			return fmt.Errorf("epoch %d, after %d, is not confirmed: %w", epoch, highest, err)
-		}
-		confirmed = true
+	if err := t.Validate(); err != nil {
+		return err
 	}
+
+	jump, err := f.judge(t, f.Confirm == nil)
+	if !jump {
+		return err
+	}
+
+	// Asked without the lock, since it may take its time, or ask somebody who waits for this fence.
+	if err := f.Confirm(t); err != nil {
+		return fmt.Errorf("epoch %d is not confirmed: %w", t.Epoch, err)
+	}
+	_, err = f.judge(t, true)
+	return err
 }
 
-// AdmitLate is Admit with a grace for work that crossed a change of leaders on its way. Work of the last epoch is still taken if it is
-// idempotent, was dispatched no longer ago than the grace, and this fence learned of the new epoch no longer ago than that.
-func (f *Fence) AdmitLate(epoch uint64, dispatched time.Time, idempotent bool) error {
-	err := f.Admit(epoch)
-	var stale *StaleError
-	if !errors.As(err, &stale) || !idempotent || epoch+1 != stale.Newest {
-		return err
-	}
+// judge admits or refuses a token. It does neither if jump is true: the token is more than one
+// epoch ahead, and has to be confirmed first.
+func (f *Fence) judge(t Token, confirmed bool) (jump bool, err error) {
 	f.mu.Lock()
-	since := time.Since(f.learned)
-	f.mu.Unlock()
-	age := time.Since(dispatched)
-	// Work that claims to come from the future says nothing about its age.
-	if age < 0 || age > f.Grace || since > f.Grace {
+	defer f.mu.Unlock()
+
+	highest, err := f.currentLocked()
+	if err != nil {
+		return false, err
+	}
+
+	switch t.against(highest) {
+	case tokenStale:
+		return false, f.refuseLocked(t)
+	case tokenCurrent:
+		return false, nil
+	}
+	if !confirmed && t.Epoch > highest.Epoch+1 {
+		return true, nil
+	}
+
+	err = f.raiseLocked(t)
+	if errors.As(err, new(*StaleError)) {
+		return false, f.refuseLocked(t)
+	}
+	return false, err
+}
+
+// refuseLocked counts a refusal, and says what it was for.
+func (f *Fence) refuseLocked(t Token) error {
+	f.stale.Add(1)
+	if f.drifts != nil {
+		f.drifts.Add(1)
+	}
+	return f.staleLocked(t)
+}
+
+func (f *Fence) staleLocked(t Token) error {
+	return &StaleError{Epoch: t.Epoch, Term: t.Term, Newest: f.highest.Epoch, NewestTerm: f.highest.Term}
+}
+
+// AdmitLate is Admit with a grace for work that crossed a change of leaders on its way. Work of the
+// epoch before the highest is still taken if it is idempotent, was dispatched no longer ago than
+// the grace, and this process learned of the new epoch no longer ago than that. Only one term of
+// that epoch has the grace: the one that this fence admitted then. Another term with the highest
+// epoch has none.
+func (f *Fence) AdmitLate(t Token, dispatched time.Time, idempotent bool) error {
+	err := f.Admit(t)
+	var refused *StaleError
+	if !idempotent || !errors.As(err, &refused) {
 		return err
 	}
+
+	age := time.Since(dispatched)
+	if !f.graces(t, age) {
+		return err
+	}
+
 	f.late.Add(1)
 	if f.drifts != nil {
 		f.drifts.Add(^uint64(0)) // it was not refused after all
 	}
 	if f.OnLate != nil {
-		f.OnLate(epoch, stale.Newest, age)
+		f.OnLate(t.Epoch, refused.Newest, age)
 	}
 	return nil
 }
 
-// Learn raises the fence without admitting anything: a notice of a new leader has come.
-func (f *Fence) Learn(epoch uint64) error {
+// graces reports whether idempotent work of this age is taken although its token is stale.
+func (f *Fence) graces(t Token, age time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	highest, err := f.load()
-	if err != nil || epoch <= highest {
+
+	// Work that claims to come from the future says nothing about its age.
+	if age < 0 || age > f.Grace || time.Since(f.learned) > f.Grace {
+		return false
+	}
+	if t.Epoch+1 != f.highest.Epoch || t.against(f.previous) == tokenStale {
+		return false
+	}
+
+	f.previous = t // so that the grace, too, is for one term
+	return true
+}
+
+// Learn raises the fence without admitting anything: a notice of a new leader has come. A token
+// without a Term leaves open which term has the epoch. What is older than the highest is ignored;
+// another term with the highest epoch is a [StaleError].
+func (f *Fence) Learn(t Token) error {
+	if t.Epoch == 0 { // nobody has led yet
+		return nil
+	}
+	if err := t.Validate(); err != nil {
 		return err
 	}
-	return f.raise(epoch)
-}
 
-// Highest returns the highest epoch seen.
-func (f *Fence) Highest() (uint64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.load()
+	highest, err := f.currentLocked()
+	if err != nil {
+		return err
+	}
+
+	switch {
+	case t.Epoch < highest.Epoch, t.Epoch == highest.Epoch && t.Term == "":
+		return nil
+	case t.against(highest) == tokenStale:
+		return f.staleLocked(t)
+	case t.against(highest) == tokenCurrent:
+		return nil
+	default:
+		return f.raiseLocked(t)
+	}
 }
 
-// Refused returns how often the fence has refused an epoch as stale.
+// Highest returns the token of the newest term seen; the zero Token if there was none.
+func (f *Fence) Highest() (Token, error) {
+	if h := f.admitted.Load(); h != nil {
+		return h.Token, nil
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.currentLocked()
+}
+
+// Refused returns how often the fence has refused a token as stale.
 func (f *Fence) Refused() uint64 { return f.stale.Load() - f.late.Load() }
 
 // Late returns how often the fence has taken work within the grace.
 func (f *Fence) Late() uint64 { return f.late.Load() }
 
-// load reads the file once. The mutex is held.
-func (f *Fence) load() (uint64, error) {
-	if f.loaded || f.Path == "" {
-		return f.highest.Load(), nil
+// currentLocked returns the highest token, from the file if that was not read for a while.
+func (f *Fence) currentLocked() (Token, error) {
+	if h := f.admitted.Load(); h != nil {
+		return h.Token, nil
 	}
-	b, err := os.ReadFile(f.Path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("read fence: %w", err)
+	if f.Path == "" {
+		return f.highest, nil
 	}
-	if err == nil {
-		epoch, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read fence %s: %w: it should hold one number, the highest epoch seen", f.Path, err)
-		}
-		f.highest.Store(epoch)
+
+	kept, err := readFence(f.Path)
+	if err != nil {
+		return Token{}, err
 	}
-	f.loaded = true
-	return f.highest.Load(), nil
+	f.mergeLocked(kept)
+	f.publishLocked()
+	return f.highest, nil
 }
 
-// raise keeps a higher epoch, on disk first. The mutex is held.
-func (f *Fence) raise(epoch uint64) error {
+// mergeLocked takes in what the file holds: this process or an earlier one has written it, or
+// another one beside this.
+func (f *Fence) mergeLocked(kept Token) {
+	if kept.against(f.highest) != tokenNewer {
+		return // the file may also have been removed
+	}
+	if kept.Epoch > f.highest.Epoch {
+		f.previous = f.highest
+		f.learned = time.Time{} // nobody here knows when that was
+	}
+	f.highest = kept
+}
+
+// raiseLocked keeps a newer token, on disk first. It returns a [StaleError] if the file shows that
+// another process has seen a newer one.
+func (f *Fence) raiseLocked(t Token) error {
 	if f.Path != "" {
-		if err := writeSynced(f.Path, strconv.AppendUint(nil, epoch, 10)); err != nil {
-			return fmt.Errorf("write fence: %w", err)
+		unlock, err := lockFence(f.Path)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+
+		kept, err := readFence(f.Path)
+		if err != nil {
+			return err
+		}
+		f.mergeLocked(kept)
+		if t.against(f.highest) == tokenStale {
+			f.publishLocked()
+			return f.staleLocked(t)
+		}
+		if err := writeFence(f.Path, t); err != nil {
+			return err
 		}
 	}
-	f.highest.Store(epoch)
-	f.learned = time.Now()
+
+	if t.Epoch > f.highest.Epoch {
+		f.previous = f.highest
+		f.learned = time.Now()
+	}
+	f.highest = t
+	f.publishLocked()
 	return nil
 }
 
-// writeSynced replaces a file so that a crash leaves the old content or the new.
-func writeSynced(path string, b []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
+// publishLocked lets the accepted path see the highest token, and with a file for no longer than
+// until that is to be read again.
+func (f *Fence) publishLocked() {
+	if f.highest.Epoch == 0 {
+		return
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+
+	h := newAdmission(f.highest)
+	f.admitted.Store(h)
+	if f.Path != "" {
+		// No timer is left once nobody asks any more: the next one comes with the next reading.
+		time.AfterFunc(rereadAfter, func() { f.admitted.CompareAndSwap(h, nil) })
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

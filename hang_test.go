@@ -210,6 +210,25 @@ func TestLifelines(t *testing.T) {
 		}
 	})
 
+	t.Run("what_could_not_be_released_is_left_to_the_companion", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				var of companion
+				a := c.member("a", config(profile), watched(&of)).lead()
+				leader(t, time.Second, a)
+				c.store.Hang()
+				a.quit()
+				of.mu.Lock()
+				last := of.all[len(of.all)-1]
+				of.mu.Unlock()
+				if !last.Stopped || last.Over {
+					t.Errorf("%s: the last word is %+v", name, last)
+				}
+				c.store.Drop()
+			})
+		}
+	})
+
 	t.Run("a_member_that_has_stepped_down_says_at_once_that_it_holds_nothing", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var of companion

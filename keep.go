@@ -357,9 +357,9 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 	}
 }
 
-// leave vacates the member's register, which frees every seat that hangs on it. Its life has ended before, so nothing is believed any
-// more once this has been sent (rule 3).
-func (e *engine) leave(b *beat, reason string) {
+// leave vacates the member's register, which frees every seat that depends on it, and reports whether that is known to have
+// succeeded. Its life has ended before, so nothing is believed any more once this has been sent (rule 3).
+func (e *engine) leave(b *beat, reason string) bool {
 	b.life.end(ErrShutdown)
 	e.m.hasNowEnded(b.life.who)
 	e.mu.Lock()
@@ -367,11 +367,12 @@ func (e *engine) leave(b *beat, reason string) {
 	e.mu.Unlock()
 
 	mine := func(l Lease) bool { return l.Holder == b.life.who }
-	e.vacate(last, mine, func(l Lease) Lease {
+	_, left := e.vacate(last, mine, func(l Lease) Lease {
 		l = l.vacated(newNonce(), time.Now(), reason)
 		l.Past, l.Data = nil, nil // a heartbeat carries neither, so that it stays small
 		return l
 	})
+	return left
 }
 
 var errUnconfirmed = fmt.Errorf("%w: no heartbeat was confirmed in time", ErrPartitioned)

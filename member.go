@@ -123,7 +123,7 @@ func (m *Member) Fence(election string) *Fence {
 			m.fences = map[string]*Fence{}
 		}
 		m.fences[election] = f
-		_ = f.Learn(m.memory[election]) // it has no file that could fail
+		_ = f.Learn(Token{Epoch: m.memory[election]}) // it has no file that could fail
 	}
 	return f
 }
@@ -143,7 +143,7 @@ func (m *Member) learn(election string, epoch uint64) {
 		}
 	}
 	if f := m.fences[election]; f != nil {
-		_ = f.Learn(epoch)
+		_ = f.Learn(Token{Epoch: epoch}) // which term has it the first work tells
 	}
 }
 

@@ -281,7 +281,9 @@ func TestUnreadableRegister(t *testing.T) {
 // plain is a store without any of the optional interfaces.
 type plain struct{ store regent.Store }
 
-func (p plain) Get(ctx context.Context, name string) (regent.Lease, error) { return p.store.Get(ctx, name) }
+func (p plain) Get(ctx context.Context, name string) (regent.Lease, error) {
+	return p.store.Get(ctx, name)
+}
 func (p plain) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 	return p.store.Swap(ctx, l)
 }

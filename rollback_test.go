@@ -323,7 +323,7 @@ func TestRollback(t *testing.T) {
 					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond}, Answer: memstore.Delay{Min: 50 * time.Millisecond}})
 					a := c.member("a").lead()
 					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond) // it has just sent a heartbeat
-					for { // back to before it joined
+					for {                                                                  // back to before it joined
 						l, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
 						if err != nil || l.Vacant() {
 							break

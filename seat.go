@@ -98,7 +98,7 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	c.life.attach(t)
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
-	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch})
+	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{"term": t.public.Incarnation}})
 	e.notify(s)
 	return t
 }
@@ -154,8 +154,13 @@ func (e *engine) keepSeat(t *term) {
 	})
 }
 
-// serve runs a term's duty to its end.
+// serve runs a term's duty to its end. It does not start one whose term has ended already: the companion process may not
+// know of it.
 func (e *engine) serve(t *term) {
+	if t.ctx.Err() != nil {
+		e.served(t, nil)
+		return
+	}
 	err := errGoexit
 	defer func() { e.served(t, err) }()
 	err = protect(func() error { return t.run(t.ctx, t.public) })
@@ -285,7 +290,7 @@ func (e *engine) releaseAll(terms []*term) {
 	}
 	e.release(held)
 	for _, t := range terms {
-		if t.beat != nil {
+		if t.beat != nil && !t.kept { // else the companion process may release it yet
 			e.lifeline(t.beat, true, true)
 		}
 	}
@@ -405,7 +410,7 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 			before = l.Past[len(l.Past)-1].Holder
 		}
 		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
-			"previous_leader": before, "new_leader": l.Holder.ID}})
+			"previous_leader": before, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
 	}
 }
 

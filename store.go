@@ -35,7 +35,8 @@ type Store interface {
 
 	// List yields every register whose name begins with prefix, each at most once, in any order. It shows every swap that was
 	// answered before it began; a register that changes meanwhile is shown as it was before or after. The store may be called
-	// while the sequence is read. An error ends it.
+	// while the sequence is read. An error that comes with a Name concerns that register alone; any other error ends the
+	// sequence.
 	List(ctx context.Context, prefix string) iter.Seq2[Lease, error]
 
 	// Close frees what the store holds. Calls after it fail with ErrClosed; it may be called again.

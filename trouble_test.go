@@ -107,12 +107,12 @@ func TestTrouble(t *testing.T) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
 			f := a.Fence("seat")
-			f.Confirm = func(epoch uint64) error {
-				a.Observe("seat", epoch)
+			f.Confirm = func(t regent.Token) error {
+				a.Observe("seat", t.Epoch)
 				a.View("seat")
 				return nil
 			}
-			check(t, f.Admit(9))
+			check(t, f.Admit(regent.Token{Epoch: 9}))
 			time.Sleep(time.Minute)
 			if !a.leads() {
 				t.Error("it no longer leads")
@@ -122,8 +122,8 @@ func TestTrouble(t *testing.T) {
 	})
 
 	t.Run("a_confirmation_is_asked_for_the_first_epoch_too", func(t *testing.T) {
-		f := regent.Fence{Confirm: func(uint64) error { return errors.New("no") }}
-		if f.Admit(1<<60) == nil {
+		f := regent.Fence{Confirm: func(regent.Token) error { return errors.New("no") }}
+		if f.Admit(regent.Token{Epoch: 1 << 60}) == nil {
 			t.Error("admitted")
 		}
 	})

@@ -20,8 +20,12 @@ import (
 	"github.com/regentd/regent"
 )
 
-// EpochHeader carries the epoch of the leader that sends a request, or, in an answer, the one that beats it.
-const EpochHeader = "Regent-Epoch"
+// The headers of a fencing token. A request carries that of the leader which sends it; a refusal
+// carries the one that the request was refused for.
+const (
+	EpochHeader = "Regent-Epoch" // the term's number
+	TermHeader  = "Regent-Term"  // the term's incarnation; a request without it is judged by its epoch alone
+)
 
 // ErrTermEnded is the cause with which a request's context ends when its term does.
 var ErrTermEnded = errors.New("the term ended while the request was served")
@@ -128,7 +132,7 @@ func (g *Gate) locate(addr string, r *http.Request) (string, error) {
 
 type termKey struct{}
 
-// TermFrom returns the term in which a write was let through. Ask its Valid again after anything slow, and pass its Epoch on.
+// TermFrom returns the term in which a write was let through. Ask its Valid again after anything slow, and pass its Token on.
 func TermFrom(ctx context.Context) (regent.Term, bool) {
 	t, ok := ctx.Value(termKey{}).(regent.Term)
 	return t, ok
@@ -161,7 +165,7 @@ func (a *answer) WriteHeader(code int) {
 		return
 	}
 	if a.Header().Get(EpochHeader) == "" {
-		a.Header().Set(EpochHeader, strconv.FormatUint(a.term.Epoch, 10))
+		SetToken(a.Header(), a.term.Token())
 	}
 	a.ResponseWriter.WriteHeader(code)
 }

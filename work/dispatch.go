@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // batchBytes is the size from which a request is not filled any further. Even if all its names are escaped it stays below maxBody.
@@ -49,7 +51,7 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 			l.p.cancel(ErrEnded)
 			return
 		}
-		body = appendBatch(body[:0], l.p.term.Election, l.p.opts.Leader, l.p.term.Epoch, time.Now())
+		body = appendBatch(body[:0], l.p.term.Election, l.p.opts.Leader, l.p.term.Token(), time.Now())
 		for _, c := range parcels {
 			if !c.tried {
 				c.first = session
@@ -63,7 +65,7 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 		var v verdict
 		code, err := l.post(ctx, sendFor, "", body, &answer, v.parse, &v)
 		switch {
-		case l.ctx.Err() != nil || err == nil && l.beaten(code, v.Epoch):
+		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: v.Epoch, Term: v.Term}):
 			return
 		case l.settle(parcels, code, &v, err, reached != dialing):
 			pause = firstPause

@@ -2,7 +2,9 @@ package work_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/gate"
 	"github.com/regentd/regent/memstore"
+	"github.com/regentd/regent/storetest"
 	"github.com/regentd/regent/work"
 )
 
@@ -143,8 +146,8 @@ func TestFence(t *testing.T) {
 
 	t.Run("a_jump_of_more_than_one_epoch_is_believed_only_if_it_is_confirmed", func(t *testing.T) {
 		w := worker(newRan())
-		w.Fence = &regent.Fence{Confirm: func(epoch uint64) error {
-			if epoch > 10 {
+		w.Fence = &regent.Fence{Confirm: func(t regent.Token) error {
+			if t.Epoch > 10 {
 				return errors.New("the store shows 10")
 			}
 			return nil
@@ -169,6 +172,92 @@ func TestFence(t *testing.T) {
 			t.Errorf("answered %+v", r)
 		}
 		post(t, url, batch(5, 0, task("a"))).wants(t, 409, "stale")
+	})
+}
+
+// TestTermsOfOneEpoch sends tasks of two terms that have the same epoch.
+func TestTermsOfOneEpoch(t *testing.T) {
+	leaks(t)
+	t.Run("a_task_or_a_question_of_another_term_is_refused_with_409_and_the_term_that_beats_it", func(t *testing.T) {
+		ran, log := newRan(), &logs{}
+		w := worker(ran)
+		w.Log = log.logger()
+		url := serve(t, w)
+		post(t, url, batch(6, 0, task("no term yet"))).wants(t, 200, "")
+		post(t, url, named("A", batch(6, 0, task("a")))).wants(t, 200, "")
+		for term, r := range map[string]reply{
+			"B": post(t, url, named("B", batch(6, 0, idempotent("b")))),
+			"":  post(t, url, batch(6, 0, task("of an older version"))),
+		} {
+			r.wants(t, http.StatusConflict, "stale")
+			if r.Epoch != 6 || r.Term != "A" || r.header.Get(gate.EpochHeader) != "6" || r.header.Get(gate.TermHeader) != "A" || !strings.Contains(r.Error, "it belongs to term A") {
+				t.Errorf("term %q is answered %+v", term, r)
+			}
+		}
+		r := post(t, url+"/results", named("B", ask(6)))
+		if r.code != 409 || r.Epoch != 6 || r.Term != "A" || r.header.Get(gate.TermHeader) != "A" || r.Results != nil {
+			t.Errorf("a question is answered %+v", r)
+		}
+		post(t, url+"/results", named("A", ask(6))).wants(t, 200, "")
+		if s := w.Stats(); s.Stale != 3 || s.Taken != 2 || ran.count("b") != 0 {
+			t.Errorf("stats %+v", s)
+		}
+		if !strings.Contains(log.String(), "refused tasks of a former leader") || !strings.Contains(log.String(), "epoch 6 of term B is refused: it belongs to term A") {
+			t.Errorf("log: %s", log)
+		}
+	})
+
+	t.Run("a_token_that_no_term_can_have_is_answered_400", func(t *testing.T) {
+		url := serve(t, worker(newRan()))
+		for _, body := range []string{batch(1<<62, 0, task("a")), batch(0, 0, task("a")), named("A B", batch(1, 0, task("a")))} {
+			if r := post(t, url, body); r.code != 400 || !strings.Contains(r.Error, "invalid fencing token") {
+				t.Errorf("%s is answered %d %s", body, r.code, r.Error)
+			}
+		}
+		post(t, url+"/results", ask(1<<63)).wants(t, 400, "")
+		post(t, url, batch(1, 0, task("a"))).wants(t, 200, "")
+	})
+
+	t.Run("a_handler_is_told_the_term", func(t *testing.T) {
+		tokens := make(chan regent.Token, 1)
+		w := &work.Worker{Election: "seat"}
+		w.Handle("do", func(_ context.Context, t work.Task) (json.RawMessage, error) {
+			tokens <- t.Token()
+			return nil, nil
+		})
+		h := lead(t, memstore.New(), "a")
+		p := h.pool(t, work.Options{})
+		p.Add("w", strings.TrimSuffix(serve(t, w), "/v1/tasks"))
+		if e := next(t, send(t, p, "w", "a")); e.err != nil {
+			t.Fatal(e.err)
+		}
+		if got := next(t, tokens); got != h.Token() || got.Term == "" {
+			t.Errorf("it was told %v", got)
+		}
+	})
+
+	t.Run("of_two_terms_with_one_epoch_one_has_its_tasks_done_and_the_other_ends_as_fenced", func(t *testing.T) {
+		store := memstore.New()
+		first, second := storetest.TwoTerms(t, store, "seat", func() func() {
+			snapshot := store.Snapshot()
+			return func() { store.Rollback(snapshot) }
+		})
+		ran := newRan()
+		url := strings.TrimSuffix(serve(t, worker(ran)), "/v1/tasks")
+		one := work.NewPool(t.Context(), first, work.Options{})
+		t.Cleanup(one.Close)
+		one.Add("w", url)
+		if e := next(t, send(t, one, "w", "of the first")); e.err != nil {
+			t.Errorf("the first term's task ended with %v", e.err)
+		}
+
+		other := work.NewPool(t.Context(), second, work.Options{})
+		t.Cleanup(other.Close)
+		other.Add("w", url)
+		if e := next(t, send(t, other, "w", "of the second")); !errors.Is(e.err, work.ErrEnded) || ran.count("of the second") != 0 {
+			t.Errorf("the second term's task ended with %v, and ran %d times", e.err, ran.count("of the second"))
+		}
+		next(t, second.Done())
 	})
 }
 
@@ -235,14 +324,16 @@ func TestAFencedTermEnds(t *testing.T) {
 		}
 	})
 
-	t.Run("a_409_that_names_no_newer_epoch_ends_nothing", func(t *testing.T) {
+	t.Run("a_409_that_names_no_other_term_ends_nothing", func(t *testing.T) {
 		h := lead(t, memstore.New(), "a")
-		p := h.pool(t, work.Options{Fenced: func(newest uint64) { t.Errorf("fenced by %d", newest) }})
-		s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { http.Error(rw, "no", http.StatusConflict) }))
-		t.Cleanup(s.Close)
-		p.Add("w", s.URL)
-		if e := next(t, send(t, p, "w", "a")); !errors.Is(e.err, work.ErrUnreachable) {
-			t.Errorf("ended with %v", e.err)
+		for _, answer := range []string{"no", `{"epoch":1}`, fmt.Sprintf(`{"epoch":1,"term":%q}`, h.Incarnation), `{"term":"B"}`} {
+			p := h.pool(t, work.Options{Fenced: func(newest uint64) { t.Errorf("fenced by %d: %s", newest, answer) }})
+			s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { http.Error(rw, answer, http.StatusConflict) }))
+			t.Cleanup(s.Close)
+			p.Add("w", s.URL)
+			if e := next(t, send(t, p, "w", "a")); !errors.Is(e.err, work.ErrUnreachable) {
+				t.Errorf("%s: ended with %v", answer, e.err)
+			}
 		}
 		if !h.Valid() {
 			t.Error("the term has ended")

@@ -143,6 +143,7 @@ type reply struct {
 	Session string
 	Error   string
 	Epoch   uint64
+	Term    string
 	Refused []struct{ ID, Why string }
 	Next    uint64
 	More    bool
@@ -177,6 +178,11 @@ func post(t testing.TB, url, body string, header ...string) (r reply) {
 // batch is a request's body, dispatched some time ago.
 func batch(epoch uint64, ago time.Duration, tasks ...string) string {
 	return fmt.Sprintf(`{"election":"seat","leader":"x","epoch":%d,"dispatchedMs":%d,"tasks":[%s]}`, epoch, time.Now().Add(-ago).UnixMilli(), strings.Join(tasks, ","))
+}
+
+// named is a batch or a question of a term that says which it is.
+func named(term, body string) string {
+	return strings.Replace(body, `,"epoch":`, fmt.Sprintf(`,"term":%q,"epoch":`, term), 1)
 }
 
 func task(id string) string { return fmt.Sprintf(`{"id":%q,"kind":"do"}`, id) }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -10,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +52,7 @@ func (w *Worker) knows(r *http.Request) bool {
 // receive takes a batch: the fence first, then the journal, then the tasks run.
 func (w *Worker) receive(rw http.ResponseWriter, r *http.Request) {
 	var b batch
-	if !w.read(rw, r, b.parse, &b, &b.Election, &b.Epoch) {
+	if !w.read(rw, r, b.parse, &b, &b.Election, b.token) {
 		return
 	}
 	switch {
@@ -63,7 +63,7 @@ func (w *Worker) receive(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusRequestEntityTooLarge, fmt.Errorf("the batch has %d tasks, at most %d are taken", len(b.Tasks), maxBatch))
 		return
 	}
-	newest, err := w.learn(b.Epoch)
+	newest, err := w.learn(b.token())
 	if err != nil {
 		w.doubt(rw, b.Leader, b.Epoch, err)
 		return
@@ -84,26 +84,29 @@ func (w *Worker) receive(rw http.ResponseWriter, r *http.Request) {
 	w.answer(rw, &v)
 }
 
-// learn asks the fence about an epoch that it may not know yet. That can take its time, since a file is synced and the store asked, and so it comes
+// learn asks the fence about a term that it may not know yet. That can take its time, since a file is synced and the store asked, and so it comes
 // before everything that others wait for.
-func (w *Worker) learn(epoch uint64) (newest uint64, err error) {
+func (w *Worker) learn(token regent.Token) (newest uint64, err error) {
 	if w.Fence.Off {
 		return 0, nil
 	}
-	newest, err = w.Fence.Highest()
-	if err != nil || epoch <= newest {
-		return newest, err
+	highest, err := w.Fence.Highest()
+	binds := token.Epoch == highest.Epoch && highest.Term == "" && token.Term != ""
+	if err != nil || token.Epoch <= highest.Epoch && !binds {
+		return highest.Epoch, err
 	}
-	err = w.Fence.Admit(epoch)
+
+	err = w.Fence.Admit(token)
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) { // since a moment ago
 		return stale.Newest, nil
 	}
-	return epoch, err
+	return token.Epoch, err
 }
 
 // admit asks the fence, for each task by itself: that costs next to nothing, and some tasks of a stale batch may have a grace.
 func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried []string, err error) {
 	now, dispatched := time.Now(), time.UnixMilli(b.Dispatched)
+	var refused *regent.StaleError
 	var some []run // allocated together, since they come together, and are forgotten together
 	runs, tried = make([]*run, 0, len(b.Tasks)), make([]string, 0, len(b.Tasks))
 	for n := range b.Tasks {
@@ -112,9 +115,8 @@ func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried 
 			v.Refused = append(v.Refused, refusal{i.ID, whyInvalid})
 			continue
 		}
-		err := w.Fence.AdmitLate(b.Epoch, dispatched, i.Idempotent)
-		if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
-			v.Epoch = stale.Newest
+		err := w.Fence.AdmitLate(b.token(), dispatched, i.Idempotent)
+		if errors.As(err, &refused) {
 			v.Refused = append(v.Refused, refusal{i.ID, whyStale})
 			continue
 		}
@@ -128,15 +130,16 @@ func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried 
 		some = some[1:]
 		r.sent = b.Epoch
 		r.task = Task{ID: i.ID, Kind: i.Kind, Payload: i.Payload, Timeout: time.Duration(i.TimeoutMs) * time.Millisecond, Idempotent: i.Idempotent,
-			Epoch: b.Epoch, Dispatched: dispatched, Leader: b.Leader}
+			Epoch: b.Epoch, Term: b.Term, Dispatched: dispatched, Leader: b.Leader}
 		r.due = now.Add(r.task.Timeout)
 		if r.task.Timeout == 0 {
 			r.due = now.Add(defaultTimeout)
 		}
 		runs, tried = append(runs, r), append(tried, i.Tried)
 	}
-	if v.Epoch != 0 {
-		w.Log.Warn("refused tasks of a former leader", "leader", b.Leader, "epoch", b.Epoch, "newest", v.Epoch, "refused", len(v.Refused))
+	if refused != nil {
+		v.Error, v.Epoch, v.Term = refused.Error(), refused.Newest, refused.NewestTerm
+		w.Log.Warn("refused tasks of a former leader", "leader", b.Leader, "epoch", b.Epoch, "newest", v.Epoch, "refused", len(v.Refused), "reason", refused)
 	}
 	if newest > b.Epoch && len(runs) > 0 {
 		w.Log.Warn("admitted tasks of a former leader within the grace", "leader", b.Leader, "epoch", b.Epoch, "newest", newest, "admitted", len(runs))
@@ -156,7 +159,7 @@ var gravity = []struct {
 	code int
 	text string
 }{
-	{whyStale, http.StatusConflict, "the epoch has been followed by a newer one"},
+	{whyStale, http.StatusConflict, ""}, // what the fence says
 	{whyInvalid, http.StatusBadRequest, "a task needs an id and a kind of at most 256 bytes, and a timeout that makes sense"},
 	{whyKind, http.StatusUnprocessableEntity, "no handler for some of the tasks"},
 	{whyForgotten, http.StatusGone, "the worker was started anew, and cannot know whether it had some of the tasks"},
@@ -173,11 +176,11 @@ func (w *Worker) answer(rw http.ResponseWriter, v *verdict) {
 		}
 		switch g.why {
 		case whyStale:
-			rw.Header().Set(gate.EpochHeader, strconv.FormatUint(v.Epoch, 10))
+			gate.SetToken(rw.Header(), regent.Token{Epoch: v.Epoch, Term: v.Term})
 		case whyBusy:
 			rw.Header().Set("Retry-After", "1")
 		}
-		v.Error = g.text
+		v.Error = cmp.Or(g.text, v.Error)
 		answer(rw, g.code, v)
 		return
 	}
@@ -185,7 +188,7 @@ func (w *Worker) answer(rw http.ResponseWriter, v *verdict) {
 }
 
 // read decodes a request's body, and looks at what batches and questions share.
-func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte) bool, into any, election *string, epoch *uint64) bool {
+func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte) bool, into any, election *string, token func() regent.Token) bool {
 	body, err := readAll(http.MaxBytesReader(rw, r.Body, maxBody), r.ContentLength)
 	if err == nil && !parse(body) {
 		err = json.Unmarshal(body, into)
@@ -198,8 +201,8 @@ func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte
 		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("the body cannot be read: %w", err))
 	case *election != w.Election:
 		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("election %.100q: this worker works for %q", *election, w.Election))
-	case *epoch == 0 && !w.Fence.Off:
-		w.refuse(rw, http.StatusBadRequest, errors.New("epoch 0: every term has an epoch from 1 on"))
+	case !w.Fence.Off && token().Validate() != nil:
+		w.refuse(rw, http.StatusBadRequest, token().Validate())
 	default:
 		return true
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 const (
@@ -200,12 +202,16 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	return resp.StatusCode, nil
 }
 
-// beaten reports whether an answer says that a newer term has begun. Nobody else's 409 may end this one.
-func (l *link) beaten(code int, epoch uint64) bool {
-	if code != http.StatusConflict || epoch <= l.p.term.Epoch {
+// beaten reports whether an answer says that this term was refused: the worker has seen a higher epoch,
+// or the same epoch of another term. No other 409 ends the term.
+func (l *link) beaten(code int, by regent.Token) bool {
+	own := l.p.term.Token()
+	another := by.Epoch == own.Epoch && by.Term != "" && by.Term != own.Term
+	if code != http.StatusConflict || by.Epoch <= own.Epoch && !another {
 		return false
 	}
-	l.p.fenced(epoch)
+
+	l.p.fenced(by.Epoch)
 	return true
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // listener is what the read loop knows.
@@ -20,7 +22,7 @@ type listener struct {
 // readLoop asks for results: once to begin with, and then as long as there is something to hear.
 func (l *link) readLoop() {
 	s := listener{link: l, begins: true}
-	s.q = question{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch}
+	s.q = question{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch, Term: l.p.term.Incarnation}
 	var answer bytes.Buffer
 	pause := firstPause
 	for s.await() {
@@ -33,7 +35,7 @@ func (l *link) readLoop() {
 		var r report
 		code, err := l.post(l.ctx, wait+sendFor, "/results", body, &answer, r.parse, &r)
 		switch {
-		case l.ctx.Err() != nil || err == nil && l.beaten(code, r.Epoch):
+		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: r.Epoch, Term: r.Term}):
 			return
 		case err == nil && (code != http.StatusOK || r.Session == ""):
 			err = fmt.Errorf("answered %d: %s", code, r.Error)

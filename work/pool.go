@@ -33,7 +33,8 @@ type Options struct {
 	// do; Found hears how that ends. All that ended was told before. From then on nothing of an earlier term can be taken by that worker,
 	// but for idempotent tasks if its fence has a grace.
 	Ready func(worker string, running []string)
-	// Fenced is told, once, that a worker has refused this term's epoch because of a higher one. [regent.Term.Fenced] if nil.
+	// Fenced is told, once, that a worker has refused this term because of a higher epoch, or because of another term that has the same
+	// epoch. newest is the epoch that beat it. [regent.Term.Fenced] if nil.
 	Fenced func(newest uint64)
 }
 
@@ -224,7 +225,7 @@ func (p *Pool) Close() {
 	}
 }
 
-// fenced is told of an epoch that beats this term's.
+// fenced is told of the epoch of a term that beats this one.
 func (p *Pool) fenced(newest uint64) {
 	if !p.stale.Swap(true) {
 		p.opts.Fenced(newest)

@@ -178,7 +178,7 @@ func careless(id, store, worker string) error {
 	fmt.Println("leads", t.Epoch)
 	counts := map[int]int{}
 	for n := 0; ; n++ {
-		body := fmt.Sprintf(`{"election":"seat","leader":%q,"epoch":%d,"dispatchedMs":0,"tasks":[{"id":"%s/%d","kind":"do"}]}`, id, t.Epoch, id, n)
+		body := fmt.Sprintf(`{"election":"seat","leader":%q,"epoch":%d,"term":%q,"dispatchedMs":0,"tasks":[{"id":"%s/%d","kind":"do"}]}`, id, t.Epoch, t.Incarnation, id, n)
 		resp, err := http.Post(worker, "application/json", strings.NewReader(body))
 		if err != nil {
 			return err

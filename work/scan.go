@@ -112,6 +112,9 @@ func (b *batch) parse(body []byte) bool {
 	b.Leader = s.string()
 	s.must(`,"epoch":`)
 	b.Epoch = s.number()
+	if s.lit(`,"term":`) {
+		b.Term = s.string()
+	}
 	s.must(`,"dispatchedMs":`)
 	b.Dispatched = s.int()
 	s.must(`,"tasks":[`)

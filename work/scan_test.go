@@ -8,14 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // seeds are bodies of requests and answers, well-formed ones and others.
 func seeds() (all []string) {
-	b := appendBatch(nil, "seat", "a", 7, time.UnixMilli(1700000000000))
+	b := appendBatch(nil, "seat", "a", regent.Token{Epoch: 7, Term: "T1"}, time.UnixMilli(1700000000000))
 	b = appendItem(b, &Task{ID: "x", Kind: "do", Timeout: time.Second, Idempotent: true, Payload: json.RawMessage(`{"a":[1,-2.5e+3,"\u00e4\n",true,null,{}]}`)}, "S")
 	b = appendItem(b, &Task{ID: "y", Kind: "do"}, "")
-	all = append(all, string(append(b, endBatch...)), string(append(appendBatch(nil, "", "", 1, time.UnixMilli(0)), endBatch...)))
+	all = append(all, string(append(b, endBatch...)), string(append(appendBatch(nil, "", "", regent.Token{Epoch: 1}, time.UnixMilli(0)), endBatch...)))
 	all = append(all, `{"session":"S"}`, `{"session":"S","refused":[{"id":"x","why":"busy"}]}`, `{"session":"S","next":0,"running":[],"results":[]}`)
 	p := page{next: 3, more: true, fresh: true, running: []string{"x", "y"}, results: []*run{
 		{result: outcome{ID: "x", Kind: "do", Epoch: 1, Outcome: Done, Data: json.RawMessage(`[1]`), BeganMs: 5, TookUs: 6}},
@@ -69,6 +71,12 @@ func TestScan(t *testing.T) {
 				t.Errorf("not read: %s", all[i])
 			}
 		}
+		for i, want := range map[int]regent.Token{0: {Epoch: 7, Term: "T1"}, 1: {Epoch: 1}} {
+			var b batch
+			if b.parse([]byte(all[i])); b.token() != want {
+				t.Errorf("%s is read as %v", all[i], b.token())
+			}
+		}
 		if new(batch).parse([]byte(all[10])) || new(report).parse([]byte(all[5])) {
 			t.Error("escapes are not its business")
 		}
@@ -100,8 +108,8 @@ func FuzzReceive(f *testing.F) {
 		if !json.Valid(rec.Body.Bytes()) {
 			t.Errorf("answered %q", rec.Body)
 		}
-		if highest, _ := w.Fence.Highest(); highest < 1<<62 {
-			good := appendItem(appendBatch(nil, "seat", "x", highest+1, time.Now()), &Task{ID: "good", Kind: "do"}, "")
+		if highest, _ := w.Fence.Highest(); highest.Epoch < 1<<61 {
+			good := appendItem(appendBatch(nil, "seat", "x", regent.Token{Epoch: highest.Epoch + 1}, time.Now()), &Task{ID: "good", Kind: "do"}, "")
 			if rec := direct(w, "/v1/tasks", string(append(good, endBatch...))); rec.Code != http.StatusOK {
 				t.Errorf("after %q: %d %s", body, rec.Code, rec.Body)
 			}

@@ -185,7 +185,8 @@ func TestTakeover(t *testing.T) {
 		serve(t, w)
 		via := newProxy(t, w)
 		f := newFinder()
-		p := lead(t, memstore.New(), "a").pool(t, f.options(work.Options{}))
+		h := lead(t, memstore.New(), "a")
+		p := h.pool(t, f.options(work.Options{}))
 		p.Add("w", via.URL)
 		next(t, f.ready)
 		via.deaf.Store(true)
@@ -193,7 +194,7 @@ func TestTakeover(t *testing.T) {
 		ends := send(t, p, "w", "first")
 		next(t, ran.begun)
 		for i := range 50 {
-			post(t, via.URL+"/v1/tasks", batch(1, 0, task(fmt.Sprint("t", i)))).wants(t, 200, "")
+			post(t, via.URL+"/v1/tasks", named(h.Incarnation, batch(1, 0, task(fmt.Sprint("t", i))))).wants(t, 200, "")
 		}
 		for w.Stats().Outcomes[work.Done] < 51 {
 			<-time.After(time.Millisecond)
@@ -203,7 +204,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("ended %+v", e)
 		}
 		next(t, f.ready)
-		if r := post(t, via.URL+"/v1/tasks/results", ask(1)); len(r.Results) > 13 {
+		if r := post(t, via.URL+"/v1/tasks/results", named(h.Incarnation, ask(1))); len(r.Results) > 13 {
 			t.Errorf("%d results are kept", len(r.Results))
 		}
 	})

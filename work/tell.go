@@ -31,13 +31,13 @@ type page struct {
 // tell answers a question for results, as soon as there are any that its asker does not know.
 func (w *Worker) tell(rw http.ResponseWriter, r *http.Request) {
 	var q question
-	if !w.read(rw, r, func([]byte) bool { return false }, &q, &q.Election, &q.Epoch) {
+	if !w.read(rw, r, func([]byte) bool { return false }, &q, &q.Election, q.token) {
 		return
 	}
-	err := w.Fence.Admit(q.Epoch)
+	err := w.Fence.Admit(q.token())
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
-		rw.Header().Set(gate.EpochHeader, strconv.FormatUint(stale.Newest, 10))
-		answer(rw, http.StatusConflict, &verdict{Session: w.session, Error: err.Error(), Epoch: stale.Newest})
+		gate.SetToken(rw.Header(), regent.Token{Epoch: stale.Newest, Term: stale.NewestTerm})
+		answer(rw, http.StatusConflict, &verdict{Session: w.session, Error: err.Error(), Epoch: stale.Newest, Term: stale.NewestTerm})
 		return
 	}
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/regentd/regent"
 )
 
 // batch is the body of a request that brings tasks.
@@ -14,9 +16,12 @@ type batch struct {
 	Election   string `json:"election"`
 	Leader     string `json:"leader"`
 	Epoch      uint64 `json:"epoch"`
-	Dispatched int64  `json:"dispatchedMs"` // Unix time
+	Term       string `json:"term,omitempty"` // the incarnation of the term; a leader of the version before names none
+	Dispatched int64  `json:"dispatchedMs"`   // Unix time
 	Tasks      []item `json:"tasks"`
 }
+
+func (b *batch) token() regent.Token { return regent.Token{Epoch: b.Epoch, Term: b.Term} }
 
 // item is a task on the wire.
 type item struct {
@@ -37,6 +42,7 @@ type verdict struct {
 	Session string    `json:"session,omitempty"` // of the worker; nobody else's answer has one
 	Error   string    `json:"error,omitempty"`
 	Epoch   uint64    `json:"epoch,omitempty"` // the one that beats the batch's
+	Term    string    `json:"term,omitempty"`  // the term that has it, if the worker knows
 	Refused []refusal `json:"refused,omitempty"`
 	Results []outcome `json:"results,omitempty"` // of tasks that had been taken before, and have ended
 }
@@ -62,11 +68,14 @@ type question struct {
 	Election string `json:"election"`
 	Leader   string `json:"leader"`
 	Epoch    uint64 `json:"epoch"`
+	Term     string `json:"term,omitempty"`
 	Session  string `json:"session,omitempty"`  // that After counts in
 	After    uint64 `json:"after,omitempty"`    // all up to it were received
 	RecallMs int64  `json:"recallMs,omitempty"` // at the beginning of a session: how old results may be
 	WaitMs   int64  `json:"waitMs,omitempty"`   // how long the asker waits for one
 }
+
+func (q *question) token() regent.Token { return regent.Token{Epoch: q.Epoch, Term: q.Term} }
 
 // report answers a question.
 type report struct {
@@ -77,6 +86,7 @@ type report struct {
 	Results []outcome `json:"results,omitempty"`
 	Error   string    `json:"error,omitempty"` // where it could not be answered
 	Epoch   uint64    `json:"epoch,omitempty"` // that beats the asker's
+	Term    string    `json:"term,omitempty"`  // the term that has it, if the worker knows
 }
 
 // outcome is a result on the wire and in the journal.
@@ -101,13 +111,17 @@ func (o *outcome) result() Result {
 }
 
 // appendBatch writes the beginning of a batch, and appendItem each of its tasks. By hand, since a leader may send thousands of them a second.
-func appendBatch(b []byte, election, leader string, epoch uint64, now time.Time) []byte {
+func appendBatch(b []byte, election, leader string, token regent.Token, now time.Time) []byte {
 	b = append(b, `{"election":`...)
 	b = appendString(b, election)
 	b = append(b, `,"leader":`...)
 	b = appendString(b, leader)
 	b = append(b, `,"epoch":`...)
-	b = strconv.AppendUint(b, epoch, 10)
+	b = strconv.AppendUint(b, token.Epoch, 10)
+	if token.Term != "" {
+		b = append(b, `,"term":`...)
+		b = appendString(b, token.Term)
+	}
 	b = append(b, `,"dispatchedMs":`...)
 	b = strconv.AppendInt(b, now.UnixMilli(), 10)
 	return append(b, `,"tasks":[`...)

@@ -1,11 +1,12 @@
 // Package work carries tasks from a leader to workers over HTTP, and keeps a former leader's tasks from running.
 //
-// Every task carries the epoch of the term that sends it. A [Worker] keeps the highest epoch that it has seen, on disk if it is told where, and
-// refuses what is older with 409 and the epoch that beats it; a [Pool] that is told so ends its term. Work can reach a worker late, twice, or
+// Every task carries the token of the term that sends it: its epoch, and which term it is. A [Worker] keeps the highest token that it has seen,
+// on disk if it is told where, and refuses what is older, or of another term with the same epoch, with 409 and the token that beats it; a [Pool] that
+// is told so ends its term. Work can reach a worker late, twice, or
 // from a leader that has not noticed its own end: what is not guaranteed is that it arrives at all. A task id runs once per worker, however
 // often it is delivered, as long as the worker remembers it: Worker.Keep says how many.
 //
-// An epoch is no credential: set a Token, or have clients verified by the server's TLS configuration.
+// A token is not a credential: set a Token, or have clients verified by the server's TLS configuration.
 //
 //	w := &work.Worker{Election: "coordinator", Fence: &regent.Fence{Path: "epoch"}, Token: token}
 //	w.Handle("resize", func(ctx context.Context, t work.Task) (json.RawMessage, error) {
@@ -20,6 +21,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // Task is a piece of work.
@@ -32,9 +35,13 @@ type Task struct {
 	Idempotent bool
 
 	Epoch      uint64    // of the term that sends it: set by the pool
+	Term       string    // the incarnation of that term; empty if its leader did not say: set by the pool
 	Dispatched time.Time // by the leader's wall clock: set by the pool
 	Leader     string    // set by the pool
 }
+
+// Token returns the token of the term that sent the task, for whatever the task's handler passes on.
+func (t Task) Token() regent.Token { return regent.Token{Epoch: t.Epoch, Term: t.Term} }
 
 // Outcome is what became of a task.
 type Outcome string

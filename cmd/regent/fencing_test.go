@@ -19,6 +19,7 @@ type former struct {
 	*daemon // the worker
 	target  string
 	sent    int
+	terms   map[uint64]string // the terms that the worker has learned of: work of another epoch names none
 }
 
 // newFormer sends checks of a port that is open.
@@ -29,7 +30,7 @@ func newFormer(t *testing.T, worker *daemon) *former {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return &former{daemon: worker, target: l.Addr().String()}
+	return &former{daemon: worker, target: l.Addr().String(), terms: map[uint64]string{}}
 }
 
 // send sends one task, and returns the code, the epoch that beat it, and the error.
@@ -37,8 +38,8 @@ func (f *former) send(epoch uint64, idempotent bool, dispatched time.Time) (code
 	f.t.Helper()
 	f.sent++
 	code, header, answer := f.do("POST", "/v1/tasks", fmt.Sprintf(
-		`{"election":"coordinator","leader":"former","epoch":%d,"dispatchedMs":%d,"tasks":[{"id":"task-%d","kind":"tcp","idempotent":%t,"payload":{"target":%q}}]}`,
-		epoch, dispatched.UnixMilli(), f.sent, idempotent, f.target))
+		`{"election":"coordinator","leader":"former","epoch":%d,"term":%q,"dispatchedMs":%d,"tasks":[{"id":"task-%d","kind":"tcp","idempotent":%t,"payload":{"target":%q}}]}`,
+		epoch, f.terms[epoch], dispatched.UnixMilli(), f.sent, idempotent, f.target))
 	if n, ok := answer["epoch"].(float64); ok {
 		newest = uint64(n)
 	}
@@ -79,10 +80,22 @@ func (d *daemon) figures() api.Figures {
 	return seen(d, "/v1/metrics", func(api.Figures) bool { return true })
 }
 
-// learned waits until a worker has heard of an epoch from its own member.
-func (d *daemon) learned(epoch uint64) {
+// learned waits until a worker has heard of an epoch from its own member, and returns its term.
+func (d *daemon) learned(epoch uint64) (term string) {
 	d.t.Helper()
-	d.happens(regent.EventLeaderChanged, func(e regent.Event) bool { return e.Epoch == epoch })
+	e := d.happens(regent.EventLeaderChanged, func(e regent.Event) bool { return e.Epoch == epoch })
+	if e.Metadata["term"] == "" {
+		d.t.Fatalf("%s: event %+v names no term", d.name, e)
+	}
+	return e.Metadata["term"]
+}
+
+// learned has the sender name the terms that the worker knows.
+func (f *former) learned(epochs ...uint64) {
+	f.t.Helper()
+	for _, epoch := range epochs {
+		f.terms[epoch] = f.daemon.learned(epoch)
+	}
 }
 
 // TestFencing sends tasks to a real worker as a former leader would.
@@ -116,8 +129,9 @@ func TestFencing(t *testing.T) {
 		w := c.start("w", append([]string{"--eligible=false"}, args...)...)
 		w.until("/readyz", 200)
 		terms(c, 6)
-		w.learned(6)
-		return c, newFormer(t, w)
+		f := newFormer(t, w)
+		f.learned(5, 6)
+		return c, f
 	}
 	long := func() time.Time { return time.Now().Add(-time.Minute) }
 
@@ -148,6 +162,23 @@ func TestFencing(t *testing.T) {
 				t.Errorf("the journal tells of %+v", l)
 			}
 		}
+	})
+
+	t.Run("E01_another_term_with_the_epoch_of_the_leader_is_refused", func(t *testing.T) {
+		t.Parallel()
+		_, f := cluster(t, "")
+		real := f.terms[6]
+		for _, term := range []string{"ghost", ""} {
+			f.terms[6] = term
+			f.refused(6, 6, true, time.Now())
+		}
+		f.await(`msg="refused tasks of a former leader" leader=former epoch=6 newest=6 .*epoch 6 of term ghost is refused: it belongs to term ` + real)
+		code, header, answer := f.do("POST", "/v1/tasks/results", `{"election":"coordinator","leader":"former","epoch":6,"term":"ghost"}`)
+		if code != http.StatusConflict || header.Get("Regent-Epoch") != "6" || header.Get("Regent-Term") != real || answer["term"] != real {
+			t.Errorf("%d %v %v", code, header, answer)
+		}
+		f.terms[6] = real
+		f.taken(6, false, time.Now())
 	})
 
 	t.Run("E02_E04_the_worker_learns_of_a_real_successor_before_its_first_task", func(t *testing.T) {
@@ -207,6 +238,7 @@ func TestFencing(t *testing.T) {
 		again := newFormer(t, start(t, "w", "sqlite:"+filepath.Join(t.TempDir(), "missing", "x.db"), nil, c.args["w"]...))
 		again.await("store unreachable")
 		again.sent = 100
+		again.terms = f.terms
 		again.refused(5, 6, false, time.Now())
 		again.refused(5, 6, true, time.Now()) // it does not know when it learned that
 		again.taken(6, false, time.Now())
@@ -220,6 +252,7 @@ func TestFencing(t *testing.T) {
 		again.stop()
 		// With its store it goes on as if nothing had been.
 		f = newFormer(t, c.again("w"))
+		f.terms = again.terms
 		f.until("/readyz", 200)
 		f.sent = 200
 		f.refused(5, 6, true, time.Now())
@@ -233,11 +266,14 @@ func TestFencing(t *testing.T) {
 		c.polls = 1
 		c.goesOn(6)
 		before := f.figures().Tasks.Taken
-		for _, epoch := range []uint64{1_000_000, 8, 1<<64 - 1} {
+		for _, epoch := range []uint64{1_000_000, 8, 1<<62 - 1} {
 			code, _, why := f.send(epoch, true, time.Now())
 			if code != http.StatusServiceUnavailable || !strings.Contains(why, "not confirmed") || !strings.Contains(why, "no epoch beyond 6") {
 				t.Errorf("epoch %d: %d %s", epoch, code, why)
 			}
+		}
+		if code, _, why := f.send(1<<64-1, true, time.Now()); code != http.StatusBadRequest || !strings.Contains(why, "no counting of terms can reach") {
+			t.Errorf("the largest number: %d %s", code, why)
 		}
 		f.await(`level=ERROR msg="fence cannot tell" leader=former epoch=1000000`)
 		c.goesOn(6)

@@ -133,11 +133,12 @@ func TestWorkerStops(t *testing.T) {
 	stopped := func(t *testing.T) bool {
 		c, target, worker, slot := slowly(t)
 		d := c.nodes[worker]
+		term := d.learned(1)
 		told := time.Now()
 		d.signal(syscall.SIGTERM)
 		for n := 0; ; n++ { // until it takes nothing more
-			task := fmt.Sprintf(`{"election":"coordinator","leader":"a","epoch":1,"dispatchedMs":%d,"tasks":[{"id":"any-%d","kind":"http","payload":{"target":%q}}]}`,
-				time.Now().UnixMilli(), n, target.URL)
+			task := fmt.Sprintf(`{"election":"coordinator","leader":"a","epoch":1,"term":%q,"dispatchedMs":%d,"tasks":[{"id":"any-%d","kind":"http","payload":{"target":%q}}]}`,
+				term, time.Now().UnixMilli(), n, target.URL)
 			code, _, answer, err := d.try("POST", "/v1/tasks", task)
 			if err != nil || code == http.StatusServiceUnavailable && strings.Contains(fmt.Sprint(answer["error"]), "stopping") {
 				break

@@ -119,5 +119,5 @@ var mutants = []mutant{
 	{"one_unreadable_register_holds_up_all_others", "isolation", "I7", []edit{{"read.go",
 		"				e.unread(part[i], out.Err)\n				continue\n", "				e.unread(part[i], out.Err)\n				return false\n"}}},
 	{"a_fence_admits_every_epoch", "fencing", "I3", []edit{{"fence.go",
-		"	case epoch < highest:\n", "	case epoch < highest && epoch == 0:\n"}}},
+		"	case t.Epoch < highest.Epoch:\n		return tokenStale\n", "	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n"}}},
 }

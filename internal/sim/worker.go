@@ -35,7 +35,7 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 			w.fences[seat] = f
 		}
 		kind := Accepted
-		if f.Admit(token.Epoch) != nil {
+		if f.Admit(token) != nil {
 			kind = Refused
 			if token.Epoch == w.newest[seat] {
 				s.reach(RefusedTwin)

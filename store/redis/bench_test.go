@@ -300,3 +300,44 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op")
 }
+
+// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by one with
+// Get, and with List. It reports the bytes that come back from the server for all of them.
+func BenchmarkRefresh(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		ls := bulky(b, open(b, empty(b).url()), n)
+		c := startCounter(b, shared.addr())
+		s := open(b, c.url())
+		for _, way := range []struct {
+			name string
+			read func()
+		}{
+			{"refresh", func() {
+				for _, o := range s.Refresh(b.Context(), ls) {
+					if o.Err != nil {
+						b.Fatal(o.Err)
+					}
+				}
+			}},
+			{"get", func() {
+				for _, l := range ls {
+					get(b, s, l.Name)
+				}
+			}},
+			{"list", func() {
+				if got := names(b, s, "bulky/"); len(got) != n {
+					b.Fatal(len(got))
+				}
+			}},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", way.name, n), func(b *testing.B) {
+				before, rounds := c.bytes.Load(), 0
+				for b.Loop() {
+					way.read()
+					rounds++
+				}
+				b.ReportMetric(float64(c.bytes.Load()-before)/float64(rounds), "bytes-back")
+			})
+		}
+	}
+}

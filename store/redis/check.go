@@ -18,7 +18,8 @@ var probeLua string
 // oldest is the first version that will do.
 const oldestMajor, oldestMinor = 6, 2
 
-// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is a warning.
+// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is
+// a warning.
 func (s *Store) inspect(ctx context.Context) error {
 	if err := s.checkVersion(ctx); err != nil {
 		return err
@@ -26,11 +27,14 @@ func (s *Store) inspect(ctx context.Context) error {
 	if err := s.checkPermissions(ctx); err != nil {
 		return err
 	}
+	if err := s.checkIdentity(ctx); err != nil {
+		return err
+	}
 	for node, client := range s.client.Nodes() {
 		if !s.cluster {
 			node = ""
 		}
-		s.warnings = append(s.warnings, s.checkMemory(ctx, node, client)...)
+		s.warnings = append(s.warnings, s.checkNode(ctx, node, client)...)
 	}
 	slices.Sort(s.warnings)
 	return nil
@@ -107,8 +111,25 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 	}
 }
 
-// checkMemory returns what makes a node forget.
-func (s *Store) checkMemory(ctx context.Context, node string, client rueidis.Client) (warnings []string) {
+// identityLua asks for the server's ID in the same way as the other scripts.
+var identityLua = serverLua + "return server()"
+
+// checkIdentity tells whether scripts learn the ID of their server.
+func (s *Store) checkIdentity(ctx context.Context) error {
+	r := s.getRequest("regent/probe")
+	id, err := s.do(ctx, s.command(script{text: identityLua}, r, true)).ToString()
+	if err != nil {
+		return s.explain(ctx, err)
+	}
+	if id == "" {
+		s.warnings = append(s.warnings, "scripts may not call INFO: in profile lock a failover or restart that loses "+
+			"renewals lets a lease expire while its holder still leads; allow +info")
+	}
+	return nil
+}
+
+// checkNode returns what makes a node forget.
+func (s *Store) checkNode(ctx context.Context, node string, client rueidis.Client) (warnings []string) {
 	warn := func(format string, args ...any) {
 		if node != "" {
 			format = node + ": " + format
@@ -117,7 +138,7 @@ func (s *Store) checkMemory(ctx context.Context, node string, client rueidis.Cli
 	}
 	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
 	if err != nil {
-		warn("whether the server evicts keys or keeps them on disk could not be checked: %v", err)
+		warn("whether the server evicts keys, keeps them on disk and has replicas could not be checked: %v", err)
 		return warnings
 	}
 	info := map[string]string{}
@@ -126,11 +147,32 @@ func (s *Store) checkMemory(ctx context.Context, node string, client rueidis.Cli
 			info[key] = value
 		}
 	}
+
+	s.checkReplication(info, warn)
 	if policy := info["maxmemory_policy"]; policy != "noeviction" && policy != "" {
 		warn("maxmemory-policy is %s: it must be noeviction, or a full server drops registers, and epochs begin again", policy)
 	}
+	checkDisk(ctx, client, info, warn)
+	return warnings
+}
+
+// checkReplication warns of a primary that goes on without its replicas. Redis shows
+// min_slaves_good_slaves only while min-replicas-to-write and min-replicas-max-lag are both above
+// 0.
+func (s *Store) checkReplication(info map[string]string, warn func(string, ...any)) {
+	replicated := s.addr.sentinel != "" || info["connected_slaves"] != "0" && info["connected_slaves"] != ""
+	_, waits := info["min_slaves_good_slaves"]
+	if info["role"] == "master" && replicated && !waits {
+		warn("min-replicas-to-write is 0: a primary that is cut off from its replicas goes on taking writes that a " +
+			"failover then forgets, so that two members may lead at once; set min-replicas-to-write 1 and " +
+			"min-replicas-max-lag 2")
+	}
+}
+
+// checkDisk warns of a server that forgets when it restarts.
+func checkDisk(ctx context.Context, client rueidis.Client, info map[string]string, warn func(string, ...any)) {
 	if info["aof_enabled"] == "1" {
-		return warnings
+		return
 	}
 	save, err := client.Do(ctx, client.B().ConfigGet().Parameter("save").Build()).AsStrMap()
 	switch {
@@ -141,5 +183,4 @@ func (s *Store) checkMemory(ctx context.Context, node string, client rueidis.Cli
 	default:
 		warn("the server keeps snapshots only (appendonly no, save %q): a crash forgets the epochs since the last; set appendonly yes", save["save"])
 	}
-	return warnings
 }

@@ -16,6 +16,7 @@ type lines struct {
 	open  atomic.Int32 // how many have been greeted by their server
 	mu    sync.Mutex
 	all   map[*line]bool
+	lost  func() // called when a connection over which a server has answered is gone; may be nil
 }
 
 // line is a connection that knows when it was last heard of.
@@ -34,12 +35,14 @@ const (
 	gone
 )
 
-// silence is how long an answer may be owed before a connection is given up, once a caller has given up as well.
+// silence is how long an answer may be owed before a connection is given up, once a caller has
+// given up as well.
 const silence = time.Second
 
 func (ls *lines) now() int64 { return time.Since(ls.began).Microseconds() + 1 }
 
-// dial connects. Half-open connections are found by the kernel, so that an idle client need not send anything.
+// dial connects. Half-open connections are found by the kernel, so that an idle client need not
+// send anything.
 func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3,
@@ -101,22 +104,28 @@ func (l *line) Close() error {
 }
 
 func (l *line) forget() {
-	switch l.state.Swap(gone) {
-	case gone:
+	before := l.state.Swap(gone)
+	if before == gone {
 		return
-	case greeted:
-		l.lines.open.Add(-1)
 	}
 	l.lines.mu.Lock()
 	delete(l.lines.all, l)
 	l.lines.mu.Unlock()
+	if before == greeted {
+		l.lines.open.Add(-1)
+		if l.lines.lost != nil {
+			l.lines.lost()
+		}
+	}
 }
 
-// ready reports that there is a connection, so that a call need not make one. With several nodes nobody knows which of them it needs.
+// ready reports that there is a connection, so that a call need not make one. With several nodes
+// nobody knows which of them it needs.
 func (ls *lines) ready() bool { return ls.one && ls.open.Load() > 0 }
 
-// cutSilent closes what has owed an answer for too long. Something in between may swallow them for ever, while the other end is fine and
-// the kernel content: every call would wait in vain, and hints would not come either.
+// cutSilent closes what has owed an answer for too long. Something in between may swallow them for
+// ever, while the other end is fine and the kernel content: every call would wait in vain, and
+// hints would not come either.
 func (ls *lines) cutSilent() {
 	now := ls.now()
 	var silent []*line

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -189,14 +190,17 @@ func TestRestart(t *testing.T) {
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a hint after the restart", 10*time.Second, func() bool { return took(hints) })
-	if got := get(t, s, "own"); got.Rev != own.Rev || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
+	if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{}) {
+		t.Errorf("after the restart %+v is hinted at", got)
+	}
+	if got := get(t, s, "own"); got.Rev == own.Rev || got.Nonce != own.Nonce || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
 		t.Errorf("own: %+v, want %+v", got, own)
 	}
 	if got := get(t, s, "via"); got.Rev != via.Rev {
 		t.Errorf("via: %+v, want %+v", got, via)
 	}
-	if got := get(t, s, "brief"); !got.Vacant() || got.Epoch != brief.Epoch {
+	// It may have been renewed, and the server have forgotten that.
+	if got := get(t, s, "brief"); got.Holder != brief.Holder || got.Epoch != brief.Epoch {
 		t.Errorf("brief: %+v", got)
 	}
 	if left := pttl(t, raw(t, srv), "own"); left <= 0 || left > own.Duration {
@@ -233,11 +237,12 @@ func TestRevisionsAfterLoss(t *testing.T) {
 	}
 }
 
-// sentinels starts a sentinel that watches a primary.
-func startSentinel(t testing.TB, primary *server) *server {
+// startSentinel starts a sentinel that watches a primary, and gives it up when it has been silent for so long.
+func startSentinel(t testing.TB, primary *server, downAfter time.Duration) *server {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1\nsentinel down-after-milliseconds mymaster 2000\nsentinel failover-timeout mymaster 2000\n", primary.port)
+	text := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 1\nsentinel down-after-milliseconds mymaster %d\n"+
+		"sentinel failover-timeout mymaster 2000\n", primary.port, downAfter.Milliseconds())
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +281,7 @@ func TestReplicas(t *testing.T) {
 	})
 	// A replica that has just come up may take its time for the first confirmation.
 	l := swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("seat", "a", 1))
+	other := swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("confirmed", "a", 1))
 	s := open(t, primary.url()+"?replicas=1&replicaTimeout=300ms")
 	t.Run("a_swap_waits_for_its_replicas", func(t *testing.T) {
 		if got := cli(t, replica, "GET", "seat"); got != l.Holder.String() {
@@ -291,6 +297,10 @@ func TestReplicas(t *testing.T) {
 		}
 		if got, err := s.Get(t.Context(), "seat"); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("Get without replicas: %+v, %v", got, err)
+		}
+		out := s.Refresh(t.Context(), []regent.Lease{{Name: "seat"}, {Name: "never written"}, other})
+		if !errors.Is(out[0].Err, errUnconfirmed) || !errors.Is(out[1].Err, regent.ErrNotFound) || out[2].Err != nil {
+			t.Errorf("Refresh without replicas: %+v", out)
 		}
 		p.swallow(false)
 		p.cut() // the replica connects again
@@ -309,37 +319,52 @@ func TestReplicas(t *testing.T) {
 	})
 	t.Run("a_store_on_a_demoted_primary_shows_nothing_old", func(t *testing.T) {
 		plain := open(t, primary.url())
-		swap(t, plain, held("demoted", "a", 1))
+		demoted := swap(t, plain, held("demoted", "a", 1))
 		cli(t, replica, "REPLICAOF", "NO", "ONE")
 		cli(t, primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(replica.port))
 		if l, err := plain.Get(t.Context(), "demoted"); err == nil {
 			t.Errorf("Get on a demoted primary: %+v", l)
 		}
+		if o := plain.Refresh(t.Context(), []regent.Lease{demoted})[0]; o.Err == nil {
+			t.Errorf("Refresh on a demoted primary: %+v", o.Lease)
+		}
+		n := 0
+		for l, err := range plain.List(t.Context(), "") {
+			if n++; err == nil || l.Name != "" || n > 1 {
+				t.Errorf("List on a demoted primary: %+v, %v", l, err)
+			}
+		}
 	})
 }
 
-func startCluster(t testing.TB) []*server {
+func startCluster(t testing.TB, args ...string) []*server {
 	var all []*server
-	args := []string{"--cluster", "create"}
+	create := []string{"--cluster", "create"}
 	for range 3 {
-		srv := startServer(t, "--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
-		all, args = append(all, srv), append(args, srv.addr())
+		srv := startServer(t, append([]string{"--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)...)
+		all, create = append(all, srv), append(create, srv.addr())
 	}
-	out, err := exec.Command("redis-cli", append(args, "--cluster-yes")...).CombinedOutput()
+	out, err := exec.Command("redis-cli", append(create, "--cluster-yes")...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("redis-cli %q: %v: %s", args, err, out)
+		t.Fatalf("redis-cli %q: %v: %s", create, err, out)
 	}
-	for _, srv := range all {
-		await(t, "the cluster is whole", 20*time.Second, func() bool {
-			info := cli(t, srv, "CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
-		})
-	}
+	whole(t, all)
 	return all
 }
 
+// whole waits until all nodes of a cluster know each other.
+func whole(t testing.TB, all []*server) {
+	t.Helper()
+	for _, srv := range all {
+		await(t, "the cluster is whole", 20*time.Second, func() bool {
+			info := cli(t, srv, "CLUSTER", "INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", len(all)))
+		})
+	}
+}
+
 func TestCluster(t *testing.T) {
-	all := startCluster(t)
+	all := startCluster(t, "--cluster-require-full-coverage", "no")
 	url := "redis://" + all[0].addr() + "," + all[1].addr() + "?cluster=true"
 	flush := func(t testing.TB) {
 		for _, srv := range all {
@@ -362,6 +387,30 @@ func TestCluster(t *testing.T) {
 			t.Errorf("warnings: %q", w)
 		}
 	})
+	t.Run("a_refresh_reaches_all_nodes", func(t *testing.T) {
+		flush(t)
+		s := open(t, url)
+		ls := bulky(t, s, 100)
+		changed := ls[7]
+		changed.Nonce++
+		changed = swap(t, s, changed)
+		name := ls[9].Name
+		cli(t, shard(t, all, name), "SET", "{"+name+"}:regent", "my notes")
+		for i, o := range s.Refresh(t.Context(), ls) {
+			switch {
+			case i == 9:
+				if o.Err == nil {
+					t.Errorf("an unreadable register is shown as %+v", o.Lease)
+				}
+			case i == 7 && o.Lease.Rev == changed.Rev:
+			case o.Err != nil || o.Lease.Rev != ls[i].Rev:
+				t.Errorf("%s: %+v, %v", ls[i].Name, o.Lease, o.Err)
+			}
+		}
+		if good, bad := listed(t, s); len(good) != 99 || bad[name] == nil {
+			t.Errorf("a list shows %d registers, and the errors %v", len(good), bad)
+		}
+	})
 	t.Run("a_node_of_a_cluster_must_be_named_as_one", func(t *testing.T) {
 		if s, err := Open(t.Context(), all[0].url(), Options{}); err == nil || !strings.Contains(err.Error(), "cluster=true") {
 			t.Errorf("Open: %v, %v", s, err)
@@ -375,6 +424,29 @@ func TestCluster(t *testing.T) {
 		}
 		if _, err := Fence(t.Context(), s.client, regent.Term{Election: "e", Epoch: 1}, "return 1", []string{"a}b"}, nil); err == nil || !strings.Contains(err.Error(), "hash tag") {
 			t.Errorf("a key that has no slot of its own: %v", err)
+		}
+	})
+	t.Run("registers_of_a_lost_node_have_errors_of_their_own", func(t *testing.T) {
+		flush(t)
+		s := open(t, url)
+		ls := bulky(t, s, 100)
+		var lost *server
+		for _, l := range ls {
+			if lost = shard(t, all, l.Name); lost != shard(t, all, "{regent}:index") {
+				break
+			}
+		}
+		away := map[string]bool{}
+		for _, l := range ls {
+			away[l.Name] = shard(t, all, l.Name) == lost
+		}
+		lost.stop(syscall.SIGKILL)
+		good, bad := listed(t, s)
+		for i, o := range s.Refresh(t.Context(), ls) {
+			name := ls[i].Name
+			if _, shown := good[name]; shown == away[name] || (bad[name] != nil) != away[name] || (o.Err != nil) != away[name] {
+				t.Errorf("%s on a lost node: %t; List: %t, %v; Refresh: %v", name, away[name], shown, bad[name], o.Err)
+			}
 		}
 	})
 }

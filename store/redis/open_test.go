@@ -150,9 +150,21 @@ func TestOpenLooks(t *testing.T) {
 	})
 	t.Run("what_could_not_be_checked_is_said", func(t *testing.T) {
 		cli(t, srv, "ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info", "-config")
-		warnings(t, "redis://blind:p@"+srv.addr(), "could not be checked")
+		warnings(t, "redis://blind:p@"+srv.addr(), "scripts may not call INFO", "could not be checked")
 		cli(t, srv, "ACL", "SETUSER", "blind", "+info")
 		warnings(t, "redis://blind:p@"+srv.addr(), "could not be checked")
+	})
+	t.Run("a_primary_that_goes_on_without_its_replicas_is_a_warning", func(t *testing.T) {
+		primary := startServer(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0")
+		warnings(t, primary.url())
+		startReplica(t, primary, "127.0.0.1", strconv.Itoa(primary.port))
+		warnings(t, primary.url(), "set min-replicas-to-write 1 and min-replicas-max-lag 2")
+		cli(t, primary, "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "2")
+		warnings(t, primary.url())
+	})
+	t.Run("a_primary_behind_sentinel_is_taken_for_replicated", func(t *testing.T) {
+		sentinel := startSentinel(t, startServer(t, "--appendonly", "yes"), 2*time.Second)
+		warnings(t, "redis://"+sentinel.addr()+"?sentinel=mymaster", "min-replicas-to-write")
 	})
 	t.Run("a_server_that_keeps_everything_has_no_warning", func(t *testing.T) {
 		cli(t, srv, "CONFIG", "SET", "appendonly", "yes")

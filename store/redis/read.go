@@ -47,11 +47,15 @@ func (s *Store) explainRead(ctx context.Context, err error) error {
 	return s.explain(ctx, err)
 }
 
+// marks begin what get.lua adds to a revision: see there.
+const marks = "!~@"
+
 // foreigner is the incarnation of a holder that does not use Regent.
 const foreigner = "foreign"
 
-// forEver is the lease of such a holder: so long that nobody lives to see it run out. Its key runs out by itself, which is then told as a vacant
-// seat; what is left of it differs with every look, and would seem to have passed at half time.
+// forEver is the lease of such a holder: so long that nobody lives to see it run out. Its key runs
+// out by itself, which is then told as a vacant seat; what is left of it differs with every look,
+// and would seem to have passed at half time.
 const forEver = 10 * 365 * 24 * time.Hour
 
 // read makes a record of the answer of get.lua.
@@ -60,11 +64,14 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 	if rueidis.IsRedisNil(err) {
 		return regent.Lease{}, regent.ErrNotFound
 	}
+	if unreadable(err) {
+		return regent.Lease{}, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
 	if err != nil {
 		return regent.Lease{}, err
 	}
 	if len(all) < 3 {
-		return regent.Lease{}, fmt.Errorf("register %q: an answer of %d parts", name, len(all))
+		return regent.Lease{}, fmt.Errorf("%w: an answer of %d parts", errUnreadable, len(all))
 	}
 	mark, err1 := all[0].ToString()
 	reg, err2 := all[1].ToString()
@@ -86,6 +93,8 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 		l.Duration = forEver
 	case mark == "!":
 		l = vacant(l)
+	case strings.HasPrefix(mark, "@"):
+		l.Nonce = s.shownNonce(l)
 	}
 	s.push.read(l, time.Duration(left)*time.Millisecond)
 	return l, nil
@@ -95,11 +104,16 @@ func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error)
 func parseRegister(name, reg, mark string) (regent.Lease, error) {
 	lines := strings.SplitN(reg, "\n", 4)
 	if len(lines) < 4 {
-		return regent.Lease{}, fmt.Errorf("register %q has %d lines, it must have 4", name, len(lines))
+		return regent.Lease{}, fmt.Errorf("%w: it has %d lines instead of 4", errUnreadable, len(lines))
 	}
 	rev, _, _ := strings.Cut(lines[0], " ")
+
 	// The answer is nobody else's, so that its record need not be copied.
-	return regent.ParseLease(name, rev+mark, unsafe.Slice(unsafe.StringData(lines[3]), len(lines[3])))
+	l, err := regent.ParseLease(name, rev+mark, unsafe.Slice(unsafe.StringData(lines[3]), len(lines[3])))
+	if err != nil {
+		return regent.Lease{}, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return l, nil
 }
 
 // vacant returns what outlives a holder.
@@ -109,8 +123,9 @@ func vacant(l regent.Lease) regent.Lease {
 	}
 }
 
-// List implements [regent.Store]. It yields in the order of the names' bytes. Names are only ever added to the index, before their
-// registers, so that a list in pages misses nothing that was there when it began.
+// List implements [regent.Store]. It yields in the order of the names' bytes. Names are only ever
+// added to the index, before their registers, so that a list in pages misses nothing that was there
+// when it began.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
 		for from := "[" + prefix; ; {
@@ -119,17 +134,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 				yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, s.explain(ctx, err)))
 				return
 			}
-			page, err := s.readAll(ctx, names)
-			if err != nil {
-				yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, s.explain(ctx, err)))
-				return
-			}
-			for _, l := range page {
-				if !yield(l, nil) {
-					return
-				}
-			}
-			if len(names) < listPage {
+			if !s.yieldPage(ctx, prefix, names, yield) || len(names) < listPage {
 				return
 			}
 			from = "(" + names[len(names)-1]
@@ -137,7 +142,31 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 	}
 }
 
-// names reads a page of the index. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.
+// yieldPage yields the registers of a page, and reports whether the list goes on. A register that
+// cannot be read is yielded with its name and its error.
+func (s *Store) yieldPage(ctx context.Context, prefix string, names []string, yield func(regent.Lease, error) bool) bool {
+	for i, o := range s.readEach(ctx, named(names)) {
+		var unreadable *registerError
+		switch {
+		case o.Err == nil:
+			if !yield(o.Lease, nil) {
+				return false
+			}
+		case errors.Is(o.Err, regent.ErrNotFound):
+		case errors.As(o.Err, &unreadable):
+			if !yield(regent.Lease{Name: names[i]}, fmt.Errorf("list %q: %w", prefix, o.Err)) {
+				return false
+			}
+		default:
+			yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, o.Err))
+			return false
+		}
+	}
+	return true
+}
+
+// names reads a page of the index. No name has the byte 0xff, so the range is exact, whatever the
+// prefix ends with.
 func (s *Store) names(ctx context.Context, from, prefix string) ([]string, error) {
 	for again := false; ; again = true {
 		res := s.do(ctx, s.client.B().Zrange().Key(s.index).Min(from).Max("("+prefix+"\xff").Bylex().Limit(0, listPage).Build())
@@ -145,31 +174,4 @@ func (s *Store) names(ctx context.Context, from, prefix string) ([]string, error
 			return res.AsStrSlice()
 		}
 	}
-}
-
-// readAll reads registers, leaving out those that were never written.
-func (s *Store) readAll(ctx context.Context, names []string) ([]regent.Lease, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	rs := make([]*request, len(names))
-	for i, name := range names {
-		rs[i] = s.getRequest(name)
-	}
-	page := make([]regent.Lease, 0, len(names))
-	var failed error
-	for i, res := range s.evalAll(ctx, s.get, rs) {
-		l, err := s.read(names[i], res)
-		if err == nil && s.addr.replicas > 0 {
-			err = s.confirm(ctx, names[i], rs[i])
-		}
-		s.done(rs[i], res)
-		switch {
-		case err == nil:
-			page = append(page, l)
-		case !errors.Is(err, regent.ErrNotFound) && failed == nil:
-			failed = fmt.Errorf("%q: %w", names[i], err)
-		}
-	}
-	return page, failed
 }

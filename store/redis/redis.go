@@ -1,16 +1,21 @@
 // Package redis keeps Regent's registers in Redis, 6.2 or later, or Valkey: one node, Sentinel or Cluster.
 //
 // What it assumes:
-//   - What Redis has answered it keeps. It does not by itself: replication is asynchronous, so that a failover may forget the last
-//     writes, and so may a restart without appendfsync always. Members that remember notice it, wait for a whole lease, and the epoch
-//     still grows; between members that do not, only a fence helps. Options.Replicas makes it rarer.
-//   - The server's clock runs at the usual rate and is not set forward by more than a member's stop timeout: seats with a lease of their
-//     own (profile lock) expire by it. Where a failover is possible that goes for the difference between the servers' clocks too. Seats
-//     kept by a member's heartbeat (profiles cluster and fleet) do not expire in Redis and need no clock but the members' own.
-//   - Nothing is evicted: maxmemory-policy noeviction. Open tells what it finds: see [Store.Warnings].
+//   - What Redis has answered it keeps. It does not by itself: replication is asynchronous, so that
+//     a failover may forget the last writes, and so may a restart without appendfsync always.
+//     docs/STORES.md says what each loss does. Options.Replicas makes it rarer.
+//   - The clock of a primary runs at the usual rate and is not set forward by more than a member's
+//     stop timeout: seats with a lease of their own (profile lock) expire by it. A lease that another
+//     server has written, or this one before it was last started or promoted, does not: observers
+//     then wait for a whole lease by their own clocks. Seats kept by a member's heartbeat (profiles
+//     cluster and fleet) do not expire in Redis and need no clock but the members' own.
+//   - Nothing is evicted: maxmemory-policy noeviction. Open warns of what it finds: see
+//     [Store.Warnings].
 //
 // What it does not guarantee:
-//   - A primary that is cut off goes on answering until it notices. min-replicas-to-write makes it notice: it then refuses reads too.
+//   - One primary. A primary that is cut off goes on answering until it notices. With
+//     min-replicas-to-write 1 and min-replicas-max-lag 2 it notices after two seconds, and then
+//     refuses reads too.
 //   - Somebody who deletes or overwrites keys by hand. A deleted seat is still its holder's until it would have expired, but nothing
 //     helps if its register is gone as well.
 //
@@ -25,7 +30,7 @@
 // What is in it, told by redis-cli, for the election stargate:leader:
 //
 //	GET stargate:leader            # the seat: who holds it, as ID/incarnation; it expires with the lease
-//	GET {stargate:leader}:regent   # its register: revision, epoch, record; it never expires
+//	GET {stargate:leader}:regent   # its register: revision, expiry, server, epoch, record; it never expires
 //	ZRANGE {regent}:index 0 -1     # the names of all registers
 //
 // In a name the characters { } % are written %7B %7D %25, so that both keys have one slot and no two names one key. A seat that is held by
@@ -60,7 +65,8 @@ type Options struct {
 	ReplicaTimeout time.Duration
 }
 
-// Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker] and [regent.Batcher].
+// Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker],
+// [regent.Batcher] and [regent.Refresher].
 type Store struct {
 	addr     *address
 	client   rueidis.Client
@@ -79,18 +85,21 @@ type Store struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	closed atomic.Bool
-	work   sync.WaitGroup // listeners
+	work   sync.WaitGroup // listeners, and who waits for a lost node
 	push   push
+	absent atomic.Bool // in a cluster: a node was lost, and somebody waits for it or its successor
 
 	mu      sync.Mutex
-	indexed map[string]time.Time // in a cluster: when a name was last written to the index
-	unsure  map[string]bool      // with Replicas: names whose last swap was not confirmed
+	indexed map[string]time.Time       // in a cluster: when a name was last written to the index
+	unsure  map[string]bool            // with Replicas: names whose last swap was not confirmed
+	claimed map[string]regent.Identity // of seats with a lease of their own: for whom this Store last wrote one
 }
 
 var (
-	_ regent.Store   = (*Store)(nil)
-	_ regent.Waker   = (*Store)(nil)
-	_ regent.Batcher = (*Store)(nil)
+	_ regent.Store     = (*Store)(nil)
+	_ regent.Waker     = (*Store)(nil)
+	_ regent.Batcher   = (*Store)(nil)
+	_ regent.Refresher = (*Store)(nil)
 )
 
 const (
@@ -118,12 +127,15 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	s := &Store{
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
 		lines: lines{one: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*line]bool{}},
-		get:   newScript(getLua),
-		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{},
+		get:   newScript(serverLua + getLua),
+		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{}, claimed: map[string]regent.Identity{},
 	}
-	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + swapLua)
+	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.push.init(s)
+	if s.cluster {
+		s.lines.lost = s.nodeLost
+	}
 	if err := s.connect(ctx); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("open store %s: %w", a, err)

@@ -42,6 +42,12 @@ func (s *Store) setUnsure(name string, unsure bool) {
 	}
 }
 
+func (s *Store) isUnsure(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsure[name]
+}
+
 func (s *Store) wait() rueidis.Completed {
 	return s.client.B().Wait().Numreplicas(int64(s.addr.replicas)).Timeout(s.addr.replicaTimeout.Milliseconds()).Build()
 }
@@ -74,10 +80,7 @@ const rewriteLua = `local reg = redis.call('GET', KEYS[2]) if reg then redis.cal
 
 // confirm makes sure of a record that was written and not confirmed before it is shown: who wrote it would otherwise read it and believe it.
 func (s *Store) confirm(ctx context.Context, name string, r *request) error {
-	s.mu.Lock()
-	unsure := s.unsure[name]
-	s.mu.Unlock()
-	if !unsure {
+	if !s.isUnsure(name) {
 		return nil
 	}
 	all := s.onOne(ctx, s.command(script{text: rewriteLua}, r, true), s.wait())

@@ -274,8 +274,17 @@ func (p *proxy) cut() {
 	clear(p.conns)
 }
 
+// lead sends new connections to another server, or to none, and closes those that are open.
+func (p *proxy) lead(target string) {
+	p.set(func() { p.target = target })
+	p.cut()
+}
+
 func (p *proxy) serve(client net.Conn) {
-	srv, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	srv, err := net.Dial("tcp", target)
 	if err != nil {
 		client.Close()
 		return

@@ -18,6 +18,8 @@ import (
 )
 
 var (
+	//go:embed server.lua
+	serverLua string
 	//go:embed get.lua
 	getLua string
 	//go:embed swap.lua
@@ -118,6 +120,7 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	if foreign && l.Holder.Incarnation == foreigner {
 		l = vacant(l) // an edit, while the seat is in other hands
 	}
+	l.Nonce = s.writtenNonce(expected, l)
 	r := s.newRequest()
 	n := s.addKeys(r, l.Name)
 	var ends [6]int
@@ -130,6 +133,8 @@ func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
 	if expires(l) {
 		if replaces(expected, l.Nonce) {
 			r.buf = append(r.buf, '-')
+		} else {
+			s.claims(l)
 		}
 		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
 	} else if tell {
@@ -289,7 +294,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	out := make([]regent.Outcome, len(ls))
 	if s.addr.replicas > 0 { // each waits for its replicas
 		var wg sync.WaitGroup
-		slots := make(chan struct{}, 16)
+		slots := make(chan struct{}, maxWaits)
 		for i := range ls {
 			slots <- struct{}{}
 			wg.Go(func() {

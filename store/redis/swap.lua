@@ -5,17 +5,29 @@
 -- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, negative for an edit, '' if it does not, 4 who, 5 what
 --       else makes a change of hands, 6 record, 7 name, with the index. With nobody in 4, 3 is 'tell' if the record is to be published as well.
 local call = redis.call
-local rev, till, who, note = string.match(call('GET', KEYS[2]) or ' \n\n\n', '^(%S*) (%S*)\n([^\n]*)\n([^\n]*)\n')
+local rev, till, stamp, who, note = string.match(call('GET', KEYS[2]) or ' \n\n\n', '^(%S*) (%S*) ?(%S*)\n([^\n]*)\n([^\n]*)\n')
+if not rev then return false end
 local px, holder = ARGV[3], ARGV[4]
-local late = rev ~= ARGV[1] -- it is expected to have expired
-if late and (till == '' or not rev or rev .. '!' ~= ARGV[1]) then return false end
+local me = ''
+if till ~= '' or px ~= '' and px ~= 'tell' then me = server() end
+
+local late = false -- it is expected to have expired
+local other = till ~= '' and me ~= '' and me ~= stamp -- another server wrote it, so that its time of expiry proves nothing
+if other then
+  -- Its holder goes on from what it wrote itself. Anybody else has to have read it from this server, and waited since.
+  local own = rev == ARGV[1] and (holder == who or holder == '')
+  if not own and rev .. '@' .. me ~= ARGV[1] then return false end
+elseif rev ~= ARGV[1] then
+  late = till ~= '' and rev .. '!' == ARGV[1]
+  if not late then return false end
+end
 
 local seat = false
 if who ~= '' then
   seat = call('GET', KEYS[1])
   if seat then
     if late or seat ~= who and holder ~= '' then return false end
-  elseif till ~= '' then
+  elseif till ~= '' and not other then
     -- Whether it has expired, or was deleted before its time, decides which revision the register has.
     local t = call('TIME')
     if (t[1] * 1000 + t[2] / 1000 >= tonumber(till)) ~= late then return false end
@@ -35,7 +47,7 @@ elseif px == '' then
     call('SET', KEYS[1], holder)
   end
 elseif px < '0' and till ~= '' and not late then -- '-' comes before digits
-  ends = till -- an edit gives no time
+  ends = till .. ' ' .. stamp -- an edit gives no time, and no other server's word for it
   if seat and seat ~= holder then call('SET', KEYS[1], holder, 'KEEPTTL') end
 else
   if px < '0' then px = string.sub(px, 2) end
@@ -47,7 +59,7 @@ else
     call('SET', KEYS[1], holder, 'PX', px)
   end
   local t = call('TIME')
-  ends = t[1] * 1000 + math.ceil(t[2] / 1000) + px
+  ends = string.format('%.0f %s', t[1] * 1000 + math.ceil(t[2] / 1000) + px, me)
 end
 
 call('SET', KEYS[2], ARGV[2] .. ' ' .. ends .. '\n' .. holder .. '\n' .. ARGV[5] .. '\n' .. ARGV[6])

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"sync"
@@ -11,8 +12,9 @@ import (
 	"github.com/regentd/regent"
 )
 
-// push is who wants to be woken, and when. Changes of hands are published by the script that makes them. An expiry nobody publishes,
-// but whoever has read a seat knows when it will come unless it is renewed, so there is a timer for it. Renewals cost nothing.
+// push is who wants to be woken, and when. Changes of hands are published by the script that makes
+// them. An expiry nobody publishes, but whoever has read a seat knows when it will come unless it
+// is renewed, so there is a timer for it. Renewals cost nothing.
 type push struct {
 	s  *Store
 	mu sync.Mutex
@@ -31,8 +33,8 @@ type push struct {
 // maxWatched bounds how many seats have a time of expiry. The others are found by polling.
 const maxWatched = 4096
 
-// late is added to an expiry. A lease is often a multiple of the interval at which it is renewed: who looks at its very end comes just before a renewal,
-// and has to look again that much sooner.
+// late is added to an expiry. A lease is often a multiple of the interval at which it is renewed:
+// who looks at its very end comes just before a renewal, and has to look again that much sooner.
 const late = 250 * time.Millisecond
 
 func (p *push) init(s *Store) {
@@ -41,7 +43,9 @@ func (p *push) init(s *Store) {
 	close(p.listening)
 }
 
-// Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through this Store, has expired.
+// Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through
+// this Store, has expired; and the zero Lease when a node of a cluster that was lost, or its
+// successor, answers again.
 func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	c := make(chan regent.Lease, 1)
 	p := &s.push
@@ -113,8 +117,8 @@ func (p *push) listen() {
 	})
 }
 
-// receive turns what is published into hints, until ctx ends. It uses the connection of all other calls: while they are answered, nothing
-// that is published is lost.
+// receive turns what is published into hints, until ctx ends. It uses the connection of all other
+// calls: while they are answered, nothing that is published is lost.
 func (s *Store) receive(ctx context.Context) {
 	ctx = rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
 		if sub.Kind == "subscribe" {
@@ -157,8 +161,9 @@ func (s *Store) nameOf(key string) (string, bool) {
 	return name, err == nil
 }
 
-// hear turns a message into hints: the key of a seat, and maybe its revision and record after it. Whoever may publish could have sent it: a record
-// counts only under a revision with its digest, and then only a register that shows it can be claimed.
+// hear turns a message into hints: the key of a seat, and maybe its revision and record after it.
+// Whoever may publish could have sent it: a record counts only under a revision with its digest,
+// and then only a register that shows it can be claimed.
 func (p *push) hear(message string) {
 	key, news, _ := strings.Cut(message, "\n")
 	name, ok := p.s.nameOf(key)
@@ -167,34 +172,37 @@ func (p *push) hear(message string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var l regent.Lease
-	if rev, record, told := strings.Cut(news, "\n"); told && p.watched(name) {
+	l := regent.Lease{Name: name} // it has to be read, unless the message brings its record
+	if rev, record, ok := strings.Cut(news, "\n"); ok && p.watched(name) {
 		record := []byte(record)
-		if strings.HasSuffix(rev, string(appendDigest(nil, record))) && !strings.ContainsAny(rev, "~!") { // after which the script would not look
-			l, _ = regent.ParseLease(name, rev, record) // else it has to be read
+		vouched := strings.HasSuffix(rev, string(appendDigest(nil, record)))
+		marked := strings.ContainsAny(rev, marks) // the script would not compare what follows a mark
+		if vouched && !marked {
+			if got, err := regent.ParseLease(name, rev, record); err == nil {
+				l = got
+			}
 		}
 	}
 	p.above(name, func(c chan regent.Lease) { regent.Hint(c, l) })
 }
 
-// fire hints everybody above name.
+// fire tells everybody above name that its register has to be read.
 func (p *push) fire(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.above(name, hint)
+	p.above(name, func(c chan regent.Lease) { regent.Hint(c, regent.Lease{Name: name}) })
 }
 
+// fireAll tells everybody that anything may have changed.
 func (p *push) fireAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, subs := range p.subs {
 		for c := range subs {
-			hint(c)
+			regent.Hint(c, regent.Lease{})
 		}
 	}
 }
-
-func hint(c chan regent.Lease) { regent.Hint(c, regent.Lease{}) }
 
 // above calls each for every subscription above name. The mutex is held.
 func (p *push) above(name string, each func(chan regent.Lease)) {
@@ -212,15 +220,16 @@ func (p *push) watched(name string) (yes bool) {
 	return yes
 }
 
-// read takes in how a seat stands that was read just now.
+// read takes in how a seat stands that was read just now. It has no timer if left is negative: the
+// server does not know when it expires, so that it is for the reader to say.
 func (p *push) read(l regent.Lease, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.subs) == 0 {
 		return
 	}
-	foreign := l.Holder.Incarnation == foreigner && left > 0
-	if !foreign && !expires(l) || !p.watched(l.Name) {
+	foreign := l.Holder.Incarnation == foreigner
+	if left < 0 || !foreign && !expires(l) || !p.watched(l.Name) {
 		delete(p.expiry, l.Name)
 		return
 	}
@@ -229,7 +238,8 @@ func (p *push) read(l regent.Lease, left time.Duration) {
 	}
 }
 
-// wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may have before.
+// wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may
+// have before.
 func (p *push) wrote(l regent.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -272,7 +282,8 @@ func (p *push) due() {
 	alone := len(p.expiry) == 0 && len(names) == 1
 	p.mu.Unlock()
 	if alone {
-		// Whoever is hinted reads the seat anyway, which sets its next time. To look first would be a second request for the same answer.
+		// Whoever is hinted reads the seat anyway, which sets its next time. To look first would be
+		// a second request for the same answer.
 		p.fire(names[0])
 		return
 	}
@@ -285,14 +296,12 @@ func (p *push) check(names []string) {
 	defer cancel()
 	for len(names) > 0 {
 		n := min(len(names), listPage)
-		page, err := p.s.readAll(ctx, names[:n])
-		if err != nil {
-			p.again(names)
-			return
-		}
-		for _, l := range page {
-			if l.Vacant() {
-				p.fire(l.Name)
+		for i, o := range p.s.readEach(ctx, named(names[:n])) {
+			switch {
+			case o.Err == nil && o.Lease.Vacant():
+				p.fire(names[i])
+			case o.Err != nil && !errors.Is(o.Err, regent.ErrNotFound):
+				p.again(names[i])
 			}
 		}
 		names = names[n:]
@@ -300,12 +309,10 @@ func (p *push) check(names []string) {
 }
 
 // again tries in a second what could not be read.
-func (p *push) again(names []string) {
+func (p *push) again(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, name := range names {
-		if !p.stopped && p.watched(name) {
-			p.expect(name, time.Now().Add(time.Second))
-		}
+	if !p.stopped && p.watched(name) {
+		p.expect(name, time.Now().Add(time.Second))
 	}
 }

@@ -33,7 +33,7 @@ func TestWake(t *testing.T) {
 		l := held("told {50%}", "a", 1)
 		l.Data, l.Past = []byte("line\nline"), []regent.Past{{Holder: "z\n", Epoch: 1}}
 		l = swap(t, a, l)
-		if got := next(t, hints); got.Name != "" {
+		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
 			t.Errorf("a claim is told as %+v", got)
 		}
 		l = swap(t, a, released(l))
@@ -44,14 +44,14 @@ func TestWake(t *testing.T) {
 		record := string(l.AppendJSON(nil))
 		for _, forged := range []string{record + " ", strings.Replace(record, `"epoch":`, `"epoch":9`, 1), "", "{"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+l.Rev+"\n"+forged)
-			if got := next(t, hints); got.Name != "" {
+			if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
 				t.Errorf("%s under %s is believed: %+v", forged, l.Rev, got)
 			}
 		}
 		digest := string(appendDigest(nil, []byte(record)))
-		for _, rev := range []string{"1.x.1", l.Rev + "~x" + digest, l.Rev + "!" + digest, digest + "~"} {
+		for _, rev := range []string{"1.x.1", l.Rev + "~x" + digest, l.Rev + "!" + digest, l.Rev + "@x" + digest, digest + "~"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+rev+"\n"+record)
-			if got := next(t, hints); got.Name != "" {
+			if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
 				t.Errorf("revision %s is believed: %+v", rev, got)
 			}
 		}
@@ -62,7 +62,7 @@ func TestWake(t *testing.T) {
 		if out := a.SwapAll(t.Context(), []regent.Lease{released(l)}); out[0].Err != nil {
 			t.Fatal(out[0].Err)
 		}
-		if got := next(t, hints); got.Name != "" {
+		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
 			t.Errorf("one of a batch is told as %+v", got)
 		}
 	})
@@ -73,7 +73,7 @@ func TestWake(t *testing.T) {
 		l := released(held("regent/polls/00/seat", "", 0))
 		l.Data = []byte("secret")
 		swap(t, a, l)
-		if got := next(t, hints); got.Name != "" {
+		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
 			t.Errorf("told %+v", got)
 		}
 	})
@@ -87,7 +87,9 @@ func TestWake(t *testing.T) {
 		await(t, "told of the claim", 5*time.Second, func() bool { return took(hints) })
 		get(t, b, "brief")
 		began := time.Now()
-		next(t, hints)
+		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: "brief"}) {
+			t.Errorf("an expiry is told as %+v", got)
+		}
 		if !get(t, b, "brief").Vacant() {
 			t.Error("hinted at before it has expired")
 		}
@@ -113,7 +115,10 @@ func TestWake(t *testing.T) {
 				kept.Nonce++
 				kept = swap(t, a, kept)
 				continue
-			case <-hints:
+			case l := <-hints:
+				if !reflect.DeepEqual(l, regent.Lease{Name: dying.Name}) {
+					t.Errorf("an expiry is told as %+v", l)
+				}
 			}
 			break
 		}

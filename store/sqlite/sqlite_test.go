@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -283,44 +282,5 @@ func noGoroutines(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("goroutines left:\n%s", buf[:runtime.Stack(buf, true)])
 		}
-	}
-}
-
-func TestFence(t *testing.T) {
-	db := raw(t, filepath.Join(t.TempDir(), "app.db"))
-	run(t, db, "CREATE TABLE orders (id INTEGER)")
-	within := func(election string, epoch uint64) error {
-		tx, err := db.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tx.Rollback()
-		if err := Fence(t.Context(), tx, regent.Term{Election: election, Epoch: epoch}); err != nil {
-			return err
-		}
-		if _, err := tx.Exec("INSERT INTO orders VALUES (?)", epoch); err != nil {
-			t.Fatal(err)
-		}
-		return tx.Commit()
-	}
-	for i, c := range []struct {
-		election string
-		epoch    uint64
-		newest   uint64 // that refuses it
-	}{{"a", 5, 0}, {"a", 5, 0}, {"a", 4, 5}, {"b", 1, 0}, {"a", 9, 0}, {"a", 5, 9}, {"A", 2, 0}, {"a", math.MaxInt64, 0}, {"a", 10, math.MaxInt64}} {
-		err := within(c.election, c.epoch)
-		stale, ok := errors.AsType[*regent.StaleError](err)
-		if ok != (c.newest != 0) || err != nil && !ok || ok && (*stale != regent.StaleError{Epoch: c.epoch, Newest: c.newest}) {
-			t.Errorf("%d: epoch %d: %v", i, c.epoch, err)
-		}
-	}
-	for _, epoch := range []uint64{0, math.MaxUint64} {
-		if err := within("a", epoch); err == nil {
-			t.Errorf("epoch %d was let in", epoch)
-		}
-	}
-	var n int
-	if err := db.QueryRow("SELECT count(*) FROM orders").Scan(&n); err != nil || n != 6 {
-		t.Errorf("%d orders, %v", n, err)
 	}
 }

@@ -29,7 +29,7 @@ func variables(environ []string) (all map[string]given, warnings []string) {
 		}
 	}
 	all = map[string]given{}
-	known := []string{"EPOCH"} // which 'regent run' tells its child, besides the keys election and node
+	known := []string{"EPOCH", "TERM"} // which 'regent run' tells its child, besides the keys election and node
 	for _, k := range Keys() {
 		name, alias := k.Variable(), aliases()[k.Name]
 		known = append(known, strings.TrimPrefix(name, prefix))

@@ -87,16 +87,20 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 	return w, nil
 }
 
-// confirm asks the store whether there has been such an epoch: whoever can send a task can write any number into it.
-func (n *Node) confirm(epoch uint64) error {
+// confirm asks the store whether there has been such a term: whoever can send a task can write any number into it.
+func (n *Node) confirm(t regent.Token) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	l, err := n.store.Get(ctx, n.opts.Election)
 	if err != nil {
 		return err
 	}
-	if l.Epoch < epoch {
+	if l.Epoch < t.Epoch {
 		return fmt.Errorf("the store knows of no epoch beyond %d", l.Epoch)
+	}
+	// A term that has ended since is not in the record any more.
+	if l.Epoch == t.Epoch && !l.Vacant() && t.Term != "" && l.Holder.Incarnation != t.Term {
+		return fmt.Errorf("the store shows epoch %d as that of term %s, held by %s, and not of term %s", l.Epoch, l.Holder.Incarnation, l.Holder.ID, t.Term)
 	}
 	return nil
 }
@@ -106,8 +110,9 @@ func (n *Node) learn(e regent.Event) {
 	if n.Worker == nil || e.Election != n.opts.Election || e.Kind != regent.EventLeaderChanged && e.Kind != regent.EventBecameLeader {
 		return
 	}
-	if err := n.Worker.Fence.Learn(e.Epoch); err != nil {
-		n.opts.Log.Error("fence cannot be raised", "epoch", e.Epoch, "error", err)
+	token := regent.Token{Epoch: e.Epoch, Term: e.Metadata["term"]}
+	if err := n.Worker.Fence.Learn(token); err != nil {
+		n.opts.Log.Error("fence cannot be raised", "epoch", token.Epoch, "term", token.Term, "error", err)
 	}
 }
 

@@ -65,8 +65,8 @@ func New(opts Options) (*Node, error) {
 		OnEvent: func(e regent.Event) {
 			log(e)
 			n.take(e)
+			n.learn(e) // it may wait for the disk; whoever sees the event on the stream finds the fence raised
 			n.Hub.Send(e)
-			n.learn(e) // which may have to wait for the disk
 		}}
 	return n, n.coordinate()
 }

@@ -195,3 +195,47 @@ func TestNotify(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFence looks at the fence of a node's worker.
+func TestFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		write := func(l regent.Lease) regent.Lease {
+			t.Helper()
+			got, err := store.Swap(t.Context(), l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		held := write(regent.Lease{Name: "seat", Holder: regent.Identity{ID: "x", Incarnation: "X"}, Epoch: 6, Nonce: 1, Duration: time.Hour, Since: time.Now()})
+		n, stop := start(t, "w", func(context.Context) (regent.Store, error) { return store.Client("w", memstore.Faults{}), nil }, func(o *node.Options) {
+			o.Config.Eligible = false
+			o.Crew.Worker, o.Crew.DataDir = true, t.TempDir()
+		})
+		defer stop()
+		time.Sleep(2 * time.Second)
+
+		// It is what tasks are refused by before the leader has sent any.
+		if h, err := n.Worker.Fence.Highest(); h != (regent.Token{Epoch: 6, Term: "X"}) || err != nil {
+			t.Errorf("the worker has learned %v, %v", h, err)
+		}
+
+		confirm := func(epoch uint64, term string, want string) {
+			t.Helper()
+			err := n.Worker.Fence.Confirm(regent.Token{Epoch: epoch, Term: term})
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("epoch %d of term %q: %v", epoch, term, err)
+			}
+		}
+		confirm(7, "X", "no epoch beyond 6")
+		confirm(6, "X", "")
+		confirm(6, "", "")
+		confirm(6, "Y", "epoch 6 as that of term X, held by x, and not of term Y")
+		confirm(5, "Y", "") // it may have been
+
+		held.Holder = regent.Identity{}
+		write(held)
+		confirm(6, "Y", "") // nobody can tell
+	})
+}

@@ -47,7 +47,7 @@ var (
 type Command struct {
 	Path string   // looked up in PATH if it holds no slash
 	Args []string // after the program's name
-	Env  []string // this process's if nil; REGENT_ELECTION, REGENT_EPOCH and REGENT_NODE are set over it
+	Env  []string // this process's if nil; REGENT_ELECTION, REGENT_EPOCH, REGENT_TERM and REGENT_NODE are set over it
 	Dir  string   // this process's if empty
 	Node string   // REGENT_NODE
 
@@ -175,7 +175,8 @@ func (c *Command) killAfter() time.Duration {
 
 // environ sets the variables over inherited ones, which may be of another run around this one.
 func (c *Command) environ(t regent.Term, mark string) []string {
-	set := []string{"REGENT_ELECTION=" + t.Election, "REGENT_EPOCH=" + strconv.FormatUint(t.Epoch, 10), "REGENT_NODE=" + c.Node, mark}
+	set := []string{"REGENT_ELECTION=" + t.Election, "REGENT_EPOCH=" + strconv.FormatUint(t.Epoch, 10), "REGENT_TERM=" + t.Incarnation,
+		"REGENT_NODE=" + c.Node, mark}
 	env := c.Env
 	if env == nil {
 		env = os.Environ()

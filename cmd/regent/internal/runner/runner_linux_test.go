@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var term = regent.Term{Election: "jobs", Epoch: 7}
+var term = regent.Term{Election: "jobs", Epoch: 7, Incarnation: "ada1"}
 
 const within = 20 * time.Second
 
@@ -257,17 +257,17 @@ func TestStop(t *testing.T) {
 
 func TestPassingOn(t *testing.T) {
 	t.Run("the_term_is_in_the_environment_over_what_was_inherited", func(t *testing.T) {
-		for _, v := range []string{"REGENT_ELECTION", "REGENT_EPOCH", "REGENT_NODE"} {
+		for _, v := range []string{"REGENT_ELECTION", "REGENT_EPOCH", "REGENT_TERM", "REGENT_NODE"} {
 			t.Setenv(v, "of another run")
 		}
-		c, out := shell(t, `echo "$REGENT_ELECTION $REGENT_EPOCH $REGENT_NODE"; env | grep -c '^REGENT_'`)
+		c, out := shell(t, `echo "$REGENT_ELECTION $REGENT_EPOCH $REGENT_TERM $REGENT_NODE"; env | grep -c '^REGENT_'`)
 		if _, err := c.Run(t.Context(), term); err != nil {
 			t.Fatal(err)
 		}
-		if got := line(t, out); got != "jobs 7 ada" {
+		if got := line(t, out); got != "jobs 7 "+term.Incarnation+" ada" {
 			t.Error(got)
 		}
-		if got := line(t, out); got != "4" {
+		if got := line(t, out); got != "5" {
 			t.Errorf("%s variables", got)
 		}
 	})
