@@ -70,6 +70,8 @@ type sighting struct {
 	lease regent.Lease
 	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
+
+	newest bool // the newest read has shown it, at some time
 }
 
 // height is what a process has seen of a register's epochs.
@@ -135,6 +137,11 @@ func (p *process) measure(l regent.Lease, began time.Duration) {
 	h.last = l
 	h.began = began
 	h.answered = now
+	for i, s := range p.seen[l.Name] {
+		if s.lease.Rev == l.Rev {
+			p.seen[l.Name][i].newest = true
+		}
+	}
 }
 
 // sawNothing takes in that a register is not there.
@@ -223,7 +230,7 @@ func (p *process) sight(l regent.Lease, began time.Duration) {
 	list := p.seen[l.Name]
 	known := slices.IndexFunc(list, func(s sighting) bool { return s.lease.Rev == l.Rev })
 	h := p.heights[l.Name]
-	if known >= 0 && (h == nil || h.last.Rev == l.Rev || h.older(l.Name, began)) {
+	if known >= 0 && (!list[known].newest || h.last.Rev == l.Rev || h.older(l.Name, began)) {
 		list[known].began = max(list[known].began, began)
 		return
 	}
