@@ -54,10 +54,12 @@ const (
 )
 
 func (l Loss) String() string {
-	return [...]string{"one register", "the tail of the log", "the tail of one shard's log", "a heartbeat register", "all since a backup"}[l]
+	return [...]string{"one register", "the tail of the log", "the tail of one shard's log", "a heartbeat register",
+		"all since a backup"}[l]
 }
 
-// Action is something that goes wrong, or that somebody asks for, at a time. It strikes the leader of a seat, or a given member.
+// Action is something that goes wrong, or that somebody asks for, at a time. It strikes the leader
+// of a seat, or a given member.
 type Action struct {
 	At     time.Duration
 	Do     Do
@@ -105,7 +107,8 @@ func (p *Plan) drawActions(g *rand.Rand, c regent.Config) {
 
 // drawKinds returns the kinds of action that a seed draws from.
 func (p *Plan) drawKinds(g *rand.Rand) []Do {
-	kinds := []Do{DoPartition, DoPartition, DoFreeze, DoTrap, DoTrap, DoTrap, DoAmbush, DoAmbush, DoCrash, DoStop, DoOutage,
+	kinds := []Do{DoPartition, DoPartition, DoFreeze, DoTrap, DoTrap, DoTrap, DoAmbush, DoAmbush, DoCrash, DoStop,
+		DoOutage,
 		DoHandOff, DoStepDown, DoPause, DoSick, DoSlow, DoHang, DoHang, DoWithdraw, DoAsk, DoAsk, DoNag, DoUnreadable}
 	if chance(g, 0.3) {
 		kinds = append(kinds, DoTwin, DoTwin)
@@ -124,10 +127,12 @@ func (p *Plan) drawKinds(g *rand.Rand) []Do {
 	return slices.DeleteFunc(kinds, func(d Do) bool {
 		switch p.Class {
 		case Rollback:
-			// Only who remembers can know that a store has gone back: nobody may be born after it with no memory.
+			// Only who remembers can know that a store has gone back: nobody may be born after it with no
+			// memory.
 			return d == DoCrash || d == DoStop || d == DoTwin || d == DoNag
 		case Lossy:
-			// How soon a lost claim is found is promised for requests that are answered, and for an engine that remembers.
+			// How soon a lost claim is found is promised for requests that are answered, and for an engine
+			// that remembers.
 			return d == DoTrap || d == DoAmbush || d == DoAsk || d == DoWithdraw
 		}
 		return false
@@ -138,7 +143,8 @@ func (p *Plan) drawKinds(g *rand.Rand) []Do {
 func (p *Plan) drawLosses(g *rand.Rand, w time.Duration) {
 	p.Actions = append(p.Actions, Action{At: w, Do: DoSnapshot})
 	for at := between(g, 2*w, 4*w); at < p.Faulty; at += between(g, 2*w, 5*w) {
-		a := Action{At: at, Do: DoLose, Leader: true, Seat: g.IntN(len(p.Seats)), Loss: Loss(g.IntN(5)), For: between(g, 1, 2*w)}
+		a := Action{At: at, Do: DoLose, Leader: true, Seat: g.IntN(len(p.Seats)), Loss: Loss(g.IntN(5)),
+			For: between(g, 1, 2*w)}
 		if chance(g, 0.5) {
 			a.For = between(g, 1, w/4)
 		}
@@ -165,8 +171,9 @@ func (p *Plan) drawRollbacks(g *rand.Rand, w time.Duration) {
 
 func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration) Action {
 	w := c.LeaseDuration
-	a := Action{At: at, Do: do, Leader: chance(g, 0.6), Member: g.IntN(len(p.Members)), Seat: g.IntN(len(p.Seats)), Other: g.IntN(len(p.Members)),
-		For: between(g, w/10, 2*w), Back: between(g, 0, 2*w), Requests: true, Answers: true}
+	a := Action{At: at, Do: do, Leader: chance(g, 0.6), Member: g.IntN(len(p.Members)), Seat: g.IntN(len(p.Seats)),
+		Other: g.IntN(len(p.Members)),
+		For:   between(g, w/10, 2*w), Back: between(g, 0, 2*w), Requests: true, Answers: true}
 	switch do {
 	case DoPartition:
 		switch g.IntN(3) {
@@ -218,11 +225,13 @@ func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration
 	return a
 }
 
-// drawTrap returns trouble for one request: the protocol is decided by what becomes of single requests at the wrong moment.
+// drawTrap returns trouble for one request: the protocol is decided by what becomes of single
+// requests at the wrong moment.
 func drawTrap(g *rand.Rand, c regent.Config) trap {
 	w, d := c.LeaseDuration, trust(c.LeaseDuration, c.StopTimeout)
 	patience := d / 4
-	t := trap{on: []Op{Beat, Beat, Beat, Claim, Claim, Release, Release, Revoke, Join, trapRead}[g.IntN(10)], timeout: between(g, d/100, patience)}
+	t := trap{on: []Op{Beat, Beat, Beat, Claim, Claim, Release, Release, Revoke, Join, trapRead}[g.IntN(10)],
+		timeout: between(g, d/100, patience)}
 	switch g.IntN(5) {
 	case 4:
 		t.lose = true
@@ -254,5 +263,6 @@ func drawTrap(g *rand.Rand, c regent.Config) trap {
 // drawPanic returns a request at which the driver panics.
 func drawPanic(g *rand.Rand, c regent.Config) trap {
 	on := []Op{Beat, Beat, Beat, Claim, Release, Release, Revoke, Join, trapRead}[g.IntN(9)]
-	return trap{on: on, panics: true, lose: chance(g, 0.5), request: between(g, 0, trust(c.LeaseDuration, c.StopTimeout)/4)}
+	return trap{on: on, panics: true, lose: chance(g, 0.5), request: between(g, 0, trust(c.LeaseDuration,
+		c.StopTimeout)/4)}
 }

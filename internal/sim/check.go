@@ -15,10 +15,10 @@ const (
 	I6  = "I6"  // nothing is sent or believed after its deadline, of a seat or of the heartbeat that keeps it
 	I7  = "I7"  // a leader again within a bound once faults stop, and no process ends that nobody has ended
 	I8  = "I8"  // a release touches only its own record, and keeps what outlives a term: epoch, checkpoint, pause
-	I9  = "I9"  // a checkpoint is written only by the term that holds its record, and a term reads the one that it was claimed with
+	I9  = "I9"  // a checkpoint is written only by the term that holds its record; a term reads that of its claim
 	I10 = "I10" // a reaper kills only who holds a term and has not ended it, and releases only for the dead
-	I11 = "I11" // a request to a leader returns when its context ends; one that was accepted ends the term soon after faults stop
-	I12 = "I12" // nobody believes in a term that the store does not show for longer than a lease and one request after it lost it
+	I11 = "I11" // a request to a leader ends with its context; an accepted one ends the term soon
+	I12 = "I12" // a belief that the store has lost ends within a lease and the time of one request
 	I13 = "I13" // a fence accepts an epoch for one term only
 	I14 = "I14" // nobody spins: no loop waits for the shortest time again and again
 
@@ -26,7 +26,7 @@ const (
 	R2  = "R2"  // a record is taken from its holder only by one who has watched it for its whole lease
 	R5  = "R5"  // a record that shows less than was seen before is claimed only a lease after that was noticed
 	R6  = "R6"  // a seat is claimed only from a dead incarnation, and a register joined over none but one's own
-	R7  = "R7"  // a term's context ends before its deadline; its seat is released, and the next duty of its process begins, only after its duty has stopped
+	R7  = "R7"  // a context ends before its deadline; a release, and the next duty, follow the end of the duty
 	R10 = "R10" // a heartbeat is revoked only if a read sent after the takeover delay still shows it run out
 	R11 = "R11" // no request of any kind before the start-up jitter has passed
 )
@@ -45,10 +45,12 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v
 //
 //	class     promises
 //	assumed   all of them
-//	beyond    all but I2, I6, I7, I12, R7: beliefs may overlap and seats may flap, but no epoch is given twice or accepted late
+//	beyond    all but I2, I6, I7, I12, R7: beliefs may overlap and seats may flap, but no epoch
+//	          is given twice or accepted late
 //	rollback  all of them: whoever could be in the way remembers more than the store shows, and waits
-//	lossy     all but I1, I2, I4, R6. Two members of which neither has seen the other's claim may get one epoch, and believe at
-//	          once: I12 says for how long, I13 that nobody takes work from both. For one process epochs still grow (I4).
+//	lossy     all but I1, I2, I4, R6. Two members of which neither has seen the other's claim
+//	          may get one epoch, and believe at once: I12 says for how long, and I13 that no
+//	          fence takes work from both. For one process epochs still grow (I4).
 func (c Class) holds(invariant string) bool {
 	switch invariant {
 	case I2:
@@ -66,8 +68,10 @@ const maxSpins = 60
 
 // Check returns what a history breaks, the first of each kind.
 func Check(h *History) []Violation {
-	c := &checker{h: h, claims: map[term]claimed{}, first: map[seatEpoch]int{}, newest: map[string]uint64{}, granted: map[grantee]uint64{},
-		regs: map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{}, deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
+	c := &checker{h: h, claims: map[term]claimed{}, first: map[seatEpoch]int{}, newest: map[string]uint64{},
+		granted: map[grantee]uint64{},
+		regs:    map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{},
+		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
 		fences: map[post]uint64{}, running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
 		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
 		calm: map[int]time.Duration{}, stored: map[string]bool{}, owed: map[string]owed{}, admitted: map[admission]string{}}
@@ -163,7 +167,8 @@ func (c *checker) take(e *Event) {
 		c.begun[e.Proc] = e.Local
 	case Request:
 		if j := c.h.Procs[e.Proc].Jitter; e.Local < c.begun[e.Proc]+j {
-			c.fail(R11, "", "p%d asks the store after %v, before its jitter of %v has passed", e.Proc, e.Local-c.begun[e.Proc], j)
+			c.fail(R11, "", "p%d asks the store after %v, before its jitter of %v has passed", e.Proc,
+				e.Local-c.begun[e.Proc], j)
 		}
 	case Sent:
 		c.swapSent(e)
@@ -203,7 +208,8 @@ func (c *checker) take(e *Event) {
 		c.stopping(e)
 	case Saved:
 		if !c.stored[e.Data] {
-			c.fail(I9, e.Name, "p%d has saved a checkpoint of epoch %d of %s, and the store never took it", e.Proc, e.Epoch, e.Name)
+			c.fail(I9, e.Name, "p%d has saved a checkpoint of epoch %d of %s, and the store never took it", e.Proc,
+				e.Epoch, e.Name)
 		}
 	case Killed:
 		c.killed(e)
@@ -234,7 +240,8 @@ func (c *checker) swapSent(e *Event) {
 	}
 	owner, known := c.whose[e.Who]
 	mine := known && owner == e.Proc
-	// An edit is made in anybody's name; the first heartbeat of a life has no deadline yet. A saver that stalls may send late.
+	// An edit is made in anybody's name; the first heartbeat of a life has no deadline yet. A saver
+	// that stalls may send late.
 	save := e.Op == Save && !c.h.Procs[e.Proc].Stalls
 	if late := e.Op == Beat || save || e.Op == Claim && e.Via != ""; late && mine {
 		if d, ok := c.deadline[k]; ok && e.Local >= d {
@@ -285,7 +292,8 @@ func (c *checker) applied(e *Event) {
 	}
 }
 
-// taken checks that a record is taken from its holder only after it was seen to run out, or was proved dead.
+// taken checks that a record is taken from its holder only after it was seen to run out, or was
+// proved dead.
 func (c *checker) taken(e *Event) {
 	if e.Proc < 0 || c.h.Procs[e.Proc].Witness && c.dead[c.whose[e.Old]] {
 		return
@@ -295,14 +303,16 @@ func (c *checker) taken(e *Event) {
 		if e.Op == Revoke && e.Watched <= 0 {
 			invariant = I8
 		}
-		c.fail(invariant, e.Name, "p%d takes %s from p%d after watching it for %v of %v", e.Proc, e.Name, c.whose[e.Old], e.Watched, e.OldLease)
+		c.fail(invariant, e.Name, "p%d takes %s from p%d after watching it for %v of %v", e.Proc, e.Name,
+			c.whose[e.Old], e.Watched, e.OldLease)
 	}
 	wait := e.OldLease
 	if !e.SameID {
 		wait += c.h.Procs[e.Proc].Delay
 	}
 	if e.Confirmed < wait {
-		c.fail(R10, e.Name, "p%d takes %s from p%d by a read from %v after it first saw it, and not %v", e.Proc, e.Name, c.whose[e.Old], e.Confirmed, wait)
+		c.fail(R10, e.Name, "p%d takes %s from p%d by a read from %v after it first saw it, and not %v", e.Proc,
+			e.Name, c.whose[e.Old], e.Confirmed, wait)
 	}
 }
 
@@ -343,12 +353,14 @@ func (c *checker) grant(e *Event) {
 	if e.Valid { // it has a duty
 		for d := range c.running {
 			if d.proc == e.Proc && d.seat == e.Name {
-				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc, e.Epoch, e.Name, d.epoch)
+				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc, e.Epoch,
+					e.Name, d.epoch)
 			}
 		}
 		c.running[duty{e.Proc, t}] = true
 		if ok && e.Data != cl.data {
-			c.fail(I9, e.Name, "p%d begins term %d of %s with the checkpoint %q, and its claim had %q", e.Proc, e.Epoch, e.Name, e.Data, cl.data)
+			c.fail(I9, e.Name, "p%d begins term %d of %s with the checkpoint %q, and its claim had %q", e.Proc, e.Epoch,
+				e.Name, e.Data, cl.data)
 		}
 	}
 	if c.h.Class == Beyond {
@@ -364,8 +376,8 @@ func (c *checker) grant(e *Event) {
 	c.granted[to] = max(c.granted[to], e.Epoch)
 }
 
-// acting checks a duty that acts, whether or not it believes in its term. A process that was frozen may act in ignorance for as long as it
-// has to stop.
+// acting checks a duty that acts, whether or not it believes in its term. A process that was frozen
+// may act in ignorance for as long as it has to stop.
 func (c *checker) acting(e *Event) {
 	if e.Valid {
 		c.believed(e)
@@ -392,7 +404,8 @@ func (c *checker) believed(e *Event) {
 	}
 	c.haunts(e, cl.via)
 	if d := c.deadline[keeperOf(e, cl)]; e.Local >= d {
-		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch, e.Local-d)
+		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch,
+			e.Local-d)
 	}
 }
 
@@ -412,12 +425,14 @@ func (c *checker) accepted(e *Event) {
 	c.fences[at] = max(c.fences[at], e.Epoch)
 	to := admission{at, e.Epoch}
 	if first, ok := c.admitted[to]; ok && first != e.Who {
-		c.fail(I13, e.Name, "worker %d accepts epoch %d of %s from the term of %s and from that of %s", e.Worker, e.Epoch, e.Name,
+		c.fail(I13, e.Name, "worker %d accepts epoch %d of %s from the term of %s and from that of %s", e.Worker,
+			e.Epoch, e.Name,
 			short(first), short(e.Who))
 	} else if !ok {
 		c.admitted[to] = e.Who
 	}
 	if cl, ok := c.claims[term{e.Name, e.Epoch, e.Who}]; !ok || cl.proc != e.Proc {
-		c.fail(I5, e.Name, "worker %d accepts epoch %d of %s from p%d, which it was not given", e.Worker, e.Epoch, e.Name, e.Proc)
+		c.fail(I5, e.Name, "worker %d accepts epoch %d of %s from p%d, which it was not given", e.Worker, e.Epoch,
+			e.Name, e.Proc)
 	}
 }

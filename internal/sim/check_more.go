@@ -44,7 +44,8 @@ func (c *checker) written(e *Event) {
 	}
 	owner, known := c.whose[e.Who]
 	if !known || owner != e.Proc || !strings.HasPrefix(e.Data, e.Who+" "+strconv.FormatUint(e.Epoch, 10)+" ") {
-		c.fail(I9, e.Name, "p%d writes the checkpoint %q into %s, which %s holds in epoch %d", e.Proc, e.Data, e.Name, short(e.Who), e.Epoch)
+		c.fail(I9, e.Name, "p%d writes the checkpoint %q into %s, which %s holds in epoch %d", e.Proc, e.Data, e.Name,
+			short(e.Who), e.Epoch)
 	}
 }
 
@@ -58,7 +59,8 @@ func (c *checker) runs(proc int, seat string, epoch uint64) bool {
 	return false
 }
 
-// stopping checks that a term's context ends before its deadline (R7), unless its process was frozen meanwhile.
+// stopping checks that a term's context ends before its deadline (R7), unless its process was
+// frozen meanwhile.
 func (c *checker) stopping(e *Event) {
 	cl, ok := c.claims[term{e.Name, e.Epoch, e.Who}]
 	frozen, was := c.thawed[e.Proc]
@@ -70,8 +72,8 @@ func (c *checker) stopping(e *Event) {
 	}
 }
 
-// haunts checks a belief against what the store shows (I12). After a loss there is a lease and a request's time to notice,
-// counted from when the process gets answers.
+// haunts checks a belief against what the store shows (I12). After a loss there is a lease and a
+// request's time to notice, counted from when the process gets answers.
 func (c *checker) haunts(e *Event, via string) {
 	s := c.shown[e.Name]
 	if s.who == e.Who && s.epoch == e.Epoch {
@@ -83,7 +85,8 @@ func (c *checker) haunts(e *Event, via string) {
 		was = true
 	}
 	if !was {
-		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, and the store shows %s in epoch %d", e.Proc, e.Name, e.Epoch,
+		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, and the store shows %s in epoch %d", e.Proc,
+			e.Name, e.Epoch,
 			short(s.who), s.epoch)
 		return
 	}
@@ -91,19 +94,20 @@ func (c *checker) haunts(e *Event, via string) {
 	since := max(lost, c.thawed[e.Proc], c.calm[e.Proc], c.calm[-1])
 	bound := time.Duration(float64(p.Lease+p.Trust/4)/p.Rate) + time.Millisecond
 	if e.At > since+bound {
-		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, %v after the store has lost its claim: it shows %s in epoch %d",
+		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, %v after the store lost its claim: it shows %s in epoch %d",
 			e.Proc, e.Name, e.Epoch, e.At-lost, short(s.who), s.epoch)
 	}
 }
 
-// killed checks that a reaper had a reason (I10): the process has not renewed its lease in time, as far as it knows itself; and
-// it was frozen, or one of its duties still ran.
+// killed checks that a reaper had a reason (I10): the process has not renewed its lease in time, as
+// far as it knows itself; and it was frozen, or one of its duties still ran.
 func (c *checker) killed(e *Event) {
 	const onItsWay = 10 * time.Millisecond // how long a message to the reaper may take, and the reaper to act on it
 	p := c.h.Procs[e.Proc]
 	k := keeper{e.Name, e.Who}
 	if e.Valid && e.At > c.known[k]+onItsWay {
-		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc, e.Name, short(e.Who), c.deadline[k]-e.Local)
+		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc,
+			e.Name, short(e.Who), c.deadline[k]-e.Local)
 		return
 	}
 	if frozen, was := c.thawed[e.Proc]; was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
@@ -126,8 +130,9 @@ func (c *checker) answered(e *Event) {
 	}
 }
 
-// asked takes in requests to leaders, and what becomes of them (I11). A leader can know of one when its heartbeat register was
-// touched after it; that of a seat with a lease of its own is touched by the request itself.
+// asked takes in requests to leaders, and what becomes of them (I11). A leader can know of one when
+// its heartbeat register was touched after it; that of a seat with a lease of its own is touched by
+// the request itself.
 func (c *checker) asked(e *Event) {
 	if isMember(e.Name) {
 		for seat, o := range c.owed {
@@ -150,13 +155,15 @@ func (c *checker) asked(e *Event) {
 	}
 }
 
-// led checks, at the end, that nobody leads who was asked to make way, could know of it, and had time since (I11).
+// led checks, at the end, that nobody leads who was asked to make way, could know of it, and had
+// time since (I11).
 func (c *checker) led(e *Event) {
 	o, ok := c.owed[e.Name]
 	if !ok || o.at == 0 || o.who != e.Who || o.epoch != e.Epoch {
 		return
 	}
 	if had := e.At - max(o.at, c.ended); had > 3*c.h.Procs[e.Proc].Lease {
-		c.fail(I11, e.Name, "p%d still leads %s in epoch %d, %v after it was asked to make way for %s", e.Proc, e.Name, e.Epoch, e.At-o.at, o.next)
+		c.fail(I11, e.Name, "p%d still leads %s in epoch %d, %v after it was asked to make way for %s", e.Proc, e.Name,
+			e.Epoch, e.At-o.at, o.next)
 	}
 }

@@ -8,17 +8,20 @@ import (
 
 // written is an event of a checkpoint that is written into the seat's record.
 func written(proc int, who, data, old string, epoch uint64) Event {
-	return Event{At: 3 * second, Kind: Applied, Op: Save, Proc: proc, Name: seat, Old: who, Who: who, OldEpoch: epoch, Epoch: epoch,
+	return Event{At: 3 * second, Kind: Applied, Op: Save, Proc: proc, Name: seat, Old: who, Who: who,
+		OldEpoch: epoch, Epoch: epoch,
 		Via: beatA, OldVia: beatA, Data: data, OldData: old}
 }
 
-// lost makes a history one in which the store has lost b's claim, at 17 s, and b goes on believing in it until then.
+// lost makes a history one in which the store has lost b's claim, at 17 s, and b goes on believing
+// in it until then.
 func lost(h *History, until int) {
 	h.Class = Lossy
 	put(h, Event{At: 17 * second, Kind: Rolled, Proc: -1})
 	put(h, Event{At: 17 * second, Kind: Undone, Proc: -1, Name: seat, Who: "A1", Epoch: 1, Old: "B1", OldEpoch: 2})
 	for at := 18; at < until; at += 3 { // its heartbeats go on
-		beat := Event{At: timeOf(at), Proc: 1, Name: beatB, Who: "B1", Nonce: uint64(100 + at), Epoch: 1, Old: "B1", OldEpoch: 1}
+		beat := Event{At: timeOf(at), Proc: 1, Name: beatB, Who: "B1", Nonce: uint64(100 + at), Epoch: 1, Old: "B1",
+			OldEpoch: 1}
 		for _, k := range []Kind{Sent, Applied, Known} {
 			beat.Kind, beat.Op = k, Beat
 			put(h, beat)
@@ -37,7 +40,8 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		bend func(*History)
 	}{
 		{"an_incarnation_that_is_counted_twice", "I4", func(h *History) {
-			put(h, Event{At: 16 * second, Kind: Applied, Op: Join, Proc: 0, Name: beatA, Who: "A2", Nonce: 9, OldEpoch: 1, Epoch: 1})
+			put(h, Event{At: 16 * second, Kind: Applied, Op: Join, Proc: 0, Name: beatA, Who: "A2", Nonce: 9, OldEpoch: 1,
+				Epoch: 1})
 		}},
 		{"a_process_that_nobody_ended", "I7", func(h *History) {
 			put(h, Event{At: 16 * second, Kind: Died, Proc: 1})
@@ -109,12 +113,14 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 18 * second, Kind: Disturbed, Proc: -1, Took: 2 * second})
 		}},
 		{"a_belief_that_the_store_does_not_show_although_it_lost_nothing", "I12", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Release, Proc: 1, Name: seat, Old: "B1", OldEpoch: 2, Epoch: 2, Via: beatB})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Release, Proc: 1, Name: seat, Old: "B1", OldEpoch: 2,
+				Epoch: 2, Via: beatB})
 			put(h, Event{At: 17 * second, Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"})
 		}},
 		{"an_epoch_accepted_for_two_terms", "I13", func(h *History) {
 			h.Class = Lossy
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1, Epoch: 2, Via: beatA})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1,
+				Epoch: 2, Via: beatA})
 			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 2, Who: "A1"})
 		}},
 		{"a_process_that_spins", "I14", func(h *History) {
@@ -134,26 +140,30 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 12 * second, Kind: Stopping, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"a_duty_that_begins_beside_another_one_of_its_process", "R7", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9, OldEpoch: 2, Epoch: 3, Via: beatB})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9, OldEpoch: 2,
+				Epoch: 3, Via: beatB})
 			put(h, Event{At: 17 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 3, Who: "B1", Valid: true})
 			change(h, Led, NoOp, 1, func(e *Event) { e.Epoch = 3 })
 			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool { return e.At >= 17*second && e.Kind == Accepted })
 		}},
 		{"no_overlap_where_the_store_loses_writes", "", func(h *History) {
 			lost(h, 27)
-			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1, Epoch: 2, Via: beatA})
+			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1,
+				Epoch: 2, Via: beatA})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { finds(t, c.want, c.bend) })
 	}
 }
 
-// asked makes a history one in which b is asked to step down, and its heartbeat register is touched if it is told, and in which it leads
-// to the end.
+// asked makes a history one in which b is asked to step down, and its heartbeat register is touched
+// if it is told, and in which it leads to the end.
 func asked(h *History, told bool) {
-	put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: seat, Old: "B1", Who: "B1", OldEpoch: 2, Epoch: 2, Via: beatB, Next: "*"})
+	put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: seat, Old: "B1", Who: "B1", OldEpoch: 2,
+		Epoch: 2, Via: beatB, Next: "*"})
 	if told {
-		put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: beatB, Old: "B1", Who: "B1", OldEpoch: 1, Epoch: 1})
+		put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: beatB, Old: "B1", Who: "B1", OldEpoch: 1,
+			Epoch: 1})
 	}
 	last := Event{At: 49 * second, Kind: Led, Proc: 1, Name: seat, Epoch: 2, Who: "B1"}
 	put(h, last)

@@ -14,7 +14,8 @@ const (
 	second = time.Second
 )
 
-// good is a history in which a leads, falls silent, and b takes over as it should. Each case below bends it.
+// good is a history in which a leads, falls silent, and b takes over as it should. Each case below
+// bends it.
 func good() *History {
 	p := Proc{Rate: 1, Lease: 10 * second, Trust: 8 * second, Stop: second, Delay: second, Jitter: second}
 	h := &History{Seats: []string{seat}, Procs: []Proc{p, p}, Bound: 20 * second}

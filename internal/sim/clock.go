@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// clock is the time of one process: virtual time at a rate and from an offset of its own. While the process is frozen its timers stand
-// still, and all that should have fired meanwhile fires when it thaws; the time itself goes on, as CLOCK_BOOTTIME does.
+// clock is the time of one process: virtual time at a rate and from an offset of its own. While the
+// process is frozen its timers stand still, and all that should have fired meanwhile fires when it
+// thaws; the time itself goes on, as CLOCK_BOOTTIME does.
 type clock struct {
 	start  time.Time
 	rate   float64
@@ -28,8 +29,9 @@ type clock struct {
 // shortest is the least that a loop of a member waits.
 const shortest = time.Millisecond
 
-// spinWindow is the time within which short timers are counted. A loop that waits for the shortest time again and again, because
-// something is due that it does not do, sets a hundred of them within it.
+// spinWindow is the time within which short timers are counted. A loop that waits for the shortest
+// time again and again, because something is due that it does not do, sets a hundred of them within
+// it.
 const spinWindow = 100 * time.Millisecond
 
 // count takes in a timer. The mutex is held.
@@ -59,8 +61,8 @@ func (c *clock) Now() time.Duration {
 	return now
 }
 
-// stall makes the goroutine that next asks, in Term.Save, whether its term is valid stand still for d right after it has read
-// the clock, as a scheduler may. No lock is held there.
+// stall makes the goroutine that next asks, in Term.Save, whether its term is valid stand still for
+// d right after it has read the clock, as a scheduler may. No lock is held there.
 func (c *clock) stall(d time.Duration) { c.stalls.Store(int64(d)) }
 
 // checksBeforeSave reports whether the clock is read by the check at the beginning of Term.Save.
@@ -80,8 +82,9 @@ func (c *clock) local(virtual time.Duration) time.Duration {
 
 const year = 365 * 24 * time.Hour // more than that overflows at a slow rate
 
-// NewTimer never fires early, as no kernel's does. It is late by some nanoseconds of its own, so that few timers of a
-// process fire at once: what happens at one instant has no order that a seed would repeat.
+// NewTimer never fires early, as no kernel's does. It is late by some nanoseconds of its own, so
+// that few timers of a process fire at once: what happens at one instant has no order that a seed
+// would repeat.
 func (c *clock) NewTimer(d time.Duration) *time.Timer {
 	wait := time.Duration(math.Ceil(float64(min(d, year))/c.rate)) + 1
 	c.mu.Lock()
@@ -113,7 +116,8 @@ func (c *clock) prune(now time.Duration) {
 	c.alarms = kept
 }
 
-// freeze stops the process for d. Timers that would fire in that time fire after it, each at a moment of its own.
+// freeze stops the process for d. Timers that would fire in that time fire after it, each at a
+// moment of its own.
 func (c *clock) freeze(d time.Duration) (until time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +135,8 @@ func (c *clock) freeze(d time.Duration) (until time.Duration) {
 	return until
 }
 
-// thaw returns when the process is not frozen. Those who wait for it at different things go on at different nanoseconds.
+// thaw returns when the process is not frozen. Those who wait for it at different things go on at
+// different nanoseconds.
 func (c *clock) thaw(what string) {
 	for {
 		left := time.Duration(c.until.Load()) - c.elapsed()

@@ -60,13 +60,20 @@ func (s *simulation) do(a *Action) {
 		time.AfterFunc(a.For, func() { s.store.Adjust(func(f *memstore.Faults) { f.Outage = false }) })
 	case DoHandOff:
 		to := s.plan.Members[a.Other].ID
-		s.ask(p, a.For, "a handoff of "+seat+" to "+to, func(ctx context.Context) error { return p.member.HandOff(ctx, seat, to) })
+		s.ask(p, a.For, "a handoff of "+seat+" to "+to, func(ctx context.Context) error {
+			return p.member.HandOff(ctx,
+				seat, to)
+		})
 	case DoStepDown:
-		s.ask(p, a.For, "the leader of "+seat+" to step down", func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+		s.ask(p, a.For, "the leader of "+seat+" to step down",
+			func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
 	case DoPause:
 		s.ask(p, a.For, "a pause of "+seat, func(ctx context.Context) error { return p.member.Pause(ctx, seat) })
 		time.AfterFunc(a.For, func() {
-			s.ask(p, a.For, "the end of the pause of "+seat, func(ctx context.Context) error { return p.member.Resume(ctx, seat) })
+			s.ask(p, a.For, "the end of the pause of "+seat, func(ctx context.Context) error {
+				return p.member.Resume(ctx,
+					seat)
+			})
 		})
 	case DoSick:
 		s.say(p, "is sick for %v", a.For)
@@ -140,7 +147,8 @@ func (s *simulation) disturb(p *process, d time.Duration, why string) {
 	s.rec.add(p, Event{Kind: Disturbed, Took: d, Text: why})
 }
 
-// crash ends a process at once: nothing that it does from now on reaches the store, and nobody hears of it.
+// crash ends a process at once: nothing that it does from now on reaches the store, and nobody
+// hears of it.
 func (s *simulation) crash(p *process) {
 	if !s.calm.Load() {
 		s.kill(p)
@@ -181,7 +189,8 @@ func (s *simulation) memberOf(p *process) int { return int(p.id[0] - 'a') }
 func (s *simulation) stepDown(p *process) {
 	for _, seat := range s.plan.Seats {
 		if p.leads(seat) {
-			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+seat, func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+seat,
+				func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
 		}
 	}
 }
@@ -247,10 +256,11 @@ func (s *simulation) snapshot() snapshot {
 	return snapshot{s.store.Snapshot(), leases}
 }
 
-// knowable reports whether those who live would notice a rollback before they act on it. Everybody must have seen the highest epoch of every
-// seat; and each seat must show a lower one then, unless no incarnation is undone: a claim under an incarnation which the store has forgotten,
-// and which nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was never written: after a flush
-// it would fit again, against which nothing helps but a fence.
+// knowable reports whether those who live would notice a rollback before they act on it. Everybody
+// must have seen the highest epoch of every seat; and each seat must show a lower one then, unless
+// no incarnation is undone: a claim under an incarnation which the store has forgotten, and which
+// nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was
+// never written: after a flush it would fit again, against which nothing helps but a fence.
 func (s *simulation) knowable(snap snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

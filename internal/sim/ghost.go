@@ -5,7 +5,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// holding is a term that a process was granted, as far as the simulation follows it: only to know how a lost claim is found.
+// holding is a term that a process was granted, as far as the simulation follows it: only to know
+// how a lost claim is found.
 type holding struct {
 	who    string
 	epoch  uint64
@@ -83,7 +84,8 @@ func (s *simulation) rolledBack(changes []memstore.Change) {
 		procs := s.procs
 		losing := s.losing
 		s.mu.Unlock()
-		s.rec.add(nil, Event{Kind: Undone, Name: c.New.Name, Epoch: c.New.Epoch, Who: c.New.Holder.Incarnation, Via: c.New.Via,
+		s.rec.add(nil, Event{Kind: Undone, Name: c.New.Name, Epoch: c.New.Epoch, Who: c.New.Holder.Incarnation,
+			Via: c.New.Via,
 			Old: c.Old.Holder.Incarnation, OldEpoch: c.Old.Epoch, Data: string(c.New.Data)})
 		if isMember(c.New.Name) {
 			continue
@@ -92,7 +94,8 @@ func (s *simulation) rolledBack(changes []memstore.Change) {
 			s.reach(RolledTwice)
 		}
 		who := c.Old.Holder.Incarnation
-		if i := s.rec.owner(who, -1); i >= 0 && c.Old.Holder != c.New.Holder && procs[i].loses(c.New.Name, who, c.Old.Epoch) && losing != "" {
+		if i := s.rec.owner(who, -1); i >= 0 && c.Old.Holder != c.New.Holder && procs[i].loses(c.New.Name, who,
+			c.Old.Epoch) && losing != "" {
 			s.reach(losing)
 		}
 	}

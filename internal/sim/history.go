@@ -20,7 +20,8 @@ type History struct {
 	Reached map[State]int // how often each state of interest came about
 }
 
-// Class says which assumptions a seed keeps, and so which invariants must hold: check.go says which.
+// Class says which assumptions a seed keeps, and so which invariants must hold: check.go says
+// which.
 type Class uint8
 
 // The classes.
@@ -160,7 +161,8 @@ func (e Event) String() string {
 	case Known:
 		fmt.Fprintf(&b, "knows that a heartbeat of %s on %s was applied", short(e.Who), name)
 	case Applied:
-		fmt.Fprintf(&b, "APPLIED %s %s: %s epoch %d -> %s epoch %d", e.Op, name, short(e.Old), e.OldEpoch, short(e.Who), e.Epoch)
+		fmt.Fprintf(&b, "APPLIED %s %s: %s epoch %d -> %s epoch %d", e.Op, name, short(e.Old), e.OldEpoch,
+			short(e.Who), e.Epoch)
 		if e.Op == Revoke || e.Op == Claim && e.Old != "" {
 			fmt.Fprintf(&b, " (watched %v, confirmed %v of %v)", e.Watched, e.Confirmed, e.OldLease)
 		}
@@ -235,8 +237,8 @@ func (h *History) Write(w io.Writer, seat string, n int) {
 	}
 }
 
-// Lines is the history as far as a seed decides it: without nonces and incarnations, which are random, and sorted where things happened at one
-// instant, which has no order.
+// Lines is the history as far as a seed decides it: without nonces and incarnations, which are
+// random, and sorted where things happened at one instant, which has no order.
 func (h *History) Lines() []string {
 	lines := make([]string, len(h.Events))
 	for i, e := range h.Events {

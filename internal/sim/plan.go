@@ -101,8 +101,10 @@ func NewPlan(seed uint64) *Plan {
 	witness := chance(g, 0.15)
 	idle := chance(g, 0.2)
 	for i := range n {
-		m := MemberPlan{ID: string(rune('a' + i)), Config: cfg, Hints: hints, Idle: idle || chance(g, 0.1), Health: chance(g, 0.3), Watch: chance(g, 0.25), Witness: witness,
-			Reaper: reaper, Pipe: between(g, 10*time.Microsecond, time.Millisecond), Offset: between(g, 0, 1000*time.Hour), Start: between(g, 0, cfg.LeaseDuration/4), Faults: network, Duty: drawDuty(g, cfg)}
+		m := MemberPlan{ID: string(rune('a' + i)), Config: cfg, Hints: hints, Idle: idle || chance(g, 0.1),
+			Health: chance(g, 0.3), Watch: chance(g, 0.25), Witness: witness,
+			Reaper: reaper, Pipe: between(g, 10*time.Microsecond, time.Millisecond), Offset: between(g, 0,
+				1000*time.Hour), Start: between(g, 0, cfg.LeaseDuration/4), Faults: network, Duty: drawDuty(g, cfg)}
 		m.Rate = 1 + uniform(g, -0.001, 0.001)
 		if chance(g, 0.3) {
 			m.Rate = 1.001 - 0.002*float64(i%2) // the worst that is assumed
@@ -140,8 +142,9 @@ func NewPlan(seed uint64) *Plan {
 	return p
 }
 
-// drawConfig returns a profile as it is, or a quick one whose figures are near each other, so that less can hide between them.
-// Duties that take seconds to stop, beyond the second after which an engine that died is started again, come with patient.
+// drawConfig returns a profile as it is, or a quick one whose figures are near each other, so that
+// less can hide between them. Duties that take seconds to stop, beyond the second after which an
+// engine that died is started again, come with patient.
 func drawConfig(g *rand.Rand, patient bool) regent.Config {
 	own := chance(g, 0.4)
 	if !patient && chance(g, 0.12) {
@@ -200,7 +203,8 @@ func drawConfig(g *rand.Rand, patient bool) regent.Config {
 
 // stretch changes all durations alike, as in the middle of a change of configuration.
 func stretch(c *regent.Config, f float64) {
-	for _, d := range []*time.Duration{&c.LeaseDuration, &c.RenewInterval, &c.StopTimeout, &c.ElectionInterval, &c.ElectionIntervalMax,
+	for _, d := range []*time.Duration{&c.LeaseDuration, &c.RenewInterval, &c.StopTimeout, &c.ElectionInterval,
+		&c.ElectionIntervalMax,
 		&c.TakeoverDelay, &c.HeartbeatInterval, &c.WorkerTimeout, &c.StartupJitterMin, &c.StartupJitterMax} {
 		*d = scale(*d, f)
 	}
@@ -211,7 +215,8 @@ func stretch(c *regent.Config, f float64) {
 	c.RenewBackoff = backoff
 }
 
-// drawNetwork returns a network between perfect and bad. No way is ever free of delay, so that hardly two things happen at one instant.
+// drawNetwork returns a network between perfect and bad. No way is ever free of delay, so that
+// hardly two things happen at one instant.
 func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 	d := trust(c.LeaseDuration, c.StopTimeout)
 	slow := []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, d / 10, d / 4}[g.IntN(4)]
@@ -253,7 +258,8 @@ func lossless(f memstore.Faults, c regent.Config) memstore.Faults {
 }
 
 func drawDuty(g *rand.Rand, c regent.Config) DutyPlan {
-	d := DutyPlan{Tick: scale(c.LeaseDuration, uniform(g, 0.03, 0.15)), Work: scale(c.LeaseDuration, uniform(g, 0, 0.2)), Trusting: chance(g, 0.3)}
+	d := DutyPlan{Tick: scale(c.LeaseDuration, uniform(g, 0.03, 0.15)), Work: scale(c.LeaseDuration, uniform(g, 0,
+		0.2)), Trusting: chance(g, 0.3)}
 	if chance(g, 0.3) {
 		d.Work = 2 * c.LeaseDuration
 	}

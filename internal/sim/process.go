@@ -13,7 +13,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// process is one run of a member, from its start to its end or its crash. Another of the same ID is another process.
+// process is one run of a member, from its start to its end or its crash. Another of the same ID is
+// another process.
 type process struct {
 	sim    *simulation
 	rec    *recorder
@@ -55,7 +56,8 @@ func (p *process) freeze(d time.Duration) {
 	p.clock.freeze(d)
 }
 
-// asAdmin marks a request that somebody makes through a member, and not the member itself: it need not wait for the jitter.
+// asAdmin marks a request that somebody makes through a member, and not the member itself: it need
+// not wait for the jitter.
 type asAdmin struct{}
 
 // start begins the process's campaign for every seat.
@@ -94,8 +96,8 @@ func (p *process) start() {
 	}()
 }
 
-// campaign leads a seat until the process stops. A duty that returns of its own accord ends the campaign, as withdrawing does,
-// and the next begins later.
+// campaign leads a seat until the process stops. A duty that returns of its own accord ends the
+// campaign, as withdrawing does, and the next begins later.
 func (p *process) campaign(seat string) {
 	g := p.rand(seat, 0)
 	for p.ctx.Err() == nil {
@@ -147,11 +149,13 @@ func (p *process) rand(seat string, epoch uint64) *rand.Rand {
 
 var errBored = errors.New("the duty has had enough")
 
-// duty is the work of a leader. It says at every step whether it believes in its term, and sends work either way if it is of the kind that
-// does not ask. When told to stop it takes its time over it, but less than the stop timeout, unless it is stuck.
+// duty is the work of a leader. It says at every step whether it believes in its term, and sends
+// work either way if it is of the kind that does not ask. When told to stop it takes its time over
+// it, but less than the stop timeout, unless it is stuck.
 func (p *process) duty(ctx context.Context, t regent.Term) error {
 	g := p.rand(t.Election, t.Epoch)
-	p.rec.add(p, Event{Kind: Granted, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation, Valid: true, Data: string(t.Saved())})
+	p.rec.add(p, Event{Kind: Granted, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation, Valid: true,
+		Data: string(t.Saved())})
 	defer p.rec.add(p, Event{Kind: Ended, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation})
 	p.granted(t)
 	d := p.plan.Duty
@@ -204,8 +208,8 @@ func (p *process) save(ctx context.Context, t regent.Term, g *rand.Rand) {
 	}
 }
 
-// outlive starts a goroutine of the duty that goes on saving after the duty has returned. One of its saves stalls between its
-// check and its swap, while the term is made to end.
+// outlive starts a goroutine of the duty that goes on saving after the duty has returned. One of
+// its saves stalls between its check and its swap, while the term is made to end.
 func (p *process) outlive(t regent.Term) {
 	g := p.rand(t.Election+" saver", t.Epoch)
 	w := p.plan.Config.LeaseDuration
@@ -253,7 +257,8 @@ func (p *process) act(g *rand.Rand, t regent.Term, stuck bool) {
 	}
 }
 
-// look notes which seats the process says it leads: at the very moment when another claims one, and now and then.
+// look notes which seats the process says it leads: at the very moment when another claims one, and
+// now and then.
 func (p *process) look(seat string) {
 	if p.dead.Load() {
 		return

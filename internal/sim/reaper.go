@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// pipe is what a process keeps of its reaper: what it has told it and still holds, and the reaper that is there now. The rules
-// are those of cmd/regent/internal/reaper.
+// pipe is what a process keeps of its reaper: what it has told it and still holds, and the reaper
+// that is there now. The rules are those of cmd/regent/internal/reaper.
 type pipe struct {
 	p     *process
 	delay time.Duration // how long a message takes
@@ -24,13 +24,15 @@ type pipe struct {
 	now   *reaper         // nil while there is none
 }
 
-// line is a lifeline with the time at which a silent process is killed, on the clock that both processes read.
+// line is a lifeline with the time at which a silent process is killed, on the clock that both
+// processes read.
 type line struct {
 	regent.Lifeline
 	killAt time.Duration
 }
 
-// reaper is the companion of a process: another process of the same machine. It is frozen, killed and replaced by itself.
+// reaper is the companion of a process: another process of the same machine. It is frozen, killed
+// and replaced by itself.
 type reaper struct {
 	p     *process
 	clock *clock // reads as the process's own
@@ -59,7 +61,8 @@ func (pp *pipe) newReaper() *reaper {
 	return &reaper{p: pp.p, clock: c, lines: map[string]line{}}
 }
 
-// take applies a message. An incarnation replaces the one before it on the same register, and only itself ends.
+// take applies a message. An incarnation replaces the one before it on the same register, and only
+// itself ends.
 func take(lines map[string]line, l line) {
 	before := lines[l.Register]
 	switch {
@@ -214,8 +217,8 @@ func (r *reaper) ring() {
 	})
 }
 
-// overdue returns a lifeline on which the process should have said something, or died. Only a process that holds a term is
-// killed, and only if it has not ended its terms.
+// overdue returns a lifeline on which the process should have said something, or died. Only a
+// process that holds a term is killed, and only if it has not ended its terms.
 func (r *reaper) overdue() *line {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// recorder writes the history down. It knows nothing of the code under test but what crosses its store, its duties and its words.
+// recorder writes the history down. It knows nothing of the code under test but what crosses its
+// store, its duties and its words.
 type recorder struct {
 	start time.Time
 	fresh atomic.Int64 // when a swap of a register that was never written was last sent
@@ -43,7 +44,8 @@ type evidence struct {
 }
 
 func newRecorder(start time.Time) *recorder {
-	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{}, known: map[knownKey]bool{}, sent: map[sentKey]evidence{},
+	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{},
+		known: map[knownKey]bool{}, sent: map[sentKey]evidence{},
 		joins: map[string][]join{}}
 }
 
@@ -85,8 +87,9 @@ type height struct {
 	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
 }
 
-// older reports whether a read that was sent at began may show an older state than the newest one: of a heartbeat register the
-// read counts that was sent last, of a seat one that was sent after the last answer.
+// older reports whether a read that was sent at began may show an older state than the newest one:
+// of a heartbeat register the read counts that was sent last, of a seat one that was sent after the
+// last answer.
 func (h *height) older(name string, began time.Duration) bool {
 	if isMember(name) {
 		return began < h.began
@@ -103,8 +106,9 @@ func (p *process) saw(l regent.Lease, began time.Duration) {
 	p.measure(l, began)
 }
 
-// measure takes in the epoch of a record, which is 0 for a register that is not there. A read that was sent before the last one was answered may be
-// older, and tells nothing of what came after. The mutex is held.
+// measure takes in the epoch of a record, which is 0 for a register that is not there. A read that
+// was sent before the last one was answered may be older, and tells nothing of what came after. The
+// mutex is held.
 func (p *process) measure(l regent.Lease, began time.Duration) {
 	h := p.heights[l.Name]
 	if h == nil {
@@ -151,8 +155,9 @@ func (p *process) sawNothing(name string, began time.Duration) {
 	p.measure(regent.Lease{Name: name}, began)
 }
 
-// regressed reports whether a claim in place of old is made although the process has seen more than that record shows, or
-// although the heartbeat register has forgotten that its holder ever joined; and for how long the process has known.
+// regressed reports whether a claim in place of old is made although the process has seen more than
+// that record shows, or although the heartbeat register has forgotten that its holder ever joined;
+// and for how long the process has known.
 func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +184,8 @@ func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited ti
 	return fell, waited
 }
 
-// forget notes which incarnations a heartbeat register does not know any more although they have joined. The mutex is held.
+// forget notes which incarnations a heartbeat register does not know any more although they have
+// joined. The mutex is held.
 func (p *process) forget(l regent.Lease) {
 	for _, j := range p.rec.joinsOf(l.Name) {
 		if _, known := p.forgotten[j.who]; !known && j.proc != p.index && j.forgottenBy(l) {
@@ -188,8 +194,9 @@ func (p *process) forget(l regent.Lease) {
 	}
 }
 
-// forgottenBy reports whether a heartbeat register does not know of an incarnation: it counts fewer, or shows another one with
-// the same number. If it counts more, or is vacant with that number, the incarnation has ended.
+// forgottenBy reports whether a heartbeat register does not know of an incarnation: it counts
+// fewer, or shows another one with the same number. If it counts more, or is vacant with that
+// number, the incarnation has ended.
 func (j join) forgottenBy(l regent.Lease) bool {
 	return l.Epoch < j.count || l.Epoch == j.count && !l.Vacant() && l.Holder.Incarnation != j.who
 }
@@ -211,7 +218,8 @@ func (r *recorder) joinsOf(register string) []join {
 	return r.joins[register]
 }
 
-// heard takes in a record that a hint brings, which the process may never look at. Only a vacant one may be claimed on.
+// heard takes in a record that a hint brings, which the process may never look at. Only a vacant
+// one may be claimed on.
 func (p *process) heard(l regent.Lease) {
 	if l.Name == "" || !l.Vacant() {
 		return
@@ -223,8 +231,9 @@ func (p *process) heard(l regent.Lease) {
 
 // sight keeps what a process has seen of a register. The mutex is held.
 //
-// A record has been watched since it was first received, or since the one before it if it only adds edits to that: those give
-// its holder no time. One that comes again after another is watched anew: the store has gone back.
+// A record has been watched since it was first received, or since the one before it if it only adds
+// edits to that: those give its holder no time. One that comes again after another is watched anew:
+// the store has gone back.
 func (p *process) sight(l regent.Lease, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
@@ -302,7 +311,8 @@ func (r *recorder) sending(p *process, l regent.Lease) Op {
 		r.sent[sentKey{p.index, l.Name, l.Nonce}] = ev
 		r.mu.Unlock()
 	}
-	r.add(p, Event{Kind: Sent, Op: op, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation, Via: l.Via})
+	r.add(p, Event{Kind: Sent, Op: op, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation,
+		Via: l.Via})
 	return op
 }
 
@@ -320,7 +330,8 @@ func (r *recorder) owner(who string, to int) int {
 	return p
 }
 
-// answered notes what an answer tells a process: the record, and that an attempt of its own was applied.
+// answered notes what an answer tells a process: the record, and that an attempt of its own was
+// applied.
 func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
 	p.saw(l, began)
 	who := l.Holder.Incarnation
@@ -337,11 +348,13 @@ func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
 	}
 }
 
-// applied is the store's hook. It is called under the store's lock. P is who has sent the swap, or, if its reaper has, reaper
-// is true.
+// applied is the store's hook. It is called under the store's lock. P is who has sent the swap, or,
+// if its reaper has, reaper is true.
 func (r *recorder) applied(p *process, reaper bool, old, l regent.Lease) {
-	e := Event{Kind: Applied, Op: Edit, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation, Via: l.Via,
-		Old: old.Holder.Incarnation, OldVia: old.Via, OldEpoch: old.Epoch, OldLease: old.Duration, SameID: p != nil && old.Holder.ID == p.id}
+	e := Event{Kind: Applied, Op: Edit, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation,
+		Via: l.Via,
+		Old: old.Holder.Incarnation, OldVia: old.Via, OldEpoch: old.Epoch, OldLease: old.Duration,
+		SameID: p != nil && old.Holder.ID == p.id}
 	if !isMember(l.Name) {
 		e.Data, e.OldData = string(l.Data), string(old.Data)
 	}

@@ -1,10 +1,13 @@
-// Package sim runs members of the root package against each other in virtual time, over the store in memory, with clocks that disagree,
-// processes that freeze, crash and come back, and a network that loses, delays and cuts, all of it drawn from a seed; it writes down what
-// crosses the store, what duties do and what members say of themselves; and it checks that history against what Regent promises.
+// Package sim runs members of the root package against each other in virtual time, over the store
+// in memory, with clocks that disagree, processes that freeze, crash and come back, and a network
+// that loses, delays and cuts, all of it drawn from a seed; it writes down what crosses the store,
+// what duties do and what members say of themselves; and it checks that history against what Regent
+// promises.
 //
-// It assumes a [testing/synctest] bubble, and the code under test as it is: there are no hooks in it. It does not prove anything, it looks where
-// trouble is likely. A seed repeats itself as far as the order of goroutines that run at one instant does not matter, so replaying one
-// tries it again until it shows what it has shown before.
+// It assumes a [testing/synctest] bubble, and the code under test as it is: there are no hooks in
+// it. It does not prove anything, it looks where trouble is likely. A seed repeats itself as far as
+// the order of goroutines that run at one instant does not matter, so replaying one tries it again
+// until it shows what it has shown before.
 //
 //	go test ./internal/sim                                    2,000 seeds, and that each rule switched off is found out
 //	REGENT_SEEDS=100000 go test -timeout 0 -run TestSeeds ./internal/sim    any number of seeds
@@ -66,9 +69,11 @@ type seatEpoch struct {
 	epoch uint64
 }
 
-// Run carries a plan out, in a bubble, and returns what happened. All that it started has stopped then.
+// Run carries a plan out, in a bubble, and returns what happened. All that it started has stopped
+// then.
 func Run(plan *Plan) *History {
-	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process, len(plan.Members)), claims: map[string]uint64{},
+	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process,
+		len(plan.Members)), claims: map[string]uint64{},
 		regs: map[string]regent.Lease{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
 		reached: map[State]int{}}
 	s.rec = newRecorder(s.start)
@@ -95,11 +100,13 @@ func Run(plan *Plan) *History {
 	s.over.Store(true)
 	s.reaps.Wait()
 	s.store.Close()
-	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events, Reached: s.reached}
+	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events,
+		Reached: s.reached}
 	for _, p := range s.procs {
 		c := p.plan.Config
-		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration, Trust: trust(c.LeaseDuration, c.StopTimeout),
-			Stop: c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
+		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration,
+			Trust: trust(c.LeaseDuration, c.StopTimeout),
+			Stop:  c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
 			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0,
 			Spins: p.clock.spins})
 	}
@@ -155,8 +162,8 @@ func (s *simulation) process(i int) *process {
 	return s.procs[i]
 }
 
-// applied is told of every swap, in the store's order and under its lock. When a seat has been claimed, everybody is asked at that very
-// moment whether they lead it.
+// applied is told of every swap, in the store's order and under its lock. When a seat has been
+// claimed, everybody is asked at that very moment whether they lead it.
 func (s *simulation) applied(old, l regent.Lease, client string) {
 	var p *process
 	s.mu.Lock()
@@ -200,7 +207,8 @@ func (s *simulation) noteEpoch(l regent.Lease) {
 
 // quietened is a network as good as it gets: with delays, and nothing lost but hints.
 func quietened(f memstore.Faults) memstore.Faults {
-	return memstore.Faults{Seed: f.Seed, Request: atMost20ms(f.Request), Answer: atMost20ms(f.Answer), HintDelay: atMost20ms(f.HintDelay), LoseHint: f.LoseHint}
+	return memstore.Faults{Seed: f.Seed, Request: atMost20ms(f.Request), Answer: atMost20ms(f.Answer),
+		HintDelay: atMost20ms(f.HintDelay), LoseHint: f.LoseHint}
 }
 
 func atMost20ms(d memstore.Delay) memstore.Delay {
@@ -208,7 +216,8 @@ func atMost20ms(d memstore.Delay) memstore.Delay {
 	return memstore.Delay{Min: min(d.Min, most/2), Max: min(d.Max, most)}
 }
 
-// settle ends all faults and waits until every seat has had a leader for a while, or the time for that is over.
+// settle ends all faults and waits until every seat has had a leader for a while, or the time for
+// that is over.
 func (s *simulation) settle() {
 	s.calm.Store(true)
 	s.store.SetFaults(memstore.Faults{})

@@ -1,7 +1,7 @@
 package sim
 
-// State is something that a simulation should come to. TestSeeds fails if no seed comes to one of them: what is never reached
-// is not tested.
+// State is something that a simulation should come to. TestSeeds fails if no seed comes to one of
+// them: what is never reached is not tested.
 type State string
 
 // The states that the default seeds must reach.
@@ -31,7 +31,8 @@ const (
 )
 
 // States is every state that the default seeds must reach.
-var States = []State{HungStore, HungClient, Withdrawn, Unreadable, DriverPanic, AnsweredLate, ReaperKill, ReaperRelease, ReaperReplaced,
+var States = []State{HungStore, HungClient, Withdrawn, Unreadable, DriverPanic, AnsweredLate, ReaperKill,
+	ReaperRelease, ReaperReplaced,
 	SaveRefused, SaveStalled, ObeyedUnknown, Nagged, GhostOneLost, GhostTail, GhostShard, RolledTwice, GhostByFirst,
 	GhostBySweep, GhostByHint, SameEpochTwice, RefusedTwin}
 

@@ -87,8 +87,9 @@ func (s *simulation) ambush(a *Action, leader *process) {
 	w := leader.plan.Config.LeaseDuration
 	patience := trust(w, leader.plan.Config.StopTimeout) / 4
 	if a.Requests {
-		// The last heartbeat before the deadline, after some that were lost, arrives when the observers have just looked for the last time;
-		// and its answer finds a process that slept through the deadline.
+		// The last heartbeat before the deadline, after some that were lost, arrives when the observers
+		// have just looked for the last time; and its answer finds a process that slept through the
+		// deadline.
 		s.say(leader, "is ambushed at its last heartbeat")
 		for range a.Other {
 			leader.set(&trap{on: Beat, lose: true, timeout: a.Trap.timeout})

@@ -9,7 +9,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// hang makes the store stand still, or one process's way to it: nothing is answered, and nothing fails.
+// hang makes the store stand still, or one process's way to it: nothing is answered, and nothing
+// fails.
 func (s *simulation) hang(a *Action, p *process) {
 	if a.Requests {
 		s.say(nil, "the store hangs for %v, drops %t", a.For, a.Flush)
@@ -38,7 +39,8 @@ func resume(what interface {
 	}
 }
 
-// withdraw has a candidate withdraw while its claim is under way, and stand again soon. What it gives back is late.
+// withdraw has a candidate withdraw while its claim is under way, and stand again soon. What it
+// gives back is late.
 func (s *simulation) withdraw(a *Action, seat string) {
 	s.mu.Lock()
 	procs := s.procs
@@ -55,13 +57,15 @@ func (s *simulation) withdraw(a *Action, seat string) {
 		t := a.Trap
 		p.set(&trap{on: Claim, seat: seat, loseAnswer: true, timeout: t.timeout, then: func() {
 			s.reach(Withdrawn)
-			p.set(&trap{on: Release, seat: seat, late: t.late, timeout: t.timeout, cutAfter: 1, cut: t.cut, cutsRequests: true, cutsAnswers: true})
+			p.set(&trap{on: Release, seat: seat, late: t.late, timeout: t.timeout, cutAfter: 1, cut: t.cut,
+				cutsRequests: true, cutsAnswers: true})
 			time.AfterFunc(t.timeout/2, func() { p.withdraw(seat) })
 		}})
 	}
 }
 
-// askUnderUnknown lets a member ask a leader for something while that does not know what became of its heartbeat.
+// askUnderUnknown lets a member ask a leader for something while that does not know what became of
+// its heartbeat.
 func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
 	s.mu.Lock()
 	asker, to := s.latest[a.Member], s.plan.Members[a.Other].ID
@@ -172,8 +176,8 @@ func (s *simulation) readable() {
 	s.spoil()
 }
 
-// panic has a driver panic at a request. Some heartbeats panic while a claim of the process is under way, whose answer comes
-// although its context has ended.
+// panic has a driver panic at a request. Some heartbeats panic while a claim of the process is
+// under way, whose answer comes although its context has ended.
 func (s *simulation) panic(a *Action, p *process) {
 	t := a.Trap
 	if t.on == Beat && a.Other%2 == 0 {
@@ -232,7 +236,8 @@ func (s *simulation) loseNow(a *Action) {
 	s.rec.add(nil, Event{Kind: Rolled, Text: "by " + a.Loss.String() + ", beyond the last claim of " + seat})
 	s.mu.Lock()
 	via := s.regs[seat].Via
-	s.losing = map[Loss]State{LoseRegister: GhostOneLost, LoseHeartbeat: GhostOneLost, LoseTail: GhostTail, LoseShard: GhostShard, LoseAll: GhostTail}[a.Loss]
+	s.losing = map[Loss]State{LoseRegister: GhostOneLost, LoseHeartbeat: GhostOneLost, LoseTail: GhostTail,
+		LoseShard: GhostShard, LoseAll: GhostTail}[a.Loss]
 	s.mu.Unlock()
 	switch a.Loss {
 	case LoseRegister:
@@ -259,7 +264,8 @@ func (s *simulation) loseNow(a *Action) {
 	}
 }
 
-// undo undoes the last swaps of some registers, as many as it takes to undo the last claim of a seat, or join of a member.
+// undo undoes the last swaps of some registers, as many as it takes to undo the last claim of a
+// seat, or join of a member.
 func (s *simulation) undo(register string, of func(string) bool) {
 	s.mu.Lock()
 	n, found := 0, false

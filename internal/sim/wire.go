@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// wire is a process's store: a client of the store in memory that writes down what passes, stands still while the process is frozen,
-// and springs the traps that are set for it.
+// wire is a process's store: a client of the store in memory that writes down what passes, stands
+// still while the process is frozen, and springs the traps that are set for it.
 type wire struct {
 	p      *process
 	client *memstore.Client
@@ -23,7 +23,8 @@ type wire struct {
 // pushed is a wire whose store has a push, takes batches, and reads many registers at once.
 type pushed struct{ *wire }
 
-// witnessed is a wire whose store can tell, since it runs on the same host, that a process has died.
+// witnessed is a wire whose store can tell, since it runs on the same host, that a process has
+// died.
 type witnessed struct{ pushed }
 
 func (w witnessed) Gone(_ context.Context, l regent.Lease) bool {
@@ -31,7 +32,8 @@ func (w witnessed) Gone(_ context.Context, l regent.Lease) bool {
 	return i >= 0 && w.p.sim.process(i).dead.Load()
 }
 
-// begin notes a request at the moment when its sender decides on it, and lets it go when the process is not frozen.
+// begin notes a request at the moment when its sender decides on it, and lets it go when the
+// process is not frozen.
 func (w *wire) begin(ctx context.Context, what string, swaps ...regent.Lease) (began time.Duration, op Op) {
 	if ctx.Value(asAdmin{}) == nil && w.p.asked.CompareAndSwap(false, true) {
 		w.p.rec.add(w.p, Event{Kind: Request})
@@ -74,7 +76,8 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 	return got, nil
 }
 
-// answered takes in the answer to a read. What somebody reads through a member is not the member's own knowledge.
+// answered takes in the answer to a read. What somebody reads through a member is not the member's
+// own knowledge.
 func (w *wire) answered(ctx context.Context, l regent.Lease, began time.Duration) {
 	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
 		return
