@@ -31,7 +31,8 @@ lint: need ## gofmt, go vet, staticcheck, tidy modules
 	@[ -x $(BIN)/staticcheck ] || GOBIN=$(BIN) scripts/retry go install $(STATICCHECK)
 	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && $(BIN)/staticcheck ./... && go mod tidy -diff) || exit 1; done
 
-soak: ## the simulation over SEEDS seeds, and the model with larger bounds
+soak: ## the simulation over SEEDS seeds, every mutant, and the model with larger bounds
+	REGENT_MUTANTS=all go test -count=1 -timeout 0 -run 'TestMutants' .
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 

@@ -106,7 +106,7 @@ func (a *admission) has(term string) bool {
 		(a.words[2]^le.Uint64(b[16:]))|(a.words[3]^le.Uint64(b[incarnationLen-8:])) == 0
 }
 
-// incarnationLen is the length of what newIncarnation returns.
+// incarnationLen is the length of what newIncarnation and newClaimant return.
 const incarnationLen = 26
 
 // Fence is kept by a receiver of a leader's work, and refuses work of former leaders. The zero

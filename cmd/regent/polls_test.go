@@ -171,7 +171,7 @@ func TestPolls(t *testing.T) {
 			t.Fatalf("%d %v", code, answer)
 		}
 		seen(leader, "/v1/polls/program", func(p pollSeen) bool { return p.Waiting >= 2 })
-		code, _, answer = standby.do("POST", "/v1/tasks", fmt.Sprintf(`{"election":"coordinator","epoch":1,"tasks":[{"id":"x","kind":"exec","payload":{"target":"touch","options":{"args":"[\"%s\"]"}}}]}`, marker))
+		code, _, answer = standby.do("POST", "/v1/tasks", fmt.Sprintf(`{"election":"coordinator","epoch":1,"term":%q,"tasks":[{"id":"x","kind":"exec","payload":{"target":"touch","options":{"args":"[\"%s\"]"}}}]}`, standby.learned(1), marker))
 		if code != http.StatusUnprocessableEntity || !strings.Contains(text(answer), "no handler") {
 			t.Errorf("%d %v", code, answer)
 		}

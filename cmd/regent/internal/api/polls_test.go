@@ -94,7 +94,9 @@ func TestPolls(t *testing.T) {
 	})
 
 	t.Run("tasks_of_more_than_the_common_limit_are_read_and_need_the_token", func(t *testing.T) {
-		big := fmt.Sprintf(`{"election":"seat","leader":"a","epoch":1,"tasks":[{"id":"x","kind":"nothing","payload":%q}]}`, strings.Repeat("x", 100<<10))
+		_, election := b.ask("GET", "/v1/elections/seat", "", token...)
+		big := fmt.Sprintf(`{"election":"seat","leader":"a","epoch":1,"term":%q,"tasks":[{"id":"x","kind":"nothing","payload":%q}]}`,
+			election["incarnation"], strings.Repeat("x", 100<<10))
 		if got, body := b.ask("POST", "/v1/tasks", big, token...); got != 422 || !strings.Contains(fmt.Sprint(body), "handler") {
 			t.Errorf("%d %v", got, body)
 		}

@@ -1,0 +1,263 @@
+package regent_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutants are faults of the package. Each replaces a snippet that stands exactly once in a file, and
+// must be caught by the test that is named.
+var mutants = []struct{ name, file, old, new, caught string }{
+	{"a_fence_is_raised_in_memory_before_its_file_is_written", "fence.go",
+		"	if f.Path != \"\" {\n		unlock, err := lockFence(f.Path)\n",
+		"	f.highest = t\n	f.publishLocked()\n	if f.Path != \"\" {\n		unlock, err := lockFence(f.Path)\n",
+		"TestFenceFile/what_could_not_be_written_was_not_admitted"},
+	{"equal_epochs_of_another_term_pass", "fence.go",
+		"	default: // another term with the same epoch, or one that does not say which\n		return tokenStale\n",
+		"	default:\n		return tokenCurrent\n",
+		"TestFenceOfTwoTerms/one_of_two_terms_with_one_epoch_is_admitted/in_memory"},
+	{"the_accepted_path_compares_epochs_only", "fence.go",
+		" && len(t.Term) == incarnationLen && h.has(t.Term) {", " {",
+		"TestFenceOfTwoTerms/one_of_two_terms_with_one_epoch_is_admitted/in_memory"},
+	{"the_accepted_path_leaves_out_a_word", "fence.go",
+		"(a.words[1]^le.Uint64(b[8:]))|", "",
+		"TestFenceTerms/two_terms_that_differ_in_one_character_are_told_apart"},
+	{"a_term_is_bound_in_memory_only", "fence.go",
+		"		if err := writeFence(f.Path, t); err != nil {\n",
+		"		if t.Epoch == f.highest.Epoch {\n			t.Term, kept.Term = kept.Term, t.Term\n		}\n		if err := writeFence(f.Path, t); err != nil {\n",
+		"TestFenceFile/the_file_is_one_line_with_the_epoch_and_the_term"},
+	{"a_raise_does_not_read_the_file", "fence.go",
+		"		f.mergeLocked(kept)\n		if t.against", "		_ = kept\n		if t.against",
+		"TestFenceFileOfTwoProcesses/the_one_that_comes_later_does_not_lower_the_file"},
+	{"a_raise_takes_no_lock", "fencelock_unix.go",
+		"syscall.LOCK_EX|syscall.LOCK_NB", "syscall.LOCK_SH|syscall.LOCK_NB",
+		"TestFenceFileOfTwoProcesses/the_file_never_falls_under_concurrency"},
+	{"a_raise_waits_for_the_lock_for_ever", "fencelock_unix.go",
+		"if busy && time.Now().After(end) {", "if busy && time.Now().After(end.Add(time.Minute)) {",
+		"TestFenceLock/a_process_that_is_stopped_while_it_raises_does_not_stop_another_one"},
+	{"a_file_is_read_once", "fence.go",
+		"		time.AfterFunc(rereadAfter, func() { f.admitted.CompareAndSwap(h, nil) })\n", "",
+		"TestFenceFileOfTwoProcesses/a_cached_epoch_is_admitted_for_a_second_and_not_longer"},
+	{"what_another_process_has_learned_has_a_grace", "fence.go",
+		"		f.learned = time.Time{} // nobody here knows when that was\n", "		f.learned = time.Now()\n",
+		"TestFenceFileOfTwoProcesses/a_cached_epoch_is_admitted_for_a_second_and_not_longer"},
+	{"a_removed_file_lowers_the_fence", "fence.go",
+		"	if kept.against(f.highest) != tokenNewer {\n		return // the file may also have been removed\n	}\n", "",
+		"TestFenceFileOfTwoProcesses/a_file_that_is_removed_does_not_lower_the_fence"},
+	{"every_term_of_the_last_epoch_has_the_grace", "fence.go",
+		" || t.against(f.previous) == tokenStale {", " {",
+		"TestFenceTerms/E11_the_grace_is_for_one_term_of_the_last_epoch"},
+	{"the_grace_of_an_epoch_that_was_passed_over_binds_nobody", "fence.go",
+		"	f.previous = t // so that the grace, too, is for one term\n", "",
+		"TestFenceTerms/E11_the_first_late_term_of_an_epoch_that_was_passed_over_has_the_grace"},
+	{"an_epoch_that_no_counting_reaches_is_believed", "fence.go",
+		"	if t.Epoch >= maxEpoch {\n", "	if t.Epoch == 1 && maxEpoch == 1 {\n",
+		"TestFenceFile/a_file_that_no_fence_has_written_admits_nothing_and_stays"},
+	{"a_term_may_have_spaces", "fence.go",
+		"t.Term[i] <= ' ' || ", "",
+		"TestFenceTerms/what_no_term_can_have_is_refused"},
+	{"the_end_of_an_incarnation_waits_for_a_request", "engine.go",
+		"\tcase <-b.life.over:\n\t\treturn errUnconfirmed\n",
+		"",
+		"TestHungStore"},
+	{"the_reaper_is_told_after_the_release", "seat.go",
+		"\t\t\tt.life.end(t.cause)\n\t\t\te.lifeline(t.beat, true, false)\n\t\t\tt.stopKeep()\n",
+		"\t\t\tt.life.end(t.cause)\n\t\t\tt.stopKeep()\n",
+		"TestHungStore"},
+	{"a_release_waits_for_a_request_without_bound", "seat.go",
+		"\t\tcase <-limit.C: // a driver that does not heed its context: the release does without its answer\n",
+		"",
+		"TestHungStore"},
+	{"the_alarm_for_a_stuck_duty_waits_for_the_release", "seat.go",
+		"\t\tcase <-t.stopped:\n\t\tcase <-timer.C:\n\t\t\te.emit(Event{Kind: EventDutyStuck",
+		"\t\tcase <-t.finished:\n\t\tcase <-timer.C:\n\t\t\te.emit(Event{Kind: EventDutyStuck",
+		"TestHungStore"},
+	{"no_lifeline_says_that_it_holds", "lifeline.go",
+		"\t\tl.Holds = b.life.held.Load() > 0\n",
+		"",
+		"TestLifelines"},
+	{"every_lifeline_says_that_it_holds", "lifeline.go",
+		"\t\tl.Holds = b.life.held.Load() > 0\n",
+		"\t\tl.Holds = true\n",
+		"TestLifelines"},
+	{"a_duty_starts_before_the_reaper_is_told", "seat.go",
+		"\tif t.first {\n\t\te.lifeline(t.line, false, false)\n\t}\n",
+		"",
+		"TestLifelines"},
+	{"the_reaper_is_not_told_that_nothing_is_held_any_more", "seat.go",
+		"\tif last && t.beat == nil {\n",
+		"\tif last && false {\n",
+		"TestLifelines"},
+	{"a_term_that_could_not_be_released_is_forgotten", "seat.go",
+		"\tif t.beat != nil && t.kept {\n",
+		"\tif false {\n",
+		"TestHungStore"},
+	{"a_won_election_is_not_read_after_the_next_heartbeat", "keep.go",
+		"\t\te.checkClaims(b)\n",
+		"",
+		"TestLostClaim"},
+	{"held_elections_are_not_swept", "read.go",
+		"\tif now < e.sweepAt {\n\t\treturn nil\n",
+		"\tif true {\n\t\treturn nil\n",
+		"TestLostClaim"},
+	{"the_sweep_does_not_begin_again", "read.go",
+		"\te.sweepFrom = \"\"\n\tif to",
+		"\tif to",
+		"TestLostClaim"},
+	{"a_notification_about_a_held_election_is_ignored", "read.go",
+		"\t\ts.checkAt = max(e.clock.Now(), s.received.at+echoWait)\n",
+		"",
+		"TestLostClaim"},
+	{"a_reconnect_sweeps_nothing", "round.go",
+		"\t\t\te.sweepSoon()\n",
+		"",
+		"TestLostClaim"},
+	{"a_save_that_meets_another_holder_goes_on", "term.go",
+		"\t\te.received(t.s, got, nil, began)\n\t\te.end(fmt.Errorf(\"%w: %s now shows %s in epoch %d\", ErrLost, sent.Name, got.Holder, got.Epoch), \"\", t)\n",
+		"\t\t_ = began\n",
+		"TestLostClaim"},
+	{"two_terms_with_one_epoch_are_not_reported", "follow.go",
+		"\t\te.regressed(s, now.at, highest, fmt.Sprintf(\"%s shows %s in epoch %d, which",
+		"\t\t_ = fmt.Sprint(s, now.at, highest, fmt.Sprintf(\"%s shows %s in epoch %d, which",
+		"TestLostClaim"},
+	{"the_second_rollback_is_not_barred", "follow.go",
+		"\tif s.seen && l.Epoch < s.lease.Epoch {\n\t\treturn true\n\t}\n",
+		"",
+		"TestRollback"},
+	{"an_old_answer_counts_as_a_rollback", "follow.go",
+		"\tif l.Epoch < highest && began.order <= s.learned {\n",
+		"\tif false {\n",
+		"TestRollback"},
+	{"an_old_answer_is_claimed_on", "follow.go",
+		"\t\ts.stale = true\n\t\te.mu.Unlock()\n\t\te.kick()\n\t\treturn\n\t}\n\tnow := e.moment()\n\tif e.wentBack(s, l, highest) {\n",
+		"\t}\n\tnow := e.moment()\n\tif began.order > s.learned && e.wentBack(s, l, highest) {\n",
+		"TestRollback"},
+	{"a_forgotten_join_counts_as_a_death", "follow.go",
+		"\t\tif e.joinForgotten(s, h.lease) {\n",
+		"\t\tif false {\n",
+		"TestRollback"},
+	{"incarnations_are_not_counted", "follow.go",
+		"\tif heartbeat.Epoch > count || heartbeat.Epoch == count && heartbeat.Vacant() {\n",
+		"\tif _ = count; heartbeat.Epoch > 0 {\n",
+		"TestRollback"},
+	{"a_save_does_not_check_its_record", "term.go",
+		"\tif t.over.Load() || !t.holds(next) {\n",
+		"\tif false {\n",
+		"TestCheckpointOwner"},
+	{"a_release_takes_any_term_of_its_holder", "follow.go",
+		"got.Holder == l.Holder && got.Epoch == l.Epoch }",
+		"got.Holder == l.Holder }",
+		"TestCheckpointOwner"},
+	{"an_edit_under_an_unknown_outcome_is_missed", "keep.go",
+		"\tif err != nil && b.edited != nil {\n",
+		"\tif errors.Is(err, ErrConflict) && !newest && b.edited != nil {\n",
+		"TestRequestsToLeaders"},
+	{"an_edit_gives_time", "follow.go",
+		"\tif !same && !edited {\n",
+		"\tif !same {\n\t\t_ = edited\n",
+		"TestRequestsToLeaders"},
+	{"every_reported_epoch_is_believed", "member.go",
+		" && epoch <= m.memory[election]+maxJump",
+		"",
+		"TestRequestsToLeaders"},
+	{"refused_terms_follow_each_other_at_once", "seat.go",
+		"\t\tt.s.holdBack = now + t.s.fencedAgain(now-t.began)\n",
+		"",
+		"TestRequestsToLeaders"},
+	{"one_unreadable_register_holds_back_all_claims", "read.go",
+		"\tif failed < len(names) {\n\t\treturn true\n\t}\n",
+		"\tif failed > 0 {\n\t\treturn false\n\t}\n",
+		"TestUnreadableRegister"},
+	{"a_register_that_stays_unreadable_holds_back_all_claims", "read.go",
+		"\t\treturn r.failed > 1 && e.answered >= r.since\n",
+		"\t\treturn r == nil\n",
+		"TestUnreadableRegister"},
+	{"an_unreadable_register_is_not_reported", "read.go",
+		"\tif report {\n",
+		"\tif false {\n",
+		"TestUnreadableRegister"},
+	{"members_that_have_left_are_remembered", "roster.go",
+		"\te.forgetMembers(found)\n",
+		"",
+		"TestManyMembers"},
+	{"an_election_waits_for_the_list_of_members", "choose.go",
+		"\t\t\tif now >= o.until || known",
+		"\t\t\tif known",
+		"TestManyMembers"},
+	{"a_long_list_is_given_up", "read.go",
+		"\t\tlimit.Reset(e.patience)\n",
+		"",
+		"TestManyMembers"},
+	{"a_term_begins_while_its_engine_stops", "follow.go",
+		"k >= 0 && s.cand != nil && !e.closed {",
+		"k >= 0 && s.cand != nil {",
+		"TestEngine"},
+	{"a_panic_in_a_release_is_not_caught", "seat.go",
+		"\tif err := protect(func() error { e.releaseAll(terms); return nil }); err != nil {",
+		"\tif err := func() error { e.releaseAll(terms); return nil }(); err != nil {",
+		"TestEngine"},
+	{"contexts_wait_for_the_mutex", "keep.go",
+		"\tfor t := range terms {\n\t\tt.cancel(cause)\n\t}\n",
+		"\t_ = terms\n",
+		"TestEngine"},
+	{"observers_of_two_runs_overlap", "event.go",
+		"\t\t\t<-before\n",
+		"",
+		"TestEngine"},
+	{"a_duration_overflows", "follow.go",
+		"\tif d > never-at {\n\t\treturn never\n\t}\n",
+		"",
+		"TestAbsurdRecords"},
+	{"a_negative_duration_is_parsed", "lease.go",
+		"\tif d < 0 {\n",
+		"\tif false {\n",
+		"TestAbsurdRecords"},
+}
+
+// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
+// without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the package once for each mutant; left out in -short")
+	}
+	all := os.Getenv("REGENT_MUTANTS") != ""
+	for i, m := range mutants {
+		if !all && i%10 != 0 {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			source, err := os.ReadFile(m.file)
+			check(t, err)
+			if n := bytes.Count(source, []byte(m.old)); n != 1 {
+				t.Fatalf("%s holds what this mutant replaces %d times, and not once: adapt it\n%s", m.file, n, m.old)
+			}
+			mutated := filepath.Join(dir, m.file)
+			check(t, os.WriteFile(mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600))
+
+			original, err := filepath.Abs(m.file)
+			check(t, err)
+			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
+			check(t, err)
+			list := filepath.Join(dir, "overlay.json")
+			check(t, os.WriteFile(list, overlay, 0o600))
+
+			binary := filepath.Join(dir, "regent.test")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, ".")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("compile: %v\n%s", err, out)
+			}
+
+			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
+			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "2m", "-test.run", only).CombinedOutput()
+			if err == nil || !bytes.Contains(out, []byte("--- FAIL: "+m.caught)) && !bytes.Contains(out, []byte("panic: ")) {
+				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
+			}
+		})
+	}
+}
