@@ -99,24 +99,30 @@ func (c *checker) haunts(e *Event, via string) {
 	}
 }
 
-// killed checks that a reaper had a reason (I10): the process has not renewed its lease in time, as
-// far as it knows itself; and it was frozen, or one of its duties still ran.
+// killed checks that a reaper had a reason (I10): the process holds a term, it has not renewed its
+// lease in time, as far as it knows itself, and it was frozen or one of its duties still ran.
 func (c *checker) killed(e *Event) {
-	const onItsWay = 10 * time.Millisecond // how long a message to the reaper may take, and the reaper to act on it
+	const onItsWay = 10 * time.Millisecond // to the reaper, and until it acts
 	p := c.h.Procs[e.Proc]
 	k := keeper{e.Name, e.Who}
 	if e.Valid && e.At > c.known[k]+onItsWay {
-		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc,
-			e.Name, short(e.Who), c.deadline[k]-e.Local)
+		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc, e.Name,
+			short(e.Who), c.deadline[k]-e.Local)
 		return
 	}
-	if frozen, was := c.thawed[e.Proc]; was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
-		return
-	}
+
 	for d := range c.running {
 		if d.proc == e.Proc && d.who == e.Who {
 			return
 		}
+	}
+	holds := false
+	for _, s := range c.shown { // a term without a duty says nothing when it ends
+		holds = holds || s.who == e.Who
+	}
+	frozen, was := c.thawed[e.Proc]
+	if holds && was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
+		return
 	}
 	c.fail(I10, "", "p%d is killed by its reaper, and holds nothing under %s of %s", e.Proc, short(e.Who), e.Name)
 }

@@ -71,6 +71,10 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		{"a_process_killed_that_has_ended_its_terms", "I10", func(h *History) {
 			put(h, Event{At: 10 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
 		}},
+		{"a_frozen_process_killed_that_holds_nothing", "I10", func(h *History) {
+			put(h, Event{At: 5 * second, Kind: Frozen, Proc: 1, Took: 20 * second})
+			put(h, Event{At: 15 * second, Kind: Killed, Proc: 1, Name: beatB, Who: "B1"})
+		}},
 		{"no_fault_in_killing_a_frozen_process", "", func(h *History) {
 			put(h, Event{At: 5 * second, Kind: Frozen, Proc: 0, Took: 20 * second})
 			put(h, Event{At: 10 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
