@@ -74,7 +74,7 @@ func Check(h *History) []Violation {
 		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
 		fences: map[post]uint64{}, running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
 		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
-		calm: map[int]time.Duration{}, stored: map[string]bool{}, owed: map[string]owed{}, admitted: map[admission]string{}}
+		calm: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{}, admitted: map[admission]string{}}
 	for i, e := range h.Events {
 		c.at = i
 		c.take(&e)
@@ -149,6 +149,7 @@ type checker struct {
 	lostAt map[string]time.Duration // when a rollback last changed a register
 	calm   map[int]time.Duration    // from when on a process, or all for -1, gets answers again
 	stored map[string]bool          // checkpoints that were applied
+	held   map[string]int           // how many seats an incarnation has claimed and not released
 	owed   map[string]owed          // what leaders were asked for, by seat
 	ended  time.Duration            // when all faults had stopped
 }

@@ -39,6 +39,12 @@ func (c *checker) undone(e *Event) {
 func (c *checker) written(e *Event) {
 	c.shown[e.Name] = shown{e.Who, e.Epoch}
 	c.stored[e.Data] = true
+	switch e.Op {
+	case Claim:
+		c.held[e.Who]++
+	case Release:
+		c.held[e.Old]--
+	}
 	if e.Data == e.OldData || e.Lost {
 		return
 	}
@@ -116,12 +122,8 @@ func (c *checker) killed(e *Event) {
 			return
 		}
 	}
-	holds := false
-	for _, s := range c.shown { // a term without a duty says nothing when it ends
-		holds = holds || s.who == e.Who
-	}
 	frozen, was := c.thawed[e.Proc]
-	if holds && was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
+	if c.held[e.Who] > 0 && was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
 		return
 	}
 	c.fail(I10, "", "p%d is killed by its reaper, and holds nothing under %s of %s", e.Proc, short(e.Who), e.Name)
