@@ -207,7 +207,7 @@ func (s *simulation) askAnyTime(p *process, limit time.Duration, what string, f 
 	if p.stopped() || p.ctx.Err() != nil {
 		return
 	}
-	p.asks.Go(func() {
+	p.aside(func() {
 		p.clock.thaw(what)
 		ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, asAdmin{}, true), limit)
 		defer cancel()

@@ -40,6 +40,7 @@ type process struct {
 	traps     []*trap
 	told      map[string]uint64 // the last term without a duty that it was seen to hold
 	knows     map[string]uint64 // the highest epoch that it must remember
+	ended     bool              // its campaigns are over, and it is asked for nothing any more
 	heights   map[string]*height
 	forgotten map[string]time.Duration      // incarnations that a register has forgotten, and when it was first seen
 	leave     map[string]context.CancelFunc // ends its campaign for a seat
@@ -90,6 +91,9 @@ func (p *process) start() {
 	}
 	go func() {
 		p.wg.Wait()
+		p.mu.Lock()
+		p.ended = true
+		p.mu.Unlock()
 		p.asks.Wait()
 		p.rec.add(p, Event{Kind: Done})
 		close(p.done)
@@ -120,6 +124,15 @@ func (p *process) campaign(seat string) {
 			return
 		}
 		sleep(p.ctx, pause)
+	}
+}
+
+// aside runs f beside the process's campaigns, unless these are over.
+func (p *process) aside(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.asks.Go(f)
 	}
 }
 
@@ -216,7 +229,7 @@ func (p *process) outlive(t regent.Term) {
 	saves := 2 + g.IntN(4)
 	stalled := g.IntN(saves)
 	stepsDown := chance(g, 0.5)
-	p.asks.Go(func() {
+	p.aside(func() {
 		for i := range saves {
 			sleep(p.ctx, between(g, w/20, w))
 			ctx, cancel := context.WithTimeout(p.ctx, 3*w)
