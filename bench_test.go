@@ -55,7 +55,7 @@ func BenchmarkFenceAdmit(b *testing.B) {
 			}
 			floor.Store(first.Epoch)
 
-			token := regent.Token{Epoch: first.Epoch, Term: strings.Clone(first.Term)}
+			token := regent.NewToken(first.Epoch, strings.Clone(first.Term))
 			refused := 0
 			beside(b, func(n int) {
 				for range n {

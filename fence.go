@@ -1,7 +1,6 @@
 package regent
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,7 +13,33 @@ import (
 type Token struct {
 	Epoch uint64 // the term's number
 	Term  string // the term's incarnation, which tells two terms with one epoch apart; empty if it is not known
+
+	key uint64 // stands for both, within this process; 0 if it was not computed
 }
+
+// NewToken returns a token that a fence compares fastest: as one number.
+func NewToken(epoch uint64, term string) Token {
+	t := Token{Epoch: epoch, Term: term}
+	t.key = t.fingerprint()
+	return t
+}
+
+// fingerprint is FNV-1a over the term and the epoch, and never 0. That two tokens which meet at one
+// fence have the same is as likely as that two incarnations have the same name.
+func (t Token) fingerprint() uint64 {
+	const prime = 1099511628211
+	h := uint64(14695981039346656037)
+	for i := range len(t.Term) {
+		h = (h ^ uint64(t.Term[i])) * prime
+	}
+	for e := t.Epoch; e > 0; e >>= 8 {
+		h = (h ^ e&0xff) * prime
+	}
+	return max(h, 1)
+}
+
+// same reports whether both are of one term.
+func (t Token) same(o Token) bool { return t.Epoch == o.Epoch && t.Term == o.Term }
 
 // ErrInvalidToken says that a token cannot be that of any term: its epoch is 0, or so large that no
 // counting of terms can reach it, or its term is not a word.
@@ -77,38 +102,6 @@ func (t Token) against(highest Token) standing {
 	}
 }
 
-// admission is the highest token, as the accepted path compares it.
-type admission struct {
-	Token
-	words [4]uint64 // of the term if it is as long as an incarnation; else such as no term has
-}
-
-func newAdmission(t Token) *admission {
-	a := &admission{Token: t}
-	if len(t.Term) != incarnationLen {
-		a.words[3] = 1 // the last two words have six bytes in common, so that no term has these
-		return a
-	}
-
-	b := []byte(t.Term)
-	for i, from := range []int{0, 8, 16, incarnationLen - 8} {
-		a.words[i] = binary.LittleEndian.Uint64(b[from:])
-	}
-	return a
-}
-
-// has reports whether the term, which is as long as an incarnation, is that of the highest token.
-// It compares words, which takes half the time that a comparison of strings takes.
-func (a *admission) has(term string) bool {
-	b := (*[incarnationLen]byte)([]byte(term))
-	le := binary.LittleEndian
-	return (a.words[0]^le.Uint64(b[:]))|(a.words[1]^le.Uint64(b[8:]))|
-		(a.words[2]^le.Uint64(b[16:]))|(a.words[3]^le.Uint64(b[incarnationLen-8:])) == 0
-}
-
-// incarnationLen is the length of what newIncarnation and newClaimant return.
-const incarnationLen = 26
-
 // Fence is kept by a receiver of a leader's work, and refuses work of former leaders. The zero
 // Fence works; one with a Path remembers over restarts. A Fence is safe for concurrent use, and
 // must not be copied after its first use.
@@ -147,7 +140,8 @@ type Fence struct {
 	// OnLate is told of work that was taken within the grace.
 	OnLate func(epoch, newest uint64, age time.Duration)
 
-	admitted atomic.Pointer[admission] // the highest; nil if there is none yet, or if the file is to be read again
+	key      atomic.Uint64         // of admitted, for the accepted path; 0 if that is nil
+	admitted atomic.Pointer[Token] // the highest; nil if there is none yet, or if the file is to be read again
 
 	mu       sync.Mutex
 	highest  Token
@@ -185,9 +179,10 @@ func (e *StaleError) Error() string {
 // that the file could not be read or written, or that a jump was not confirmed; the work must then
 // not be done.
 //
-// The accepted path is one atomic load and two comparisons.
+// The accepted path is one atomic load and one comparison, for a token of [NewToken] or
+// [Term.Token].
 func (f *Fence) Admit(t Token) error {
-	if h := f.admitted.Load(); h != nil && h.Epoch == t.Epoch && len(t.Term) == incarnationLen && h.has(t.Term) {
+	if t.key != 0 && t.key == f.key.Load() {
 		return nil
 	}
 	return f.admit(t)
@@ -197,7 +192,7 @@ func (f *Fence) admit(t Token) error {
 	if f.Off {
 		return nil
 	}
-	if h := f.admitted.Load(); h != nil && h.Token == t { // a term that has no name, or not one of a member's
+	if h := f.admitted.Load(); h != nil && h.same(t) {
 		return nil
 	}
 	if err := t.Validate(); err != nil {
@@ -335,7 +330,7 @@ func (f *Fence) Learn(t Token) error {
 // Highest returns the token of the newest term seen; the zero Token if there was none.
 func (f *Fence) Highest() (Token, error) {
 	if h := f.admitted.Load(); h != nil {
-		return h.Token, nil
+		return *h, nil
 	}
 
 	f.mu.Lock()
@@ -352,7 +347,7 @@ func (f *Fence) Late() uint64 { return f.late.Load() }
 // currentLocked returns the highest token, from the file if that was not read for a while.
 func (f *Fence) currentLocked() (Token, error) {
 	if h := f.admitted.Load(); h != nil {
-		return h.Token, nil
+		return *h, nil
 	}
 	if f.Path == "" {
 		return f.highest, nil
@@ -420,10 +415,19 @@ func (f *Fence) publishLocked() {
 		return
 	}
 
-	h := newAdmission(f.highest)
+	h := &Token{Epoch: f.highest.Epoch, Term: f.highest.Term}
 	f.admitted.Store(h)
+	f.key.Store(h.fingerprint())
 	if f.Path != "" {
 		// No timer is left once nobody asks any more: the next one comes with the next reading.
-		time.AfterFunc(rereadAfter, func() { f.admitted.CompareAndSwap(h, nil) })
+		time.AfterFunc(rereadAfter, func() { f.reread(h) })
+	}
+}
+
+// reread has the file read with the next work, unless the highest token is another one by now. It takes no lock: a raise
+// holds that while it waits for another process.
+func (f *Fence) reread(published *Token) {
+	if f.admitted.CompareAndSwap(published, nil) {
+		f.key.CompareAndSwap(published.fingerprint(), 0)
 	}
 }

@@ -384,11 +384,7 @@ func newNonce() uint64 { return rand.Uint64() }
 
 // newIncarnation names one run of a member. It carries its count, which the member's register keeps as its epoch: so an
 // observer of a seat can tell a register that has forgotten this incarnation from one that this incarnation has left.
-// All have one length, since a fence compares those fastest.
-func newIncarnation(count uint64) string {
-	prefix := strconv.FormatUint(count, 10) + "."
-	return prefix + crand.Text()[:max(incarnationLen-len(prefix), 8)]
-}
+func newIncarnation(count uint64) string { return strconv.FormatUint(count, 10) + "." + crand.Text() }
 
 // newClaimant names one claim of a seat with a lease of its own.
 func newClaimant() string { return crand.Text() }

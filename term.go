@@ -22,7 +22,7 @@ type Term struct {
 }
 
 // Token returns what a fence needs to know of the term.
-func (t Term) Token() Token { return Token{Epoch: t.Epoch, Term: t.Incarnation} }
+func (t Term) Token() Token { return NewToken(t.Epoch, t.Incarnation) }
 
 // Valid reports whether the term is still to be believed. It looks at the deadline on a clock that counts while the machine is suspended,
 // not at a flag, so ask it right before anything that only the leader may do.
@@ -46,7 +46,7 @@ func (t Term) Done() <-chan struct{} {
 	return t.t.ctx.Done()
 }
 
-// Fenced tells the term that whoever receives its work has refused it, having seen a higher epoch: somebody else leads, whatever this member has
+// Fenced tells the term that whoever receives its work has refused it, having seen a higher epoch, or another term with the same one: somebody else leads, whatever this member has
 // been told. The term ends, for the reason [ErrFenced], and the next claim goes beyond that epoch. It does not wait for that, so a duty may call it.
 func (t Term) Fenced(newest uint64) {
 	if t.t == nil || t.t.over.Load() {

@@ -56,5 +56,5 @@ func tokenOf(h http.Header) (regent.Token, error) {
 	if err != nil {
 		return regent.Token{}, fmt.Errorf("%w: %s %q: it must be a number", regent.ErrInvalidToken, EpochHeader, given)
 	}
-	return regent.Token{Epoch: epoch, Term: h.Get(TermHeader)}, nil
+	return regent.NewToken(epoch, h.Get(TermHeader)), nil
 }

@@ -71,7 +71,7 @@ func TestScan(t *testing.T) {
 				t.Errorf("not read: %s", all[i])
 			}
 		}
-		for i, want := range map[int]regent.Token{0: {Epoch: 7, Term: "T1"}, 1: {Epoch: 1}} {
+		for i, want := range map[int]regent.Token{0: regent.NewToken(7, "T1"), 1: regent.NewToken(1, "")} {
 			var b batch
 			if b.parse([]byte(all[i])); b.token() != want {
 				t.Errorf("%s is read as %v", all[i], b.token())

@@ -21,7 +21,7 @@ type batch struct {
 	Tasks      []item `json:"tasks"`
 }
 
-func (b *batch) token() regent.Token { return regent.Token{Epoch: b.Epoch, Term: b.Term} }
+func (b *batch) token() regent.Token { return regent.NewToken(b.Epoch, b.Term) }
 
 // item is a task on the wire.
 type item struct {
@@ -75,7 +75,7 @@ type question struct {
 	WaitMs   int64  `json:"waitMs,omitempty"`   // how long the asker waits for one
 }
 
-func (q *question) token() regent.Token { return regent.Token{Epoch: q.Epoch, Term: q.Term} }
+func (q *question) token() regent.Token { return regent.NewToken(q.Epoch, q.Term) }
 
 // report answers a question.
 type report struct {

@@ -41,7 +41,7 @@ type Task struct {
 }
 
 // Token returns the token of the term that sent the task, for whatever the task's handler passes on.
-func (t Task) Token() regent.Token { return regent.Token{Epoch: t.Epoch, Term: t.Term} }
+func (t Task) Token() regent.Token { return regent.NewToken(t.Epoch, t.Term) }
 
 // Outcome is what became of a task.
 type Outcome string
