@@ -20,7 +20,8 @@ var (
 	ErrUnreadable = errors.New("register is unreadable")
 )
 
-// Client is one process's connection to a Store. It is a store like any other, with faults of its own on top of the Store's.
+// Client is one process's connection to a Store. It is a store like any other, with faults of its
+// own on top of the Store's.
 type Client struct {
 	dial
 	hang
@@ -45,7 +46,8 @@ var (
 	_ regent.Batcher = (*Client)(nil)
 )
 
-// Client returns another connection to the store. Names need not differ, but clients of one name and seed draw alike.
+// Client returns another connection to the store. Names need not differ, but clients of one name
+// and seed draw alike.
 func (s *Store) Client(name string, f Faults) *Client {
 	c := &Client{name: name, store: s, done: make(chan struct{})}
 	c.SetFaults(f)
@@ -58,7 +60,8 @@ func (c *Client) Name() string { return c.name }
 // SetFaults replaces the client's faults, for requests and answers that set out from now on.
 func (c *Client) SetFaults(f Faults) { c.Adjust(func(g *Faults) { *g = f }) }
 
-// Adjust changes the client's faults, as one step: c.Adjust(func(f *Faults) { f.CutAnswers = true }).
+// Adjust changes the client's faults, as one step: c.Adjust(func(f *Faults) { f.CutAnswers = true
+// }).
 func (c *Client) Adjust(change func(*Faults)) {
 	if c.adjust(change).SpuriousHint > 0 {
 		c.store.spurious.Store(true)
@@ -132,8 +135,9 @@ func (c *Client) swapFaulty(ctx context.Context, l regent.Lease) (regent.Lease, 
 	return o.Lease, o.Err
 }
 
-// SwapAll swaps many registers in one request. The request travels as one, and each swap in it may still be lost, late or
-// refused on its own, as by a store that spreads a batch over several machines.
+// SwapAll swaps many registers in one request. The request travels as one, and each swap in it may
+// still be lost, late or refused on its own, as by a store that spreads a batch over several
+// machines.
 func (c *Client) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
 	outs, err := c.swapAll(ctx, ls)
 	if err != nil {
@@ -174,8 +178,9 @@ func (c *Client) swapAll(ctx context.Context, ls []regent.Lease) ([]regent.Outco
 	})
 }
 
-// List yields the registers whose names begin with prefix, as they were at one moment, by name. One that cannot be read is
-// yielded with its Name and an error, and the sequence goes on. An error without a Name ends it.
+// List yields the registers whose names begin with prefix, as they were at one moment, by name. One
+// that cannot be read is yielded with its Name and an error, and the sequence goes on. An error
+// without a Name ends it.
 func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
 		found, err := c.list(ctx, prefix)
@@ -213,8 +218,8 @@ func (c *Client) list(ctx context.Context, prefix string) ([]regent.Outcome, err
 	return a.value, a.err
 }
 
-// Close closes this client alone: its calls fail with regent.ErrClosed, those that wait included, and its hints end. What it
-// has sent may still arrive.
+// Close closes this client alone: its calls fail with regent.ErrClosed, those that wait included,
+// and its hints end. What it has sent may still arrive.
 func (c *Client) Close() error {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Faults is what goes wrong between a client and the store. The zero value is a perfect network. Chances are between 0 and 1
-// (what is outside counts as the nearer of them), and are drawn for each request on its own.
+// Faults is what goes wrong between a client and the store. The zero value is a perfect network.
+// Chances are between 0 and 1 (what is outside counts as the nearer of them), and are drawn for
+// each request on its own.
 //
-// What is drawn for a request depends on Seed, on the client's name, and on which one it is of this client's requests of
-// its kind to its register: neither on other clients, nor on other registers, nor on which faults are set. So a
-// seed replays even where goroutines of one client take turns.
+// What is drawn for a request depends on Seed, on the client's name, and on which one it is of this
+// client's requests of its kind to its register: neither on other clients, nor on other registers,
+// nor on which faults are set. So a seed replays even where goroutines of one client take turns.
 type Faults struct {
 	Seed uint64
 
@@ -25,12 +26,13 @@ type Faults struct {
 	Late        Delay   // how late that is
 	Conflict    float64 // chance that a swap is answered with regent.ErrConflict, and not applied
 
-	// Timeout is when a call without an answer fails with ErrLost, counted from the moment it is lost. If zero, the call waits
-	// for its context: one without a deadline then waits for the store to be closed.
+	// Timeout is when a call without an answer fails with ErrLost, counted from the moment it is lost.
+	// If zero, the call waits for its context: one without a deadline then waits for the store to be
+	// closed.
 	Timeout Delay
 
-	// Linger is how long a call goes on after its context has ended. A driver owes to return soon after that, so this is for
-	// tests of callers that must not depend on it.
+	// Linger is how long a call goes on after its context has ended. A driver owes to return soon
+	// after that, so this is for tests of callers that must not depend on it.
 	Linger time.Duration
 
 	Outage      bool // every request that arrives fails with ErrOutage, and is not carried out
@@ -44,7 +46,8 @@ type Faults struct {
 	HintDelay    Delay   // how late a hint is
 }
 
-// Delay is a range from which a delay is drawn, evenly. A Max below Min counts as Min, and a negative Min as 0.
+// Delay is a range from which a delay is drawn, evenly. A Max below Min counts as Min, and a
+// negative Min as 0.
 type Delay struct{ Min, Max time.Duration }
 
 // at returns the delay at fraction u of the range.
@@ -114,14 +117,16 @@ func (d *dial) adjust(change func(*Faults)) Faults {
 	return f
 }
 
-// dice are the draws for one request: always all, so that setting one fault does not change what is drawn for another.
+// dice are the draws for one request: always all, so that setting one fault does not change what is
+// drawn for another.
 type dice struct {
 	request, answer, late, timeout        float64 // fractions of a delay
 	loseRequest, loseAnswer, apply, clash float64 // against a chance
 }
 
 func throw(seed, client, what, n uint64) dice {
-	// A generator for each request, since a shared one would let concurrent requests shuffle each other's draws.
+	// A generator for each request, since a shared one would let concurrent requests shuffle each
+	// other's draws.
 	g := rand.New(rand.NewPCG(seed^client, what+n*0x9e3779b97f4a7c15))
 	u := g.Float64
 	return dice{

@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// hang holds requests back while a store, or one client's way to it, stands still: a server that was stopped and keeps its
-// connections. Requests that arrive meanwhile are neither carried out nor answered. A call still ends with its context.
+// hang holds requests back while a store, or one client's way to it, stands still: a server that
+// was stopped and keeps its connections. Requests that arrive meanwhile are neither carried out nor
+// answered. A call still ends with its context.
 type hang struct {
 	on   atomic.Bool // set under wait
 	wait sync.Mutex
@@ -26,10 +27,12 @@ func (h *hang) Hang() {
 // Hangs reports whether requests wait.
 func (h *hang) Hangs() bool { return h.on.Load() }
 
-// Resume lets the requests that wait arrive, in the order in which they came, those included whose callers have given up.
+// Resume lets the requests that wait arrive, in the order in which they came, those included whose
+// callers have given up.
 func (h *hang) Resume() { h.resume(func(a arrival) { a.carryOut() }) }
 
-// Drop is Resume for a server that comes back without the requests that it had not read: they are lost.
+// Drop is Resume for a server that comes back without the requests that it had not read: they are
+// lost.
 func (h *hang) Drop() { h.resume(func(a arrival) { a.drop() }) }
 
 func (h *hang) resume(each func(arrival)) {

@@ -7,7 +7,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// send notes a request, or says why it cannot be sent. A request whose context has ended is not sent.
+// send notes a request, or says why it cannot be sent. A request whose context has ended is not
+// sent.
 func (c *Client) send(ctx context.Context, k Kind, name string) error {
 	if c.closed.Load() || c.store.closed.Load() {
 		return regent.ErrClosed
@@ -50,9 +51,9 @@ type answer[T any] struct {
 	err   error
 }
 
-// carry takes a request over a faulty network. Do is what the store does when the request arrives, at most once, and perhaps
-// after carry has returned: what was sent is not called back when its sender gives up. Each way meets the faults that are
-// set when it begins.
+// carry takes a request over a faulty network. Do is what the store does when the request arrives,
+// at most once, and perhaps after carry has returned: what was sent is not called back when its
+// sender gives up. Each way meets the faults that are set when it begins.
 func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(Faults, dice) T) (T, error) {
 	var none T
 	f := c.faults()
@@ -156,7 +157,8 @@ func (c *Client) silence(ctx context.Context, f Faults, d dice) error {
 	return ErrLost
 }
 
-// await returns what comes over a channel, and false if it was closed; or an error if the call or the client ends before.
+// await returns what comes over a channel, and false if it was closed; or an error if the call or
+// the client ends before.
 func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, err error) {
 	select {
 	case v, ok = <-from: // what is there counts, whatever has ended

@@ -30,13 +30,13 @@ func (s *Store) Snapshot() Snapshot {
 // Len returns the number of registers.
 func (snap Snapshot) Len() int { return len(snap.regs) }
 
-// Rollback puts the registers back as they were, as a restored backup does, and sends no hint. Registers that came later are
-// gone. Those that come back have fresh revisions, so that a swap prepared before the rollback does not fit by chance. The
-// zero Snapshot empties the store.
+// Rollback puts the registers back as they were, as a restored backup does, and sends no hint.
+// Registers that came later are gone. Those that come back have fresh revisions, so that a swap
+// prepared before the rollback does not fit by chance. The zero Snapshot empties the store.
 func (s *Store) Rollback(snap Snapshot) { s.restore(snap, false) }
 
-// Restore is Rollback with the revisions that the registers had: what was sent before the rollback may fit again. Revisions
-// that are given from now on are fresh all the same.
+// Restore is Rollback with the revisions that the registers had: what was sent before the rollback
+// may fit again. Revisions that are given from now on are fresh all the same.
 func (s *Store) Restore(snap Snapshot) { s.restore(snap, true) }
 
 // Flush empties the store. Revisions go on.
@@ -68,7 +68,8 @@ func (s *Store) restore(snap Snapshot, keep bool) {
 // entry is a swap that can be undone: the record that it replaced.
 type entry struct{ old regent.Lease }
 
-// KeepLog makes the store remember its last n swaps, so that Undo can take them back. None are remembered unless it is called.
+// KeepLog makes the store remember its last n swaps, so that Undo can take them back. None are
+// remembered unless it is called.
 func (s *Store) KeepLog(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,9 +88,10 @@ func (s *Store) note(old regent.Lease) {
 	s.log = append(s.log, entry{old})
 }
 
-// Undo takes back the last swaps of the registers that of selects, newest first, and returns how many it took back: as many
-// as asked for, if the log goes back so far. A nil of selects all: the tail of the log of one server, which a failover loses.
-// Each register shows the record from before, with the revision that it had, or is gone if there was none. No hint is sent.
+// Undo takes back the last swaps of the registers that of selects, newest first, and returns how
+// many it took back: as many as asked for, if the log goes back so far. A nil of selects all: the
+// tail of the log of one server, which a failover loses. Each register shows the record from
+// before, with the revision that it had, or is gone if there was none. No hint is sent.
 func (s *Store) Undo(last int, of func(name string) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +120,8 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 	return undone
 }
 
-// Shard returns which of n shards a register is on, by a hash of its name, as in a cluster of servers: one that fails over
-// loses the tail of its own log and of no other.
+// Shard returns which of n shards a register is on, by a hash of its name, as in a cluster of
+// servers: one that fails over loses the tail of its own log and of no other.
 func Shard(name string, n int) int { return int(fingerprint(0, name) % uint64(n)) }
 
 // rolled tells of a rollback. The lock is held.

@@ -130,10 +130,11 @@ func TestRollbacks(t *testing.T) {
 		var on [3]int
 		for i := range 300 {
 			name := fmt.Sprint("seat", i)
-			if memstore.Shard(name, 3) != memstore.Shard(name, 3) {
-				t.Fatalf("%s is on two shards", name)
+			first := memstore.Shard(name, 3)
+			if again := memstore.Shard(name, 3); again != first {
+				t.Fatalf("%s is on shard %d, and then on %d", name, first, again)
 			}
-			on[memstore.Shard(name, 3)]++
+			on[first]++
 		}
 		for i, n := range on {
 			if n < 50 {
@@ -144,10 +145,10 @@ func TestRollbacks(t *testing.T) {
 }
 
 func TestUnreadableRegisters(t *testing.T) {
-	bubble(t, "fail_alone", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "fail_alone", func(t *testing.T, s *memstore.Store, _ regent.Lease) {
 		for _, f := range []memstore.Faults{{}, {Request: always(1)}} { // the short way and the long one
 			s.SetUnreadable()
-			l = write(t, s, "seat", 1)[0]
+			l := write(t, s, "seat", 1)[0]
 			write(t, s, "other", 1)
 			s.SetUnreadable("seat")
 			c := s.Client("c", f)

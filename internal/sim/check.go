@@ -7,19 +7,26 @@ import (
 
 // The invariants.
 const (
-	I1 = "I1" // one nonce per epoch
-	I2 = "I2" // no belief in an older epoch, and no duty that still acts in one, after a newer one began
-	I3 = "I3" // a fence's accepted epochs never fall
-	I4 = "I4" // grants ordered in time have growing epochs
-	I5 = "I5" // every accepted token was granted
-	I6 = "I6" // nothing is sent or believed after its deadline, of a seat or of the heartbeat that keeps it
-	I7 = "I7" // a leader again within a bound once faults stop
-	I8 = "I8" // a release touches only its own record, and keeps what outlives a term: epoch, checkpoint, pause
+	I1  = "I1"  // one nonce per epoch
+	I2  = "I2"  // no belief in an older epoch, and no duty that still acts in one, after a newer one began
+	I3  = "I3"  // a fence's accepted epochs never fall
+	I4  = "I4"  // grants ordered in time have growing epochs, and so have incarnations
+	I5  = "I5"  // every accepted token was granted
+	I6  = "I6"  // nothing is sent or believed after its deadline, of a seat or of the heartbeat that keeps it
+	I7  = "I7"  // a leader again within a bound once faults stop, and no process ends that nobody has ended
+	I8  = "I8"  // a release touches only its own record, and keeps what outlives a term: epoch, checkpoint, pause
+	I9  = "I9"  // a checkpoint is written only by the term that holds its record; a term reads that of its claim
+	I10 = "I10" // a reaper kills only who holds a term and has not ended it, and releases only for the dead
+	I11 = "I11" // a request to a leader ends with its context; an accepted one ends the term soon
+	I12 = "I12" // a belief that the store has lost ends within a lease and the time of one request
+	I13 = "I13" // a fence accepts an epoch for one term only
+	I14 = "I14" // nobody spins: no loop waits for the shortest time again and again
 
 	// Rules whose violation the above need not show.
 	R2  = "R2"  // a record is taken from its holder only by one who has watched it for its whole lease
+	R5  = "R5"  // a record that shows less than was seen before is claimed only a lease after that was noticed
 	R6  = "R6"  // a seat is claimed only from a dead incarnation, and a register joined over none but one's own
-	R7  = "R7"  // a seat is released only after its duty has stopped
+	R7  = "R7"  // a context ends before its deadline; a release, and the next duty, follow the end of the duty
 	R10 = "R10" // a heartbeat is revoked only if a read sent after the takeover delay still shows it run out
 	R11 = "R11" // no request of any kind before the start-up jitter has passed
 )
@@ -34,24 +41,48 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v.Text) }
 
-// holds reports whether an invariant must hold in a class. Beyond the assumed error of clocks two may believe at once, which is what fences
-// are for.
+// holds reports whether an invariant must hold in a class.
+//
+//	class     promises
+//	assumed   all of them
+//	beyond    all but I2, I6, I7, I12, R7: beliefs may overlap and seats may flap, but no epoch
+//	          is given twice or accepted late
+//	rollback  all of them: whoever could be in the way remembers more than the store shows, and waits
+//	lossy     all but I1, I2, I4, R6. Two members of which neither has seen the other's claim
+//	          may get one epoch, and believe at once: I12 says for how long, and I13 that no
+//	          fence takes work from both. For one process epochs still grow (I4).
 func (c Class) holds(invariant string) bool {
 	switch invariant {
-	case I2, I6, I7:
+	case I2:
+		return c != Beyond && c != Lossy
+	case I6, I7, I12, R7:
 		return c != Beyond
+	case I1, R6:
+		return c != Lossy
 	}
 	return true
 }
 
+// maxSpins is how many short timers a process may set within spinWindow.
+const maxSpins = 60
+
 // Check returns what a history breaks, the first of each kind.
 func Check(h *History) []Violation {
-	c := &checker{h: h, claims: map[term]claimed{}, newest: map[string]uint64{}, granted: map[string]uint64{}, regs: map[string]string{},
-		whose: map[string]int{}, sent: map[attempt]time.Duration{}, deadline: map[keeper]time.Duration{}, fences: map[post]uint64{},
-		running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{}, begun: map[int]time.Duration{}, dead: map[int]bool{}}
+	c := &checker{h: h, claims: map[term]claimed{}, first: map[seatEpoch]int{}, newest: map[string]uint64{},
+		granted: map[grantee]uint64{},
+		regs:    map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{},
+		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
+		fences: map[post]uint64{}, running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
+		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
+		calm: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{}, admitted: map[admission]string{}}
 	for i, e := range h.Events {
 		c.at = i
 		c.take(&e)
+	}
+	for i, p := range h.Procs {
+		if p.Spins > maxSpins {
+			c.fail(I14, "", "p%d sets %d timers of the shortest time within %v", i, p.Spins, spinWindow)
+		}
 	}
 	return c.violations
 }
@@ -60,11 +91,17 @@ type (
 	term struct {
 		seat  string
 		epoch uint64
+		who   string
 	}
 	claimed struct {
-		proc     int
-		who, via string
-		nonce    uint64
+		proc  int
+		via   string
+		nonce uint64
+		data  string
+	}
+	grantee struct {
+		seat string
+		proc int // -1 for all
 	}
 	attempt struct {
 		name, who string
@@ -74,6 +111,10 @@ type (
 	post   struct {
 		worker int
 		seat   string
+	}
+	admission struct {
+		post
+		epoch uint64
 	}
 	duty struct {
 		proc int
@@ -89,17 +130,28 @@ type checker struct {
 	found      map[string]bool
 
 	claims   map[term]claimed
+	first    map[seatEpoch]int         // the process that an epoch was first given to
 	newest   map[string]uint64         // the highest epoch claimed, by seat
-	granted  map[string]uint64         // the last epoch granted, by seat
+	granted  map[grantee]uint64        // the last epoch granted
 	regs     map[string]string         // the incarnation that each register shows
 	whose    map[string]int            // the process of each incarnation
 	sent     map[attempt]time.Duration // when each heartbeat was sent, by its sender's clock
 	deadline map[keeper]time.Duration  // sent + D of the newest that its sender knows to have been applied
+	known    map[keeper]time.Duration  // when its sender came to know that
 	fences   map[post]uint64
+	admitted map[admission]string // the term for which an epoch was accepted
 	running  map[duty]bool
 	thawed   map[int]time.Duration // when a process last was frozen, to the end
 	begun    map[int]time.Duration // when a process started, by its own clock
 	dead     map[int]bool          // processes that have crashed
+
+	shown  map[string]shown         // what each seat's record shows
+	lostAt map[string]time.Duration // when a rollback last changed a register
+	calm   map[int]time.Duration    // from when on a process, or all for -1, gets answers again
+	stored map[string]bool          // checkpoints that were applied
+	held   map[string]int           // how many seats an incarnation has claimed and not released
+	owed   map[string]owed          // what leaders were asked for, by seat
+	ended  time.Duration            // when all faults had stopped
 }
 
 func (c *checker) fail(invariant, seat, format string, args ...any) {
@@ -116,7 +168,8 @@ func (c *checker) take(e *Event) {
 		c.begun[e.Proc] = e.Local
 	case Request:
 		if j := c.h.Procs[e.Proc].Jitter; e.Local < c.begun[e.Proc]+j {
-			c.fail(R11, "", "p%d asks the store after %v, before its jitter of %v has passed", e.Proc, e.Local-c.begun[e.Proc], j)
+			c.fail(R11, "", "p%d asks the store after %v, before its jitter of %v has passed", e.Proc,
+				e.Local-c.begun[e.Proc], j)
 		}
 	case Sent:
 		c.swapSent(e)
@@ -124,11 +177,14 @@ func (c *checker) take(e *Event) {
 		if sent, ok := c.sent[attempt{e.Name, e.Who, e.Nonce}]; ok {
 			k := keeper{e.Name, e.Who}
 			c.deadline[k] = max(c.deadline[k], sent+c.h.Procs[e.Proc].Trust)
+			c.known[k] = e.At
 		}
 	case Applied:
 		c.applied(e)
 	case Rolled:
 		clear(c.regs) // what it shows now the next swap tells
+	case Undone:
+		c.undone(e)
 	case Granted:
 		c.grant(e)
 	case Acting:
@@ -136,7 +192,7 @@ func (c *checker) take(e *Event) {
 	case Believed:
 		c.believed(e)
 	case Ended:
-		delete(c.running, duty{e.Proc, term{e.Name, e.Epoch}})
+		delete(c.running, duty{e.Proc, term{e.Name, e.Epoch, e.Who}})
 	case Frozen:
 		c.thawed[e.Proc] = max(c.thawed[e.Proc], e.At+e.Took)
 	case Crashed:
@@ -146,7 +202,26 @@ func (c *checker) take(e *Event) {
 	case Led:
 		if e.Proc < 0 {
 			c.fail(I7, e.Name, "nobody leads %s within %v of the end of all faults", e.Name, c.h.Bound)
+		} else {
+			c.led(e)
 		}
+	case Stopping:
+		c.stopping(e)
+	case Saved:
+		if !c.stored[e.Data] {
+			c.fail(I9, e.Name, "p%d has saved a checkpoint of epoch %d of %s, and the store never took it", e.Proc,
+				e.Epoch, e.Name)
+		}
+	case Killed:
+		c.killed(e)
+	case Answered:
+		c.answered(e)
+	case Disturbed:
+		c.calm[e.Proc] = max(c.calm[e.Proc], e.At+e.Took)
+	case Died:
+		c.fail(I7, e.Name, "p%d has ended, and nobody told it to: %s", e.Proc, e.Text)
+	case Calm:
+		c.ended = e.At
 	}
 }
 
@@ -157,7 +232,7 @@ func (c *checker) swapSent(e *Event) {
 	case Join, Claim:
 		c.whose[e.Who] = e.Proc
 	case Release:
-		if c.running[duty{e.Proc, term{e.Name, e.Epoch}}] {
+		if c.runs(e.Proc, e.Name, e.Epoch) {
 			c.fail(R7, e.Name, "p%d releases %s in epoch %d while its duty still runs", e.Proc, e.Name, e.Epoch)
 		}
 	}
@@ -166,8 +241,10 @@ func (c *checker) swapSent(e *Event) {
 	}
 	owner, known := c.whose[e.Who]
 	mine := known && owner == e.Proc
-	// An edit is made in anybody's name; the first heartbeat of a life has no deadline yet.
-	if late := e.Op == Beat || e.Op == Save || e.Op == Claim && e.Via != ""; late && mine {
+	// An edit is made in anybody's name; the first heartbeat of a life has no deadline yet. A saver
+	// that stalls may send late.
+	save := e.Op == Save && !c.h.Procs[e.Proc].Stalls
+	if late := e.Op == Beat || save || e.Op == Claim && e.Via != ""; late && mine {
 		if d, ok := c.deadline[k]; ok && e.Local >= d {
 			c.fail(I6, e.Name, "p%d sends a %s of %s %v after its deadline", e.Proc, e.Op, e.Name, e.Local-d)
 		}
@@ -190,9 +267,19 @@ func (c *checker) applied(e *Event) {
 	if e.Lost {
 		c.fail(I8, e.Name, "p%d loses the checkpoint or the pause of %s with a %s", e.Proc, e.Name, e.Op)
 	}
+	if !isMember(e.Name) {
+		c.written(e)
+	}
+	c.asked(e)
 	switch {
 	case e.Op == Claim:
 		c.claim(e)
+	case e.Op == Join && e.Epoch <= e.OldEpoch:
+		c.fail(I4, e.Name, "p%d joins as incarnation %d after %d", e.Proc, e.Epoch, e.OldEpoch)
+	case e.Op == Reap:
+		if owner := c.whose[e.Old]; owner != e.Proc || !c.dead[owner] {
+			c.fail(I10, e.Name, "the reaper of p%d releases %s, which p%d holds and which lives", e.Proc, e.Name, owner)
+		}
 	case e.Op == Join && e.Old != "":
 		if c.whose[e.Old] != e.Proc {
 			c.fail(R6, "", "p%d joins over %s, an incarnation of p%d", e.Proc, short(e.Old), c.whose[e.Old])
@@ -206,7 +293,8 @@ func (c *checker) applied(e *Event) {
 	}
 }
 
-// taken checks that a record is taken from its holder only after it was seen to run out, or was proved dead.
+// taken checks that a record is taken from its holder only after it was seen to run out, or was
+// proved dead.
 func (c *checker) taken(e *Event) {
 	if e.Proc < 0 || c.h.Procs[e.Proc].Witness && c.dead[c.whose[e.Old]] {
 		return
@@ -216,23 +304,27 @@ func (c *checker) taken(e *Event) {
 		if e.Op == Revoke && e.Watched <= 0 {
 			invariant = I8
 		}
-		c.fail(invariant, e.Name, "p%d takes %s from p%d after watching it for %v of %v", e.Proc, e.Name, c.whose[e.Old], e.Watched, e.OldLease)
+		c.fail(invariant, e.Name, "p%d takes %s from p%d after watching it for %v of %v", e.Proc, e.Name,
+			c.whose[e.Old], e.Watched, e.OldLease)
 	}
 	wait := e.OldLease
 	if !e.SameID {
 		wait += c.h.Procs[e.Proc].Delay
 	}
 	if e.Confirmed < wait {
-		c.fail(R10, e.Name, "p%d takes %s from p%d by a read from %v after it first saw it, and not %v", e.Proc, e.Name, c.whose[e.Old], e.Confirmed, wait)
+		c.fail(R10, e.Name, "p%d takes %s from p%d by a read from %v after it first saw it, and not %v", e.Proc,
+			e.Name, c.whose[e.Old], e.Confirmed, wait)
 	}
 }
 
 func (c *checker) claim(e *Event) {
-	t := term{e.Name, e.Epoch}
-	if first, ok := c.claims[t]; ok {
-		c.fail(I1, e.Name, "epoch %d of %s is claimed by p%d and again by p%d", e.Epoch, e.Name, first.proc, e.Proc)
+	t := term{e.Name, e.Epoch, e.Who}
+	if first, ok := c.first[seatEpoch{e.Name, e.Epoch}]; ok {
+		c.fail(I1, e.Name, "epoch %d of %s is claimed by p%d and again by p%d", e.Epoch, e.Name, first, e.Proc)
+	} else {
+		c.first[seatEpoch{e.Name, e.Epoch}] = e.Proc
 	}
-	if e.Epoch <= c.newest[e.Name] {
+	if e.Epoch <= c.newest[e.Name] && c.h.Class != Lossy {
 		c.fail(I4, e.Name, "p%d claims %s in epoch %d after %d", e.Proc, e.Name, e.Epoch, c.newest[e.Name])
 	}
 	if owner, ok := c.whose[e.Who]; !ok || owner != e.Proc {
@@ -245,29 +337,48 @@ func (c *checker) claim(e *Event) {
 	case c.regs[e.OldVia] == e.Old:
 		c.fail(R6, e.Name, "p%d claims %s from %s, which still lives", e.Proc, e.Name, short(e.Old))
 	}
-	c.claims[t] = claimed{e.Proc, e.Who, e.Via, e.Nonce}
+	if e.Fell && e.Waited < c.h.Procs[e.Proc].Lease {
+		c.fail(R5, e.Name, "p%d claims %s in epoch %d on a store that shows less than it has seen, %v after it noticed",
+			e.Proc, e.Name, e.Epoch, e.Waited)
+	}
+	c.claims[t] = claimed{e.Proc, e.Via, e.Nonce, e.Data}
 	c.newest[e.Name] = max(c.newest[e.Name], e.Epoch)
 }
 
 func (c *checker) grant(e *Event) {
-	t := term{e.Name, e.Epoch}
-	if e.Valid { // it has a duty
-		c.running[duty{e.Proc, t}] = true
-	}
-	if cl, ok := c.claims[t]; !ok || cl.proc != e.Proc {
+	t := term{e.Name, e.Epoch, e.Who}
+	cl, ok := c.claims[t]
+	if !ok || cl.proc != e.Proc {
 		c.fail(I5, e.Name, "p%d begins term %d of %s, which it was not given", e.Proc, e.Epoch, e.Name)
+	}
+	if e.Valid { // it has a duty
+		for d := range c.running {
+			if d.proc == e.Proc && d.seat == e.Name {
+				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc, e.Epoch,
+					e.Name, d.epoch)
+			}
+		}
+		c.running[duty{e.Proc, t}] = true
+		if ok && e.Data != cl.data {
+			c.fail(I9, e.Name, "p%d begins term %d of %s with the checkpoint %q, and its claim had %q", e.Proc, e.Epoch,
+				e.Name, e.Data, cl.data)
+		}
 	}
 	if c.h.Class == Beyond {
 		return // there only the store's order counts
 	}
-	if e.Epoch <= c.granted[e.Name] {
-		c.fail(I4, e.Name, "term %d of %s begins after term %d", e.Epoch, e.Name, c.granted[e.Name])
+	to := grantee{e.Name, -1}
+	if c.h.Class == Lossy {
+		to.proc = e.Proc // whoever has not seen a claim cannot go beyond it
 	}
-	c.granted[e.Name] = max(c.granted[e.Name], e.Epoch)
+	if e.Epoch <= c.granted[to] {
+		c.fail(I4, e.Name, "term %d of %s begins after term %d", e.Epoch, e.Name, c.granted[to])
+	}
+	c.granted[to] = max(c.granted[to], e.Epoch)
 }
 
-// acting checks a duty that acts, whether or not it believes in its term. A process that was frozen may act in ignorance for as long as it
-// has to stop.
+// acting checks a duty that acts, whether or not it believes in its term. A process that was frozen
+// may act in ignorance for as long as it has to stop.
 func (c *checker) acting(e *Event) {
 	if e.Valid {
 		c.believed(e)
@@ -284,7 +395,7 @@ func (c *checker) acting(e *Event) {
 
 // believed checks a member that says it leads.
 func (c *checker) believed(e *Event) {
-	cl, ok := c.claims[term{e.Name, e.Epoch}]
+	cl, ok := c.claims[term{e.Name, e.Epoch, e.Who}]
 	if !ok || cl.proc != e.Proc {
 		c.fail(I5, e.Name, "p%d believes that it leads %s in epoch %d, which it was not given", e.Proc, e.Name, e.Epoch)
 		return
@@ -292,13 +403,19 @@ func (c *checker) believed(e *Event) {
 	if n := c.newest[e.Name]; e.Epoch < n {
 		c.fail(I2, e.Name, "p%d believes that it leads %s in epoch %d after epoch %d began", e.Proc, e.Name, e.Epoch, n)
 	}
-	k := keeper{e.Name, cl.who}
+	c.haunts(e, cl.via)
+	if d := c.deadline[keeperOf(e, cl)]; e.Local >= d {
+		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch,
+			e.Local-d)
+	}
+}
+
+// keeperOf returns what keeps a term alive.
+func keeperOf(e *Event, cl claimed) keeper {
 	if cl.via != "" {
-		k.name = cl.via
+		return keeper{cl.via, e.Who}
 	}
-	if d := c.deadline[k]; e.Local >= d {
-		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch, e.Local-d)
-	}
+	return keeper{e.Name, e.Who}
 }
 
 func (c *checker) accepted(e *Event) {
@@ -307,7 +424,16 @@ func (c *checker) accepted(e *Event) {
 		c.fail(I3, e.Name, "worker %d accepts epoch %d of %s after %d", e.Worker, e.Epoch, e.Name, high)
 	}
 	c.fences[at] = max(c.fences[at], e.Epoch)
-	if cl, ok := c.claims[term{e.Name, e.Epoch}]; !ok || cl.proc != e.Proc {
-		c.fail(I5, e.Name, "worker %d accepts epoch %d of %s from p%d, which it was not given", e.Worker, e.Epoch, e.Name, e.Proc)
+	to := admission{at, e.Epoch}
+	if first, ok := c.admitted[to]; ok && first != e.Who {
+		c.fail(I13, e.Name, "worker %d accepts epoch %d of %s from the term of %s and from that of %s", e.Worker,
+			e.Epoch, e.Name,
+			short(first), short(e.Who))
+	} else if !ok {
+		c.admitted[to] = e.Who
+	}
+	if cl, ok := c.claims[term{e.Name, e.Epoch, e.Who}]; !ok || cl.proc != e.Proc {
+		c.fail(I5, e.Name, "worker %d accepts epoch %d of %s from p%d, which it was not given", e.Worker, e.Epoch,
+			e.Name, e.Proc)
 	}
 }

@@ -14,9 +14,10 @@ const (
 	second = time.Second
 )
 
-// good is a history in which a leads, falls silent, and b takes over as it should. Each case below bends it.
+// good is a history in which a leads, falls silent, and b takes over as it should. Each case below
+// bends it.
 func good() *History {
-	p := Proc{Lease: 10 * second, Trust: 8 * second, Stop: second, Delay: second, Jitter: second}
+	p := Proc{Rate: 1, Lease: 10 * second, Trust: 8 * second, Stop: second, Delay: second, Jitter: second}
 	h := &History{Seats: []string{seat}, Procs: []Proc{p, p}, Bound: 20 * second}
 	for _, e := range []Event{
 		{At: 0, Kind: Started, Proc: 0},
@@ -27,24 +28,24 @@ func good() *History {
 		{At: 1 * second, Kind: Known, Proc: 0, Name: beatA, Who: "A1", Nonce: 1, Epoch: 1},
 		{At: 2 * second, Kind: Sent, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 2, Epoch: 1, Via: beatA},
 		{At: 2 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 2, Epoch: 1, Via: beatA},
-		{At: 2 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 1, Valid: true},
-		{At: 3 * second, Kind: Acting, Proc: 0, Name: seat, Epoch: 1, Valid: true},
-		{At: 4 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1},
+		{At: 2 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Valid: true},
+		{At: 3 * second, Kind: Acting, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Valid: true},
+		{At: 4 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1, Who: "A1"},
 		{At: 4 * second, Kind: Sent, Op: Join, Proc: 1, Name: beatB, Who: "B1", Nonce: 3, Epoch: 1},
 		{At: 4 * second, Kind: Applied, Op: Join, Proc: 1, Name: beatB, Who: "B1", Nonce: 3, Epoch: 1},
 		{At: 4 * second, Kind: Known, Proc: 1, Name: beatB, Who: "B1", Nonce: 3, Epoch: 1},
-		{At: 9 * second, Kind: Ended, Proc: 0, Name: seat, Epoch: 1},
+		{At: 9 * second, Kind: Ended, Proc: 0, Name: seat, Epoch: 1, Who: "A1"},
 		{At: 11 * second, Kind: Sent, Op: Beat, Proc: 1, Name: beatB, Who: "B1", Nonce: 4, Epoch: 1},
 		{At: 11 * second, Kind: Applied, Op: Beat, Proc: 1, Name: beatB, Old: "B1", Who: "B1", Nonce: 4, OldEpoch: 1, Epoch: 1},
 		{At: 11 * second, Kind: Known, Proc: 1, Name: beatB, Who: "B1", Nonce: 4, Epoch: 1},
 		{At: 15 * second, Kind: Applied, Op: Revoke, Proc: 1, Name: beatA, Old: "A1", OldEpoch: 1, Epoch: 1, OldLease: 10 * second, Watched: 11 * second, Confirmed: 11 * second},
 		{At: 16 * second, Kind: Sent, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 5, Epoch: 2, Via: beatB},
 		{At: 16 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Old: "A1", OldVia: beatA, OldEpoch: 1, Who: "B1", Nonce: 5, Epoch: 2, Via: beatB},
-		{At: 16 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 2, Valid: true},
-		{At: 17 * second, Kind: Believed, Proc: 1, Name: seat, Epoch: 2},
-		{At: 17 * second, Kind: Accepted, Proc: 1, Name: seat, Epoch: 2},
+		{At: 16 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 2, Who: "B1", Valid: true},
+		{At: 17 * second, Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
+		{At: 17 * second, Kind: Accepted, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
 		{At: 18 * second, Kind: Calm, Proc: -1},
-		{At: 18 * second, Kind: Led, Proc: 1, Name: seat, Epoch: 2},
+		{At: 18 * second, Kind: Led, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
 	} {
 		e.Local = e.At
 		h.Events = append(h.Events, e)
@@ -90,39 +91,39 @@ func TestTheCheckerFinds(t *testing.T) {
 		{"an_epoch_that_changes_within_a_term", "I1", func(h *History) {
 			put(h, Event{At: 3 * second, Kind: Applied, Op: Beat, Proc: 0, Name: seat, Old: "A1", Who: "A1", Nonce: 9, OldEpoch: 1, Epoch: 2})
 		}},
-		{"a_belief_in_an_older_epoch", "I2 I6", func(h *History) {
-			put(h, Event{At: 16 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1})
+		{"a_belief_in_an_older_epoch", "I2 I12 I6", func(h *History) {
+			put(h, Event{At: 16 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"a_duty_that_acts_in_an_older_epoch", "I2", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Acting, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 17 * second, Kind: Acting, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"no_fault_in_a_duty_that_is_stuck", "", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Acting, Proc: 0, Name: seat, Epoch: 1, Stuck: true})
+			put(h, Event{At: 17 * second, Kind: Acting, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Stuck: true})
 		}},
 		{"no_fault_in_a_duty_that_was_frozen", "", func(h *History) {
 			put(h, Event{At: 5 * second, Kind: Frozen, Proc: 0, Took: 12 * second})
-			put(h, Event{At: 17*second + second/2, Kind: Acting, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 17*second + second/2, Kind: Acting, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"a_fence_that_falls", "I3", func(h *History) {
-			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"no_fault_in_another_workers_fence", "", func(h *History) {
-			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1, Worker: 1})
+			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Worker: 1})
 		}},
 		{"a_claim_with_a_smaller_epoch", "I4", func(h *History) {
 			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9, Epoch: 0, OldEpoch: 2, Via: beatB})
 		}},
 		{"a_term_that_begins_after_a_newer_one", "I4", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 17 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"an_accepted_epoch_that_nobody_has", "I5", func(h *History) {
-			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 1, Name: seat, Epoch: 3})
+			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 1, Name: seat, Epoch: 3, Who: "B1"})
 		}},
-		{"an_accepted_epoch_of_another", "I5", func(h *History) {
-			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 2})
+		{"an_accepted_epoch_of_another", "I13 I5", func(h *History) {
+			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 2, Who: "A1"})
 		}},
 		{"a_term_that_was_not_given", "I5", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 3})
+			put(h, Event{At: 17 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 3, Who: "A1"})
 		}},
 		{"a_heartbeat_sent_after_the_deadline", "I6", func(h *History) {
 			put(h, Event{At: 9 * second, Kind: Sent, Op: Beat, Proc: 0, Name: beatA, Who: "A1", Nonce: 9, Epoch: 1})
@@ -134,7 +135,7 @@ func TestTheCheckerFinds(t *testing.T) {
 			put(h, Event{At: 9 * second, Kind: Sent, Op: Claim, Proc: 0, Name: "other", Who: "A1", Nonce: 9, Epoch: 1, Via: beatA})
 		}},
 		{"a_belief_after_the_deadline", "I6", func(h *History) {
-			put(h, Event{At: 9 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 9 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"no_fault_in_a_heartbeat_sent_before_the_deadline", "", func(h *History) {
 			put(h, Event{At: 9*second - 1, Kind: Sent, Op: Beat, Proc: 0, Name: beatA, Who: "A1", Nonce: 9, Epoch: 1})
@@ -174,23 +175,27 @@ func TestTheCheckerFinds(t *testing.T) {
 		}},
 		{"no_overlap_where_clocks_are_beyond_the_assumed_error", "", func(h *History) {
 			h.Class = Beyond
-			put(h, Event{At: 17 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 17 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"a_fence_that_falls_where_clocks_are_beyond_the_assumed_error", "I3", func(h *History) {
 			h.Class = Beyond
-			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1})
+			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			h := good()
-			c.bend(h)
-			var got []string
-			for _, v := range Check(h) {
-				got = append(got, v.Invariant)
-			}
-			if g := strings.Join(got, " "); g != c.want {
-				t.Errorf("it finds %q, and should find %q: %v", g, c.want, Check(h))
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { finds(t, c.want, c.bend) })
+	}
+}
+
+// finds wants the checker to find just these invariants broken in a bent history.
+func finds(t *testing.T, want string, bend func(*History)) {
+	t.Helper()
+	h := good()
+	bend(h)
+	var got []string
+	for _, v := range Check(h) {
+		got = append(got, v.Invariant)
+	}
+	if g := strings.Join(got, " "); g != want {
+		t.Errorf("it finds %q, and should find %q: %v", g, want, Check(h))
 	}
 }

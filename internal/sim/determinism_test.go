@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A seed repeats itself, but for what runs at one instant and takes turns as it likes: which of several ready channels a select takes, and in
-// which order a map is walked, no seed decides.
+// A seed repeats itself, but for what runs at one instant and takes turns as it likes: which of
+// several ready channels a select takes, and in which order a map is walked, no seed decides.
 func TestASeedRepeatsItself(t *testing.T) {
 	seeds, same := uint64(50), 0
 	for seed := uint64(1); seed <= seeds; seed++ {

@@ -55,17 +55,25 @@ func (s *simulation) do(a *Action) {
 		}
 	case DoOutage:
 		s.say(nil, "the store is out of order for %v", a.For)
+		s.disturb(nil, a.For, "an outage")
 		s.store.Adjust(func(f *memstore.Faults) { f.Outage = true })
 		time.AfterFunc(a.For, func() { s.store.Adjust(func(f *memstore.Faults) { f.Outage = false }) })
 	case DoHandOff:
 		to := s.plan.Members[a.Other].ID
-		s.ask(p, a.For, "a handoff of "+seat+" to "+to, func(ctx context.Context) error { return p.member.HandOff(ctx, seat, to) })
+		s.ask(p, a.For, "a handoff of "+seat+" to "+to, func(ctx context.Context) error {
+			return p.member.HandOff(ctx,
+				seat, to)
+		})
 	case DoStepDown:
-		s.ask(p, a.For, "the leader of "+seat+" to step down", func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+		s.ask(p, a.For, "the leader of "+seat+" to step down",
+			func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
 	case DoPause:
 		s.ask(p, a.For, "a pause of "+seat, func(ctx context.Context) error { return p.member.Pause(ctx, seat) })
 		time.AfterFunc(a.For, func() {
-			s.ask(p, a.For, "the end of the pause of "+seat, func(ctx context.Context) error { return p.member.Resume(ctx, seat) })
+			s.ask(p, a.For, "the end of the pause of "+seat, func(ctx context.Context) error {
+				return p.member.Resume(ctx,
+					seat)
+			})
 		})
 	case DoSick:
 		s.say(p, "is sick for %v", a.For)
@@ -73,6 +81,7 @@ func (s *simulation) do(a *Action) {
 		time.AfterFunc(a.For, func() { p.sick.Store(false) })
 	case DoSlow:
 		s.say(p, "gets slow for %v", a.For)
+		s.disturb(p, a.For, "a slow network")
 		w := p.plan.Config.LeaseDuration
 		slow := memstore.Delay{Min: w / 50, Max: w / 3}
 		p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = slow, slow })
@@ -82,9 +91,35 @@ func (s *simulation) do(a *Action) {
 			}
 		})
 	case DoSnapshot:
-		s.snaps = append(s.snaps, s.snapshot())
+		snap := s.snapshot()
+		s.mu.Lock()
+		s.snaps = append(s.snaps, snap)
+		s.mu.Unlock()
 	case DoRollback:
 		s.rollback(a)
+	case DoLose:
+		s.lose(a, p)
+	case DoHang:
+		s.hang(a, p)
+	case DoWithdraw:
+		s.withdraw(a, seat)
+	case DoAsk:
+		s.askUnderUnknown(a, p, seat)
+	case DoNag:
+		s.crash(p)
+		s.nag(seat, a.For, 0)
+	case DoUnreadable:
+		s.unreadable(a, p, seat)
+	case DoPanic:
+		s.panic(a, p)
+	case DoReaperFreeze:
+		if p.pipe != nil {
+			p.pipe.freeze(a.For)
+		}
+	case DoReaperCrash:
+		if p.pipe != nil {
+			p.pipe.crash()
+		}
 	}
 }
 
@@ -98,6 +133,7 @@ func (s *simulation) partition(p *process, requests, answers bool, d time.Durati
 		return
 	}
 	s.say(p, "is cut off for %v, requests %t, answers %t", d, requests, answers)
+	s.disturb(p, d, "a partition")
 	p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = requests, answers })
 	time.AfterFunc(d, func() {
 		if !s.calm.Load() {
@@ -106,14 +142,30 @@ func (s *simulation) partition(p *process, requests, answers bool, d time.Durati
 	})
 }
 
-// crash ends a process at once: nothing that it does from now on reaches the store, and nobody hears of it.
+// disturb notes that requests of a process, or of all, may go without an answer for d.
+func (s *simulation) disturb(p *process, d time.Duration, why string) {
+	s.rec.add(p, Event{Kind: Disturbed, Took: d, Text: why})
+}
+
+// crash ends a process at once: nothing that it does from now on reaches the store, and nobody
+// hears of it.
 func (s *simulation) crash(p *process) {
-	if s.calm.Load() || p.dead.Swap(true) {
+	if !s.calm.Load() {
+		s.kill(p)
+	}
+}
+
+// kill is crash at any time. A reaper hears of it.
+func (s *simulation) kill(p *process) {
+	if p.dead.Swap(true) {
 		return
 	}
 	s.rec.note(p, Event{Kind: Crashed})
 	p.client.Close()
 	p.cancel()
+	if p.pipe != nil {
+		p.pipe.gone()
+	}
 }
 
 // again starts a stopped process again.
@@ -137,22 +189,35 @@ func (s *simulation) memberOf(p *process) int { return int(p.id[0] - 'a') }
 func (s *simulation) stepDown(p *process) {
 	for _, seat := range s.plan.Seats {
 		if p.leads(seat) {
-			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+seat, func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+seat,
+				func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
 		}
 	}
 }
 
-// ask lets somebody ask something of a member, if it runs.
+// ask lets somebody ask something of a member, if it runs, while there are faults.
 func (s *simulation) ask(p *process, limit time.Duration, what string, f func(context.Context) error) {
-	if p.stopped() || p.ctx.Err() != nil || s.calm.Load() {
+	if !s.calm.Load() {
+		s.askAnyTime(p, limit, what, f)
+	}
+}
+
+// askAnyTime is ask, also when the faults have stopped.
+func (s *simulation) askAnyTime(p *process, limit time.Duration, what string, f func(context.Context) error) {
+	if p.stopped() || p.ctx.Err() != nil {
 		return
 	}
-	p.asks.Go(func() {
+	p.aside(func() {
 		p.clock.thaw(what)
 		ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, asAdmin{}, true), limit)
 		defer cancel()
+		began := time.Now()
 		s.say(p, "is asked for %s", what)
-		if err := f(ctx); err != nil {
+		err := f(ctx)
+		if over := time.Since(began) - limit; over > 0 && p.ctx.Err() == nil {
+			s.rec.add(p, Event{Kind: Answered, Took: over, Text: what})
+		}
+		if err != nil {
 			s.say(p, "was asked for %s: %v", what, err)
 		}
 	})
@@ -175,12 +240,6 @@ func (s *simulation) rollback(a *Action) {
 		return
 	}
 	s.rec.add(nil, Event{Kind: Rolled, Text: text})
-	s.mu.Lock()
-	s.regs = maps.Clone(snap.leases)
-	if s.regs == nil {
-		s.regs = map[string]regent.Lease{}
-	}
-	s.mu.Unlock()
 	s.store.Rollback(snap.saved)
 }
 
@@ -197,10 +256,11 @@ func (s *simulation) snapshot() snapshot {
 	return snapshot{s.store.Snapshot(), leases}
 }
 
-// knowable reports whether those who live would notice a rollback before they act on it. Everybody must have seen the highest epoch of every
-// seat; and each seat must show a lower one then, unless no incarnation is undone: a claim under an incarnation which the store has forgotten,
-// and which nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was never written: after a flush
-// it would fit again, against which nothing helps but a fence.
+// knowable reports whether those who live would notice a rollback before they act on it. Everybody
+// must have seen the highest epoch of every seat; and each seat must show a lower one then, unless
+// no incarnation is undone: a claim under an incarnation which the store has forgotten, and which
+// nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was
+// never written: after a flush it would fit again, against which nothing helps but a fence.
 func (s *simulation) knowable(snap snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,6 +22,10 @@ type Plan struct {
 	Faulty  time.Duration // how long things go wrong
 	Late    time.Duration // how long after that a swap sent before may still arrive
 	Bound   time.Duration // I7
+
+	Unreadable int           // the seat that stays unreadable to the end; -1 for none
+	Panics     bool          // drivers panic
+	Nag        time.Duration // how often a dead leader is asked to step down, to the end; never if 0
 }
 
 // MemberPlan is one member and its network.
@@ -34,10 +38,12 @@ type MemberPlan struct {
 	Faults memstore.Faults
 	Hints  bool // its store has a push
 
-	Witness bool // its store proves the death of processes
-	Idle    bool // its seats have no duty
-	Health  bool // it has a health check
-	Watch   bool // somebody watches a seat through it
+	Witness bool          // its store proves the death of processes
+	Idle    bool          // its seats have no duty
+	Health  bool          // it has a health check
+	Watch   bool          // somebody watches a seat through it
+	Reaper  bool          // it has a reaper
+	Pipe    time.Duration // how long a message to its reaper takes
 	Duty    DutyPlan
 }
 
@@ -49,6 +55,7 @@ type DutyPlan struct {
 	Stuck    float64       // chance that it does not stop in time
 	Bored    float64       // chance that it returns of its own accord
 	Save     float64       // chance of a checkpoint at each act
+	Outlive  float64       // chance that a goroutine of it goes on saving when it has returned
 }
 
 func between(g *rand.Rand, lo, hi time.Duration) time.Duration {
@@ -69,24 +76,35 @@ func NewPlan(seed uint64) *Plan {
 	g := rand.New(rand.NewPCG(seed, 0x5eed))
 	p := &Plan{Seed: seed}
 	switch x := g.Float64(); {
-	case x < 0.12:
+	case x < 0.10:
 		p.Class = Beyond
-	case x < 0.27:
+	case x < 0.21:
 		p.Class = Rollback
+	case x < 0.36:
+		p.Class = Lossy
 	}
+	p.Panics = p.Class == Assumed && chance(g, 0.12)
+	p.Unreadable = -1
 	for i := range 1 + g.IntN(3) {
 		p.Seats = append(p.Seats, fmt.Sprint("seat", i))
 	}
 	n := 2 + int(6*g.Float64()*g.Float64()) // rather few than many: a crowd hides what two do to each other
-	cfg := drawConfig(g)
+	cfg := drawConfig(g, p.Panics)
 	network := drawNetwork(g, cfg)
+	reaper := p.Class != Rollback && chance(g, 0.4)
+	outlive := chance(g, 0.3)
+	if len(p.Seats) > 1 && p.Class == Assumed && chance(g, 0.1) {
+		p.Unreadable = g.IntN(len(p.Seats))
+	}
 	hints := chance(g, 0.7)
 	mixed := chance(g, 0.1)
 	witness := chance(g, 0.15)
 	idle := chance(g, 0.2)
 	for i := range n {
-		m := MemberPlan{ID: string(rune('a' + i)), Config: cfg, Hints: hints, Idle: idle || chance(g, 0.1), Health: chance(g, 0.3), Watch: chance(g, 0.25), Witness: witness,
-			Offset: between(g, 0, 1000*time.Hour), Start: between(g, 0, cfg.LeaseDuration/4), Faults: network, Duty: drawDuty(g, cfg)}
+		m := MemberPlan{ID: string(rune('a' + i)), Config: cfg, Hints: hints, Idle: idle || chance(g, 0.1),
+			Health: chance(g, 0.3), Watch: chance(g, 0.25), Witness: witness,
+			Reaper: reaper, Pipe: between(g, 10*time.Microsecond, time.Millisecond), Offset: between(g, 0,
+				1000*time.Hour), Start: between(g, 0, cfg.LeaseDuration/4), Faults: network, Duty: drawDuty(g, cfg)}
 		m.Rate = 1 + uniform(g, -0.001, 0.001)
 		if chance(g, 0.3) {
 			m.Rate = 1.001 - 0.002*float64(i%2) // the worst that is assumed
@@ -99,6 +117,16 @@ func NewPlan(seed uint64) *Plan {
 		}
 		if chance(g, 0.15) {
 			m.Faults = drawNetwork(g, cfg)
+		}
+		if outlive {
+			m.Duty.Outlive = 0.5
+		}
+		if p.Class == Lossy {
+			m.Faults = lossless(m.Faults, cfg)
+			m.Duty.Bored = 0
+			if i > 1 && chance(g, 0.4) { // one that remembers nothing
+				m.Start = between(g, 2*cfg.LeaseDuration, 10*cfg.LeaseDuration)
+			}
 		}
 		m.Config.Priority = g.IntN(3)
 		m.Faults.Seed = g.Uint64()
@@ -114,10 +142,12 @@ func NewPlan(seed uint64) *Plan {
 	return p
 }
 
-// drawConfig returns a profile as it is, or a quick one whose figures are near each other, so that less can hide between them.
-func drawConfig(g *rand.Rand) regent.Config {
+// drawConfig returns a profile as it is, or a quick one whose figures are near each other, so that
+// less can hide between them. Duties that take seconds to stop, beyond the second after which an
+// engine that died is started again, come with patient.
+func drawConfig(g *rand.Rand, patient bool) regent.Config {
 	own := chance(g, 0.4)
-	if chance(g, 0.12) {
+	if !patient && chance(g, 0.12) {
 		c := regent.Cluster()
 		switch {
 		case own:
@@ -133,9 +163,14 @@ func drawConfig(g *rand.Rand) regent.Config {
 	w := between(g, time.Second, 6*time.Second)
 	c.OwnLease, c.LeaseDuration = own, w
 	c.StopTimeout = scale(w, uniform(g, 0.01, 0.2))
-	sharp := chance(g, 0.4) // as little slack between holder and observer as the rules allow
+	sharp := !patient && chance(g, 0.4) // as little slack between holder and observer as the rules allow
 	if sharp {
 		c.StopTimeout = scale(w, uniform(g, 0.005, 0.03))
+	}
+	if patient {
+		w = between(g, 5*time.Second, 9*time.Second)
+		c.LeaseDuration = w
+		c.StopTimeout = scale(w, uniform(g, 0.25, 0.45))
 	}
 	d := trust(w, c.StopTimeout)
 	c.HeartbeatInterval = scale(d, uniform(g, 0.15, 0.75))
@@ -168,7 +203,8 @@ func drawConfig(g *rand.Rand) regent.Config {
 
 // stretch changes all durations alike, as in the middle of a change of configuration.
 func stretch(c *regent.Config, f float64) {
-	for _, d := range []*time.Duration{&c.LeaseDuration, &c.RenewInterval, &c.StopTimeout, &c.ElectionInterval, &c.ElectionIntervalMax,
+	for _, d := range []*time.Duration{&c.LeaseDuration, &c.RenewInterval, &c.StopTimeout, &c.ElectionInterval,
+		&c.ElectionIntervalMax,
 		&c.TakeoverDelay, &c.HeartbeatInterval, &c.WorkerTimeout, &c.StartupJitterMin, &c.StartupJitterMax} {
 		*d = scale(*d, f)
 	}
@@ -179,7 +215,8 @@ func stretch(c *regent.Config, f float64) {
 	c.RenewBackoff = backoff
 }
 
-// drawNetwork returns a network between perfect and bad. No way is ever free of delay, so that hardly two things happen at one instant.
+// drawNetwork returns a network between perfect and bad. No way is ever free of delay, so that
+// hardly two things happen at one instant.
 func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 	d := trust(c.LeaseDuration, c.StopTimeout)
 	slow := []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, d / 10, d / 4}[g.IntN(4)]
@@ -211,8 +248,18 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 	return f
 }
 
+// lossless returns a network in which every request is answered in time, though the push may fail.
+func lossless(f memstore.Faults, c regent.Config) memstore.Faults {
+	most := trust(c.LeaseDuration, c.StopTimeout) / 16
+	f.Request.Max = min(f.Request.Max, most)
+	f.Answer.Max = min(f.Answer.Max, most)
+	f.LoseRequest, f.LoseAnswer, f.ApplyLate, f.Conflict = 0, 0, 0, 0
+	return f
+}
+
 func drawDuty(g *rand.Rand, c regent.Config) DutyPlan {
-	d := DutyPlan{Tick: scale(c.LeaseDuration, uniform(g, 0.03, 0.15)), Work: scale(c.LeaseDuration, uniform(g, 0, 0.2)), Trusting: chance(g, 0.3)}
+	d := DutyPlan{Tick: scale(c.LeaseDuration, uniform(g, 0.03, 0.15)), Work: scale(c.LeaseDuration, uniform(g, 0,
+		0.2)), Trusting: chance(g, 0.3)}
 	if chance(g, 0.3) {
 		d.Work = 2 * c.LeaseDuration
 	}

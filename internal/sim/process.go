@@ -13,7 +13,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// process is one run of a member, from its start to its end or its crash. Another of the same ID is another process.
+// process is one run of a member, from its start to its end or its crash. Another of the same ID is
+// another process.
 type process struct {
 	sim    *simulation
 	rec    *recorder
@@ -32,12 +33,18 @@ type process struct {
 	dead   atomic.Bool
 	sick   atomic.Bool
 	asked  atomic.Bool // it has sent a request
+	pipe   *pipe       // to its reaper; nil if it has none
 
-	mu    sync.Mutex
-	seen  map[string][]sighting
-	traps []*trap
-	told  map[string]uint64 // the last term without a duty that it was seen to hold
-	knows map[string]uint64 // the highest epoch that it must remember
+	mu        sync.Mutex
+	seen      map[string][]sighting
+	traps     []*trap
+	told      map[string]uint64 // the last term without a duty that it was seen to hold
+	knows     map[string]uint64 // the highest epoch that it must remember
+	ended     bool              // its campaigns are over, and it is asked for nothing any more
+	heights   map[string]*height
+	forgotten map[string]time.Duration      // incarnations that a register has forgotten, and when it was first seen
+	leave     map[string]context.CancelFunc // ends its campaign for a seat
+	holds     map[string]*holding           // the terms that it was granted last, by seat
 }
 
 // freeze stops the process for d, but not beyond the time of faults.
@@ -50,7 +57,8 @@ func (p *process) freeze(d time.Duration) {
 	p.clock.freeze(d)
 }
 
-// asAdmin marks a request that somebody makes through a member, and not the member itself: it need not wait for the jitter.
+// asAdmin marks a request that somebody makes through a member, and not the member itself: it need
+// not wait for the jitter.
 type asAdmin struct{}
 
 // start begins the process's campaign for every seat.
@@ -61,7 +69,12 @@ func (p *process) start() {
 		for i, seat := range p.sim.plan.Seats {
 			duties[i].Election = seat
 		}
-		p.wg.Go(func() { _ = p.member.Run(p.ctx, duties...) })
+		p.wg.Go(func() {
+			err := p.member.Run(p.ctx, duties...)
+			if p.ctx.Err() == nil {
+				p.rec.add(p, Event{Kind: Died, Text: fmt.Sprint(err)})
+			}
+		})
 	} else {
 		for i, seat := range p.sim.plan.Seats {
 			p.wg.Go(func() {
@@ -78,25 +91,65 @@ func (p *process) start() {
 	}
 	go func() {
 		p.wg.Wait()
+		p.mu.Lock()
+		p.ended = true
+		p.mu.Unlock()
 		p.asks.Wait()
 		p.rec.add(p, Event{Kind: Done})
 		close(p.done)
 	}()
 }
 
-// campaign leads a seat until the process stops. A duty that returns of its own accord ends the campaign, and the next begins later.
+// campaign leads a seat until the process stops. A duty that returns of its own accord ends the
+// campaign, as withdrawing does, and the next begins later.
 func (p *process) campaign(seat string) {
 	g := p.rand(seat, 0)
 	for p.ctx.Err() == nil {
-		err := p.member.Lead(p.ctx, seat, p.duty)
+		ctx, cancel := context.WithCancel(p.ctx)
+		p.mu.Lock()
+		p.leave[seat] = cancel
+		p.mu.Unlock()
+		err := p.member.Lead(ctx, seat, p.duty)
+		withdrawn := ctx.Err() != nil
+		cancel()
 		if p.ctx.Err() != nil {
 			return
 		}
-		if err != nil && !errors.Is(err, errBored) && !errors.Is(err, regent.ErrPanicked) {
-			panic(fmt.Sprintf("seed %d: Lead returned %v", p.sim.plan.Seed, err))
+		pause := between(g, 0, p.plan.Config.LeaseDuration)
+		switch {
+		case withdrawn:
+			pause = between(g, 0, p.patience()/4)
+		case err != nil && !errors.Is(err, errBored) && !errors.Is(err, regent.ErrPanicked):
+			p.rec.add(p, Event{Kind: Died, Name: seat, Text: err.Error()})
+			return
 		}
-		sleep(p.ctx, between(g, 0, p.plan.Config.LeaseDuration))
+		sleep(p.ctx, pause)
 	}
+}
+
+// aside runs f beside the process's campaigns, unless these are over.
+func (p *process) aside(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.asks.Go(f)
+	}
+}
+
+// withdraw ends the process's campaign for a seat. It begins another one soon.
+func (p *process) withdraw(seat string) {
+	p.mu.Lock()
+	leave := p.leave[seat]
+	p.mu.Unlock()
+	if leave != nil && !p.sim.calm.Load() {
+		p.sim.say(p, "withdraws from %s", seat)
+		leave()
+	}
+}
+
+// patience is how long a request of the process may take.
+func (p *process) patience() time.Duration {
+	return trust(p.plan.Config.LeaseDuration, p.plan.Config.StopTimeout) / 4
 }
 
 func (p *process) rand(seat string, epoch uint64) *rand.Rand {
@@ -109,21 +162,27 @@ func (p *process) rand(seat string, epoch uint64) *rand.Rand {
 
 var errBored = errors.New("the duty has had enough")
 
-// duty is the work of a leader. It says at every step whether it believes in its term, and sends work either way if it is of the kind that
-// does not ask. When told to stop it takes its time over it, but less than the stop timeout, unless it is stuck.
+// duty is the work of a leader. It says at every step whether it believes in its term, and sends
+// work either way if it is of the kind that does not ask. When told to stop it takes its time over
+// it, but less than the stop timeout, unless it is stuck.
 func (p *process) duty(ctx context.Context, t regent.Term) error {
 	g := p.rand(t.Election, t.Epoch)
-	p.rec.add(p, Event{Kind: Granted, Name: t.Election, Epoch: t.Epoch, Valid: true})
-	defer p.rec.add(p, Event{Kind: Ended, Name: t.Election, Epoch: t.Epoch})
+	p.rec.add(p, Event{Kind: Granted, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation, Valid: true,
+		Data: string(t.Saved())})
+	defer p.rec.add(p, Event{Kind: Ended, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation})
+	p.granted(t)
 	d := p.plan.Duty
+	if g.Float64() < d.Outlive {
+		p.outlive(t)
+	}
 	bored := never
 	if g.Float64() < d.Bored {
 		bored = time.Since(p.sim.start) + between(g, 0, 4*p.plan.Config.LeaseDuration)
 	}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !p.sim.over.Load() {
 		p.act(g, t, false)
 		if g.Float64() < d.Save {
-			_ = t.Save(ctx, fmt.Append(nil, p.index, t.Epoch, g.Uint32()))
+			p.save(ctx, t, g)
 			continue
 		}
 		if time.Since(p.sim.start) > bored {
@@ -134,6 +193,7 @@ func (p *process) duty(ctx context.Context, t regent.Term) error {
 		}
 		p.tick(ctx, between(g, d.Tick/2, d.Tick))
 	}
+	p.rec.add(p, Event{Kind: Stopping, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation})
 	stop := between(g, 0, p.plan.Config.StopTimeout*9/10)
 	stuck := g.Float64() < d.Stuck
 	if stuck {
@@ -147,6 +207,46 @@ func (p *process) duty(ctx context.Context, t regent.Term) error {
 		}
 		p.tick(context.Background(), min(left, stop/4+1))
 	}
+}
+
+// save keeps a checkpoint that names the term which it belongs to.
+func (p *process) save(ctx context.Context, t regent.Term, g *rand.Rand) {
+	data := fmt.Sprintf("%s %d %08x", t.Incarnation, t.Epoch, g.Uint32())
+	err := t.Save(ctx, []byte(data))
+	switch {
+	case err == nil:
+		p.rec.add(p, Event{Kind: Saved, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation, Data: data})
+	case errors.Is(err, regent.ErrNotLeader):
+		p.sim.reach(SaveRefused)
+	}
+}
+
+// outlive starts a goroutine of the duty that goes on saving after the duty has returned. One of
+// its saves stalls between its check and its swap, while the term is made to end.
+func (p *process) outlive(t regent.Term) {
+	g := p.rand(t.Election+" saver", t.Epoch)
+	w := p.plan.Config.LeaseDuration
+	saves := 2 + g.IntN(4)
+	stalled := g.IntN(saves)
+	stepsDown := chance(g, 0.5)
+	p.aside(func() {
+		for i := range saves {
+			sleep(p.ctx, between(g, w/20, w))
+			ctx, cancel := context.WithTimeout(p.ctx, 3*w)
+			if i == stalled && t.Valid() && p.ctx.Err() == nil && !p.dead.Load() {
+				p.sim.reach(SaveStalled)
+				p.clock.stall(between(g, w/10, 2*w))
+				if stepsDown {
+					p.sim.ask(p, w, "itself to step down from "+t.Election, func(ctx context.Context) error {
+						return p.member.StepDown(ctx, t.Election)
+					})
+				}
+			}
+			p.save(ctx, t, g)
+			p.clock.stall(0)
+			cancel()
+		}
+	})
 }
 
 // tick waits on the process's own clock.
@@ -163,14 +263,15 @@ func (p *process) tick(ctx context.Context, d time.Duration) {
 // act sends work.
 func (p *process) act(g *rand.Rand, t regent.Term, stuck bool) {
 	valid := t.Valid()
-	p.rec.add(p, Event{Kind: Acting, Name: t.Election, Epoch: t.Epoch, Valid: valid, Stuck: stuck})
+	p.rec.add(p, Event{Kind: Acting, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation, Valid: valid, Stuck: stuck})
 	worker, delay := g.IntN(workers), p.plan.Duty.Work
 	if valid || p.plan.Duty.Trusting {
 		p.sim.send(p, worker, t.Election, t.Token(), between(g, delay/100, delay))
 	}
 }
 
-// look notes which seats the process says it leads: at the very moment when another claims one, and now and then.
+// look notes which seats the process says it leads: at the very moment when another claims one, and
+// now and then.
 func (p *process) look(seat string) {
 	if p.dead.Load() {
 		return
@@ -185,10 +286,11 @@ func (p *process) look(seat string) {
 		p.told[seat] = t.Epoch
 		p.mu.Unlock()
 		if news {
-			p.rec.add(p, Event{Kind: Granted, Name: seat, Epoch: t.Epoch})
+			p.rec.add(p, Event{Kind: Granted, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
+			p.granted(t)
 		}
 	}
-	p.rec.add(p, Event{Kind: Believed, Name: seat, Epoch: t.Epoch})
+	p.rec.add(p, Event{Kind: Believed, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
 }
 
 func (p *process) leads(seat string) bool {

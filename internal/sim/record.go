@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// recorder writes the history down. It knows nothing of the code under test but what crosses its store, its duties and its words.
+// recorder writes the history down. It knows nothing of the code under test but what crosses its
+// store, its duties and its words.
 type recorder struct {
 	start time.Time
 	fresh atomic.Int64 // when a swap of a register that was never written was last sent
@@ -20,6 +22,7 @@ type recorder struct {
 	whose  map[string]int // which process has first sent an incarnation as its own
 	known  map[knownKey]bool
 	sent   map[sentKey]evidence
+	joins  map[string][]join // by register
 }
 
 type knownKey struct {
@@ -34,10 +37,16 @@ type sentKey struct {
 }
 
 // evidence is what a process knew of a record when it sent a swap that replaces it.
-type evidence struct{ watched, confirmed time.Duration }
+type evidence struct {
+	watched, confirmed time.Duration
+	fell               bool
+	waited             time.Duration
+}
 
 func newRecorder(start time.Time) *recorder {
-	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{}, known: map[knownKey]bool{}, sent: map[sentKey]evidence{}}
+	return &recorder{start: start, events: make([]Event, 0, 1024), whose: map[string]int{},
+		known: map[knownKey]bool{}, sent: map[sentKey]evidence{},
+		joins: map[string][]join{}}
 }
 
 // add notes an event of a process, or of nobody if p is nil. What a dead process does is no event.
@@ -63,6 +72,29 @@ type sighting struct {
 	lease regent.Lease
 	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
+
+	newest bool // the newest read has shown it, at some time
+}
+
+// height is what a process has seen of a register's epochs.
+type height struct {
+	highest  uint64
+	last     regent.Lease  // the record as the newest read showed it
+	began    time.Duration // when that was sent
+	answered time.Duration // and answered
+	fell     time.Duration // when it was last seen to fall
+	hasFell  bool
+	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
+}
+
+// older reports whether a read that was sent at began may show an older state than the newest one:
+// of a heartbeat register the read counts that was sent last, of a seat one that was sent after the
+// last answer.
+func (h *height) older(name string, began time.Duration) bool {
+	if isMember(name) {
+		return began < h.began
+	}
+	return began < h.answered
 }
 
 // saw takes in an answer to a request that was sent at began.
@@ -71,9 +103,123 @@ func (p *process) saw(l regent.Lease, began time.Duration) {
 	defer p.mu.Unlock()
 	p.knows[l.Name] = max(p.knows[l.Name], l.Epoch)
 	p.sight(l, began)
+	p.measure(l, began)
 }
 
-// heard takes in a record that a hint brings, which the process may never look at. Only a vacant one may be claimed on.
+// measure takes in the epoch of a record, which is 0 for a register that is not there. A read that
+// was sent before the last one was answered may be older, and tells nothing of what came after. The
+// mutex is held.
+func (p *process) measure(l regent.Lease, began time.Duration) {
+	h := p.heights[l.Name]
+	if h == nil {
+		h = &height{}
+		p.heights[l.Name] = h
+	}
+	switch {
+	case h.older(l.Name, began) && !isMember(l.Name) && l.Epoch > h.highest:
+		h.highest = l.Epoch // what follows is compared with it
+		h.last.Epoch = l.Epoch
+		return
+	case h.older(l.Name, began):
+		if l.Epoch < h.last.Epoch && h.early == 0 {
+			h.early = p.clock.Now()
+		}
+		return
+	case isMember(l.Name):
+		p.forget(l)
+	}
+	h.highest = max(h.highest, l.Epoch)
+	now := p.clock.Now()
+	if l.Epoch < h.last.Epoch {
+		h.fell = now
+		if h.early != 0 {
+			h.fell = h.early
+		}
+		h.hasFell = true
+	}
+	h.early = 0
+	h.last = l
+	h.began = began
+	h.answered = now
+	for i, s := range p.seen[l.Name] {
+		if s.lease.Rev == l.Rev {
+			p.seen[l.Name][i].newest = true
+		}
+	}
+}
+
+// sawNothing takes in that a register is not there.
+func (p *process) sawNothing(name string, began time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.measure(regent.Lease{Name: name}, began)
+}
+
+// regressed reports whether a claim in place of old is made although the process has seen more than
+// that record shows, or although the heartbeat register has forgotten that its holder ever joined;
+// and for how long the process has known.
+func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	waited = never
+	if h := p.heights[seat]; h != nil && old.Epoch < h.highest {
+		fell = true
+		waited = 0
+		if h.hasFell {
+			waited = now - h.fell
+		}
+	}
+	since, ok := p.forgotten[old.Holder.Incarnation]
+	if h := p.heights[old.Via]; ok && h != nil && p.rec.forgets(h.last, old.Holder.Incarnation) {
+		for _, s := range p.seen[seat] {
+			if s.lease.Holder == old.Holder {
+				since = max(since, s.first) // before that nobody asked whether it lives
+				break
+			}
+		}
+		fell = true
+		waited = min(waited, now-since)
+	}
+	return fell, waited
+}
+
+// forget notes which incarnations a heartbeat register does not know any more although they have
+// joined. The mutex is held.
+func (p *process) forget(l regent.Lease) {
+	for _, j := range p.rec.joinsOf(l.Name) {
+		if _, known := p.forgotten[j.who]; !known && j.proc != p.index && j.forgottenBy(l) {
+			p.forgotten[j.who] = p.clock.Now()
+		}
+	}
+}
+
+// forgottenBy reports whether a heartbeat register does not know of an incarnation: it counts
+// fewer, or shows another one with the same number. If it counts more, or is vacant with that
+// number, the incarnation has ended.
+func (j join) forgottenBy(l regent.Lease) bool {
+	return l.Epoch < j.count || l.Epoch == j.count && !l.Vacant() && l.Holder.Incarnation != j.who
+}
+
+func (r *recorder) forgets(l regent.Lease, who string) bool {
+	return slices.ContainsFunc(r.joinsOf(l.Name), func(j join) bool { return j.who == who && j.forgottenBy(l) })
+}
+
+// join is an incarnation of a member, and its number.
+type join struct {
+	who   string
+	proc  int
+	count uint64
+}
+
+func (r *recorder) joinsOf(register string) []join {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.joins[register]
+}
+
+// heard takes in a record that a hint brings, which the process may never look at. Only a vacant
+// one may be claimed on.
 func (p *process) heard(l regent.Lease) {
 	if l.Name == "" || !l.Vacant() {
 		return
@@ -84,25 +230,34 @@ func (p *process) heard(l regent.Lease) {
 }
 
 // sight keeps what a process has seen of a register. The mutex is held.
+//
+// A record has been watched since it was first received, or since the one before it if it only adds
+// edits to that: those give its holder no time. One that comes again after another is watched anew:
+// the store has gone back.
 func (p *process) sight(l regent.Lease, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
-	for i := range list {
-		if list[i].lease.Rev == l.Rev {
-			list[i].began = max(list[i].began, began)
-			return
-		}
+	known := slices.IndexFunc(list, func(s sighting) bool { return s.lease.Rev == l.Rev })
+	h := p.heights[l.Name]
+	if known >= 0 && (!list[known].newest || h.last.Rev == l.Rev || h.older(l.Name, began)) {
+		list[known].began = max(list[known].began, began)
+		return
 	}
-	if len(list) == kept {
-		list = list[:copy(list, list[1:])]
-	}
+
 	first := p.clock.Now()
-	for _, s := range list { // an edit keeps the nonce, and gives no time
-		if s.lease.Nonce == l.Nonce && s.lease.Holder == l.Holder && s.lease.Edits < l.Edits {
+	for _, s := range list {
+		edited := s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce && s.lease.Edits < l.Edits
+		if edited && (known < 0 || s.lease.Rev == h.last.Rev) {
 			first = min(first, s.first)
 		}
 	}
-	p.seen[l.Name] = append(list, sighting{l, first, began})
+	switch {
+	case known >= 0:
+		list = slices.Delete(list, known, known+1)
+	case len(list) == kept:
+		list = slices.Delete(list, 0, 1)
+	}
+	p.seen[l.Name] = append(list, sighting{lease: l, first: first, began: began})
 }
 
 func (p *process) sightingOf(name, rev string) (sighting, bool) {
@@ -136,6 +291,11 @@ func (r *recorder) sending(p *process, l regent.Lease) Op {
 			op = Join
 		}
 		r.owner(who, p.index)
+		if op == Join {
+			r.mu.Lock()
+			r.joins[l.Name] = append(r.joins[l.Name], join{who, p.index, l.Epoch})
+			r.mu.Unlock()
+		}
 	case l.Nonce != old.lease.Nonce:
 		op = Beat
 	case !bytes.Equal(l.Data, old.lease.Data):
@@ -143,11 +303,16 @@ func (r *recorder) sending(p *process, l regent.Lease) Op {
 	}
 	if op != Edit && op != Save {
 		now := p.clock.Now()
+		ev := evidence{watched: now - old.first, confirmed: old.began - old.first}
+		if op == Claim {
+			ev.fell, ev.waited = p.regressed(l.Name, old.lease)
+		}
 		r.mu.Lock()
-		r.sent[sentKey{p.index, l.Name, l.Nonce}] = evidence{now - old.first, old.began - old.first}
+		r.sent[sentKey{p.index, l.Name, l.Nonce}] = ev
 		r.mu.Unlock()
 	}
-	r.add(p, Event{Kind: Sent, Op: op, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation, Via: l.Via})
+	r.add(p, Event{Kind: Sent, Op: op, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation,
+		Via: l.Via})
 	return op
 }
 
@@ -165,7 +330,8 @@ func (r *recorder) owner(who string, to int) int {
 	return p
 }
 
-// answered notes what an answer tells a process: the record, and that an attempt of its own was applied.
+// answered notes what an answer tells a process: the record, and that an attempt of its own was
+// applied.
 func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
 	p.saw(l, began)
 	who := l.Holder.Incarnation
@@ -182,12 +348,23 @@ func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
 	}
 }
 
-// applied is the store's hook. It is called under the store's lock.
-func (r *recorder) applied(p *process, old, l regent.Lease) {
-	e := Event{Kind: Applied, Op: Edit, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation, Via: l.Via,
-		Old: old.Holder.Incarnation, OldVia: old.Via, OldEpoch: old.Epoch, OldLease: old.Duration, SameID: p != nil && old.Holder.ID == p.id}
+// applied is the store's hook. It is called under the store's lock. P is who has sent the swap, or,
+// if its reaper has, reaper is true.
+func (r *recorder) applied(p *process, reaper bool, old, l regent.Lease) {
+	e := Event{Kind: Applied, Op: Edit, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation,
+		Via: l.Via,
+		Old: old.Holder.Incarnation, OldVia: old.Via, OldEpoch: old.Epoch, OldLease: old.Duration,
+		SameID: p != nil && old.Holder.ID == p.id}
+	if !isMember(l.Name) {
+		e.Data, e.OldData = string(l.Data), string(old.Data)
+	}
+	if !l.Vacant() && l.Next != old.Next && l.Next != l.Holder.ID {
+		e.Next = l.Next
+	}
 	mine := p != nil && r.owner(e.Old, -1) == p.index
 	switch {
+	case reaper:
+		e.Op = Reap
 	case l.Vacant() && old.Vacant():
 	case l.Vacant() && mine:
 		e.Op = Release
@@ -211,6 +388,7 @@ func (r *recorder) applied(p *process, old, l regent.Lease) {
 	if p != nil {
 		ev := r.sent[sentKey{p.index, l.Name, l.Nonce}]
 		e.Watched, e.Confirmed = ev.watched, ev.confirmed
+		e.Fell, e.Waited = ev.fell, ev.waited
 	}
 	r.events = append(r.events, e)
 	r.mu.Unlock()

@@ -1,10 +1,13 @@
-// Package sim runs members of the root package against each other in virtual time, over the store in memory, with clocks that disagree,
-// processes that freeze, crash and come back, and a network that loses, delays and cuts, all of it drawn from a seed; it writes down what
-// crosses the store, what duties do and what members say of themselves; and it checks that history against what Regent promises.
+// Package sim runs members of the root package against each other in virtual time, over the store
+// in memory, with clocks that disagree, processes that freeze, crash and come back, and a network
+// that loses, delays and cuts, all of it drawn from a seed; it writes down what crosses the store,
+// what duties do and what members say of themselves; and it checks that history against what Regent
+// promises.
 //
-// It assumes a [testing/synctest] bubble, and the code under test as it is: there are no hooks in it. It does not prove anything, it looks where
-// trouble is likely. A seed repeats itself as far as the order of goroutines that run at one instant does not matter, so replaying one
-// tries it again until it shows what it has shown before.
+// It assumes a [testing/synctest] bubble, and the code under test as it is: there are no hooks in
+// it. It does not prove anything, it looks where trouble is likely. A seed repeats itself as far as
+// the order of goroutines that run at one instant does not matter, so replaying one tries it again
+// until it shows what it has shown before.
 //
 //	go test ./internal/sim                                    2,000 seeds, and that each rule switched off is found out
 //	REGENT_SEEDS=100000 go test -timeout 0 -run TestSeeds ./internal/sim    any number of seeds
@@ -15,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,21 +36,52 @@ type simulation struct {
 	ctx     context.Context
 	workers [workers]workplace
 	calm    atomic.Bool
+	over    atomic.Bool // every process has stopped
 	snaps   []snapshot
 
-	mu     sync.Mutex
-	procs  []*process
-	latest []*process        // by member
-	claims map[string]uint64 // the highest epoch ever claimed, by seat
-	regs   map[string]regent.Lease
+	reaps sync.WaitGroup // of reapers
+
+	mu      sync.Mutex
+	procs   []*process
+	latest  []*process        // by member
+	claims  map[string]uint64 // the highest epoch ever claimed, by seat
+	regs    map[string]regent.Lease
+	trail   []write              // the swaps that were applied and not undone, oldest first
+	undone  map[string]bool      // registers that a rollback has changed
+	given   map[seatEpoch]string // the incarnation that an epoch was first given to
+	armed   []*Action            // what happens after the next claim
+	bad     map[string]int       // registers that are unreadable
+	clients []*memstore.Client   // of reapers
+	losing  State                // what a rollback that is under way leads to
+
+	reachedMu sync.Mutex
+	reached   map[State]int
 }
 
-// Run carries a plan out, in a bubble, and returns what happened. All that it started has stopped then.
+// write is a swap that was applied.
+type write struct {
+	name string
+	turn bool // a claim or a join
+}
+
+type seatEpoch struct {
+	seat  string
+	epoch uint64
+}
+
+// Run carries a plan out, in a bubble, and returns what happened. All that it started has stopped
+// then.
 func Run(plan *Plan) *History {
-	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process, len(plan.Members)), claims: map[string]uint64{},
-		regs: map[string]regent.Lease{}}
+	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process,
+		len(plan.Members)), claims: map[string]uint64{},
+		regs: map[string]regent.Lease{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
+		reached: map[State]int{}}
 	s.rec = newRecorder(s.start)
 	s.store.OnSwap = s.applied
+	s.store.OnRollback = s.rolledBack
+	if plan.Class == Lossy {
+		s.store.KeepLog(logged)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ctx = ctx
 	for i, m := range plan.Members {
@@ -62,13 +97,18 @@ func Run(plan *Plan) *History {
 	for _, p := range s.procs {
 		<-p.done
 	}
+	s.over.Store(true)
+	s.reaps.Wait()
 	s.store.Close()
-	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events}
+	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events,
+		Reached: s.reached}
 	for _, p := range s.procs {
 		c := p.plan.Config
-		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration, Trust: trust(c.LeaseDuration, c.StopTimeout),
-			Stop: c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
-			Witness: p.plan.Hints && p.plan.Witness})
+		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration,
+			Trust: trust(c.LeaseDuration, c.StopTimeout),
+			Stop:  c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
+			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0,
+			Spins: p.clock.spins})
 	}
 	return h
 }
@@ -86,7 +126,8 @@ func (s *simulation) launch(member int) *process {
 	p := &process{sim: s, rec: s.rec, index: index, id: m.ID, plan: m, done: make(chan struct{}),
 		clock:  &clock{start: s.start, rate: m.Rate, offset: m.Offset},
 		client: s.store.Client(name, faults),
-		seen:   map[string][]sighting{}, told: map[string]uint64{}, knows: map[string]uint64{}}
+		seen:   map[string][]sighting{}, told: map[string]uint64{}, knows: map[string]uint64{}, heights: map[string]*height{},
+		forgotten: map[string]time.Duration{}, leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	w := &wire{p: p, client: p.client, direct: s.store.Client(name, memstore.Faults{})}
 	p.member = &regent.Member{Store: w, ID: m.ID, Addr: m.ID + ":1", Config: m.Config, Clock: p.clock}
@@ -95,6 +136,10 @@ func (s *simulation) launch(member int) *process {
 		p.member.Store = witnessed{pushed{w}}
 	case m.Hints:
 		p.member.Store = pushed{w}
+	}
+	if m.Reaper {
+		p.pipe = newPipe(p, m.Pipe)
+		p.member.OnLifeline = p.pipe.told
 	}
 	if m.Health {
 		p.member.Health = func(context.Context) error {
@@ -117,22 +162,31 @@ func (s *simulation) process(i int) *process {
 	return s.procs[i]
 }
 
-// applied is told of every swap, in the store's order and under its lock. When a seat has been claimed, everybody is asked at that very
-// moment whether they lead it.
+// applied is told of every swap, in the store's order and under its lock. When a seat has been
+// claimed, everybody is asked at that very moment whether they lead it.
 func (s *simulation) applied(old, l regent.Lease, client string) {
 	var p *process
 	s.mu.Lock()
 	procs := s.procs
-	if i, err := strconv.Atoi(client); err == nil {
+	name, reaper := strings.CutPrefix(client, reaperName)
+	if i, err := strconv.Atoi(name); err == nil {
 		p = procs[i]
 	}
 	s.regs[l.Name] = l
 	claimed := !isMember(l.Name) && !l.Vacant() && l.Holder != old.Holder
 	if claimed {
 		s.claims[l.Name] = max(s.claims[l.Name], l.Epoch)
+		s.noteEpoch(l)
+		s.strike(l.Name)
+	}
+	if s.plan.Class == Lossy {
+		s.trail = append(s.trail, write{l.Name, !l.Vacant() && l.Holder != old.Holder})
 	}
 	s.mu.Unlock()
-	s.rec.applied(p, old, l)
+	if reaper {
+		s.reach(ReaperRelease)
+	}
+	s.rec.applied(p, reaper, old, l)
 	if claimed {
 		for _, other := range procs {
 			if other != p {
@@ -142,9 +196,19 @@ func (s *simulation) applied(old, l regent.Lease, client string) {
 	}
 }
 
+// noteEpoch notes that an epoch was given. The mutex is held.
+func (s *simulation) noteEpoch(l regent.Lease) {
+	key := seatEpoch{l.Name, l.Epoch}
+	if first, ok := s.given[key]; ok && first != l.Holder.Incarnation {
+		s.reach(SameEpochTwice)
+	}
+	s.given[key] = l.Holder.Incarnation
+}
+
 // quietened is a network as good as it gets: with delays, and nothing lost but hints.
 func quietened(f memstore.Faults) memstore.Faults {
-	return memstore.Faults{Seed: f.Seed, Request: atMost20ms(f.Request), Answer: atMost20ms(f.Answer), HintDelay: atMost20ms(f.HintDelay), LoseHint: f.LoseHint}
+	return memstore.Faults{Seed: f.Seed, Request: atMost20ms(f.Request), Answer: atMost20ms(f.Answer),
+		HintDelay: atMost20ms(f.HintDelay), LoseHint: f.LoseHint}
 }
 
 func atMost20ms(d memstore.Delay) memstore.Delay {
@@ -152,10 +216,13 @@ func atMost20ms(d memstore.Delay) memstore.Delay {
 	return memstore.Delay{Min: min(d.Min, most/2), Max: min(d.Max, most)}
 }
 
-// settle ends all faults and waits until every seat has had a leader for a while, or the time for that is over.
+// settle ends all faults and waits until every seat has had a leader for a while, or the time for
+// that is over.
 func (s *simulation) settle() {
 	s.calm.Store(true)
 	s.store.SetFaults(memstore.Faults{})
+	s.store.Resume()
+	s.readable()
 	for i := range s.plan.Members {
 		s.mu.Lock()
 		p := s.latest[i]
@@ -171,29 +238,44 @@ func (s *simulation) settle() {
 	s.mu.Unlock()
 	for _, p := range procs {
 		p.sick.Store(false)
+		p.client.Resume()
 		p.client.SetFaults(quietened(p.plan.Faults))
 	}
+	s.mu.Lock()
+	for _, c := range s.clients {
+		c.SetFaults(memstore.Faults{})
+	}
+	s.mu.Unlock()
 	s.resume()
 	s.rec.add(nil, Event{Kind: Calm})
 	step := s.plan.Members[0].Config.LeaseDuration / 8
-	steady := 0
+	steady, enough := 0, 8
+	if s.plan.Class == Lossy {
+		enough = 16 // for a lost claim to be found
+	}
 	for range (s.plan.Late + s.plan.Bound) / step {
 		time.Sleep(step)
 		s.resume() // somebody's pause may have been on its way
 		if all := s.lookAll(); !all {
 			steady = 0
-		} else if steady++; steady > 8 {
+		} else if steady++; steady > enough && !s.owing() {
 			break
 		}
 	}
-	for _, seat := range s.plan.Seats {
+	for i, seat := range s.plan.Seats {
+		if i == s.plan.Unreadable {
+			continue
+		}
 		led := false
 		for _, p := range procs {
 			if p.leads(seat) {
 				led = true
 				t, _ := p.member.Leads(seat)
-				s.rec.add(p, Event{Kind: Led, Name: seat, Epoch: t.Epoch})
+				s.rec.add(p, Event{Kind: Led, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
 			}
+		}
+		if led && s.plan.Unreadable >= 0 {
+			s.reach(Unreadable)
 		}
 		if !led {
 			s.rec.add(nil, Event{Kind: Led, Name: seat})
@@ -207,8 +289,8 @@ func (s *simulation) lookAll() bool {
 	procs := s.procs
 	s.mu.Unlock()
 	all := true
-	for _, seat := range s.plan.Seats {
-		led := false
+	for i, seat := range s.plan.Seats {
+		led := i == s.plan.Unreadable
 		for _, p := range procs {
 			p.look(seat)
 			led = led || p.leads(seat)
@@ -216,6 +298,20 @@ func (s *simulation) lookAll() bool {
 		all = all && led
 	}
 	return all
+}
+
+// owing reports whether a leader has been asked to make way and has not yet.
+func (s *simulation) owing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seat := range s.plan.Seats {
+		l := s.regs[seat]
+		i := s.rec.owner(l.Holder.Incarnation, -1)
+		if l.Next != "" && l.Next != l.Holder.ID && i >= 0 && s.procs[i].leads(seat) {
+			return true
+		}
+	}
+	return false
 }
 
 // resume ends every pause, as somebody with a good connection would.

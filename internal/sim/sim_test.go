@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,8 +18,9 @@ func simulate(t *testing.T, seed uint64) (h *History) {
 	return h
 }
 
-// TestSeeds runs REGENT_SEEDS seeds, or REGENT_SEED alone with its timeline. REGENT_CLASS leaves out all other classes, REGENT_ONLY looks for
-// some invariants only, and with REGENT_FIRST it stops at the first violation.
+// TestSeeds runs REGENT_SEEDS seeds, or REGENT_SEED alone with its timeline. REGENT_CLASS leaves
+// out all other classes, REGENT_ONLY looks for some invariants only, and with REGENT_FIRST it stops
+// at the first violation.
 func TestSeeds(t *testing.T) {
 	if seed := number(t, "REGENT_SEED", 0); seed != 0 {
 		replay(t, seed)
@@ -32,6 +34,12 @@ func TestSeeds(t *testing.T) {
 	class, only, first := os.Getenv("REGENT_CLASS"), os.Getenv("REGENT_ONLY"), os.Getenv("REGENT_FIRST") != ""
 	var next atomic.Uint64
 	var failed atomic.Bool
+	reached := &tally{count: map[State]int{}}
+	t.Cleanup(func() {
+		if seeds >= 2000 && class == "" && only == "" && !first {
+			reached.want(t, States)
+		}
+	})
 	for i := range runtime.GOMAXPROCS(0) {
 		t.Run(fmt.Sprint("lane", i), func(t *testing.T) {
 			t.Parallel()
@@ -39,11 +47,39 @@ func TestSeeds(t *testing.T) {
 				if class != "" && NewPlan(seed).Class.String() != class {
 					continue
 				}
-				if !report(t, simulate(t, seed), only) {
+				h := simulate(t, seed)
+				reached.add(h)
+				if !report(t, h, only) {
 					failed.Store(true)
 				}
 			}
 		})
+	}
+}
+
+// tally counts how often each state was reached.
+type tally struct {
+	mu    sync.Mutex
+	count map[State]int
+}
+
+func (y *tally) add(h *History) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for s, n := range h.Reached {
+		y.count[s] += n
+	}
+}
+
+// want fails the test for every state that was never reached.
+func (y *tally) want(t *testing.T, states []State) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, s := range states {
+		t.Logf("%6d times: %s", y.count[s], s)
+		if y.count[s] == 0 {
+			t.Errorf("no seed reaches %s", s)
+		}
 	}
 }
 
@@ -59,7 +95,8 @@ func number(t *testing.T, key string, otherwise uint64) uint64 {
 	return n
 }
 
-// replay prints the timeline of a seed. What runs at one instant may take another turn this time, so it tries again if nothing shows.
+// replay prints the timeline of a seed. What runs at one instant may take another turn this time,
+// so it tries again if nothing shows.
 func replay(t *testing.T, seed uint64) {
 	h := simulate(t, seed)
 	for try := 0; len(Check(h)) == 0 && try < 50; try++ {
@@ -82,7 +119,8 @@ func report(t *testing.T, h *History, only string) bool {
 		until := *h
 		until.Events = h.Events[:v.Event+1]
 		until.Write(&b, v.Seat, 40)
-		t.Errorf("seed %d (%s) violates %s\n%sreplay: REGENT_SEED=%d go test -v -run TestSeeds ./internal/sim", h.Seed, h.Class, v, b.String(), h.Seed)
+		t.Errorf("seed %d (%s) violates %s\n%sreplay: REGENT_SEED=%d go test -v -run TestSeeds ./internal/sim", h.Seed,
+			h.Class, v, b.String(), h.Seed)
 		ok = false
 	}
 	return ok
@@ -91,11 +129,15 @@ func report(t *testing.T, h *History, only string) bool {
 // describe says in a few lines what a seed stands for.
 func describe(p *Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: class %s, seats %v, faulty %v, bound %v\n", p.Seed, p.Class, p.Seats, p.Faulty, p.Bound)
+	fmt.Fprintf(&b, "seed %d: class %s, seats %v, faulty %v, bound %v, panics %t, unreadable %d\n", p.Seed, p.Class,
+		p.Seats, p.Faulty, p.Bound,
+		p.Panics, p.Unreadable)
 	for _, m := range p.Members {
 		fmt.Fprintf(&b, "  %s rate %.4f hints %t idle %t W %v G %v D %v beat %v poll %v-%v delay %v jitter %v own %t rank %s register %t\n     %+v\n     %+v\n", m.ID, m.Rate, m.Hints, m.Idle,
-			m.Config.LeaseDuration, m.Config.StopTimeout, trust(m.Config.LeaseDuration, m.Config.StopTimeout), m.Config.HeartbeatInterval,
-			m.Config.ElectionInterval, m.Config.ElectionIntervalMax, m.Config.TakeoverDelay, m.Config.StartupJitterMin, m.Config.OwnLease, m.Config.Rank, m.Config.Register, m.Duty, m.Faults)
+			m.Config.LeaseDuration, m.Config.StopTimeout, trust(m.Config.LeaseDuration, m.Config.StopTimeout),
+			m.Config.HeartbeatInterval,
+			m.Config.ElectionInterval, m.Config.ElectionIntervalMax, m.Config.TakeoverDelay, m.Config.StartupJitterMin,
+			m.Config.OwnLease, m.Config.Rank, m.Config.Register, m.Duty, m.Faults)
 	}
 	return b.String()
 }

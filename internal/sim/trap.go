@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // trap is what happens to the next request of a kind that a process sends.
 type trap struct {
@@ -10,12 +13,15 @@ type trap struct {
 	late            time.Duration // it is applied so late, and not answered
 	lose            bool          // it never arrives
 	loseAnswer      bool
+	panics          bool          // the driver panics, before it sends the request if it is lost, else after its answer
+	deaf            bool          // it is answered although its context has ended meanwhile
 	timeout         time.Duration // after which a request without an answer fails
 
 	freezeAfter, freeze       time.Duration
 	cutAfter, cut             time.Duration
 	cutsRequests, cutsAnswers bool
 	crashAfter                time.Duration
+	seat                      string // this register only; any if empty
 	then                      func() // what else it sets off
 }
 
@@ -28,14 +34,17 @@ func (p *process) set(traps ...*trap) {
 }
 
 // trap returns the first trap for a request, once.
-func (p *process) trap(on Op, name string) *trap {
-	if on == trapRead && !p.plan.Config.OwnLease && !isMember(name) || p.sim.calm.Load() {
+func (p *process) trap(ctx context.Context, on Op, name string) *trap {
+	switch {
+	case p.sim.calm.Load() || ctx.Value(asAdmin{}) != nil:
+		return nil
+	case on == trapRead && !p.plan.Config.OwnLease && !isMember(name):
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range p.traps {
-		if t.on == on {
+		if t.on == on && (t.seat == "" || t.seat == name) {
 			p.traps = append(p.traps[:i], p.traps[i+1:]...)
 			return t
 		}
@@ -45,6 +54,10 @@ func (p *process) trap(on Op, name string) *trap {
 
 // spring sets off what a trap does to the process itself.
 func (p *process) spring(t *trap) {
+	if t.panics {
+		p.sim.reach(DriverPanic)
+		p.sim.say(p, "has a driver that panics at a %s", t.on)
+	}
 	if t.freeze > 0 {
 		time.AfterFunc(t.freezeAfter, func() { p.freeze(t.freeze) })
 	}
@@ -74,8 +87,9 @@ func (s *simulation) ambush(a *Action, leader *process) {
 	w := leader.plan.Config.LeaseDuration
 	patience := trust(w, leader.plan.Config.StopTimeout) / 4
 	if a.Requests {
-		// The last heartbeat before the deadline, after some that were lost, arrives when the observers have just looked for the last time;
-		// and its answer finds a process that slept through the deadline.
+		// The last heartbeat before the deadline, after some that were lost, arrives when the observers
+		// have just looked for the last time; and its answer finds a process that slept through the
+		// deadline.
 		s.say(leader, "is ambushed at its last heartbeat")
 		for range a.Other {
 			leader.set(&trap{on: Beat, lose: true, timeout: a.Trap.timeout})

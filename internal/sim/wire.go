@@ -2,25 +2,29 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/memstore"
 )
 
-// wire is a process's store: a client of the store in memory that writes down what passes, stands still while the process is frozen,
-// and springs the traps that are set for it.
+// wire is a process's store: a client of the store in memory that writes down what passes, stands
+// still while the process is frozen, and springs the traps that are set for it.
 type wire struct {
 	p      *process
 	client *memstore.Client
 	direct *memstore.Client // of the same name, without faults: how a held request gets there in the end
 }
 
-// pushed is a wire whose store has a push and takes batches.
+// pushed is a wire whose store has a push, takes batches, and reads many registers at once.
 type pushed struct{ *wire }
 
-// witnessed is a wire whose store can tell, since it runs on the same host, that a process has died.
+// witnessed is a wire whose store can tell, since it runs on the same host, that a process has
+// died.
 type witnessed struct{ pushed }
 
 func (w witnessed) Gone(_ context.Context, l regent.Lease) bool {
@@ -28,7 +32,8 @@ func (w witnessed) Gone(_ context.Context, l regent.Lease) bool {
 	return i >= 0 && w.p.sim.process(i).dead.Load()
 }
 
-// begin notes a request at the moment when its sender decides on it, and lets it go when the process is not frozen.
+// begin notes a request at the moment when its sender decides on it, and lets it go when the
+// process is not frozen.
 func (w *wire) begin(ctx context.Context, what string, swaps ...regent.Lease) (began time.Duration, op Op) {
 	if ctx.Value(asAdmin{}) == nil && w.p.asked.CompareAndSwap(false, true) {
 		w.p.rec.add(w.p, Event{Kind: Request})
@@ -45,8 +50,11 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 	began, _ := w.begin(ctx, "get"+name)
 	var got regent.Lease
 	var err error
-	if t := w.p.trap(trapRead, name); t != nil {
+	if t := w.p.trap(ctx, trapRead, name); t != nil {
 		w.p.spring(t)
+		if t.panics {
+			panic(errDriver)
+		}
 		if err = sleep(ctx, t.request); err == nil {
 			got, err = w.client.Get(ctx, name)
 		}
@@ -57,11 +65,25 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 		got, err = w.client.Get(ctx, name)
 	}
 	w.p.clock.thaw("got" + name)
+	if errors.Is(err, regent.ErrNotFound) && ctx.Value(asAdmin{}) == nil {
+		w.p.sawNothing(name, began)
+		w.p.read(regent.Lease{Name: name})
+	}
 	if err != nil {
 		return regent.Lease{}, err
 	}
-	w.p.rec.answered(w.p, got, began)
+	w.answered(ctx, got, began)
 	return got, nil
+}
+
+// answered takes in the answer to a read. What somebody reads through a member is not the member's
+// own knowledge.
+func (w *wire) answered(ctx context.Context, l regent.Lease, began time.Duration) {
+	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
+		return
+	}
+	w.p.rec.answered(w.p, l, began)
+	w.p.read(l)
 }
 
 func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
@@ -71,8 +93,14 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 	}
 	var got regent.Lease
 	var err error
-	if t := w.p.trap(op, l.Name); t != nil {
+	if t := w.p.trap(ctx, op, l.Name); t != nil {
 		w.p.spring(t)
+		if t.panics {
+			if !t.lose {
+				_, _ = w.client.Swap(ctx, l)
+			}
+			panic(errDriver)
+		}
 		got, err = w.trapped(ctx, l, t)
 	} else {
 		got, err = w.client.Swap(ctx, l)
@@ -81,12 +109,14 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 	if err != nil {
 		return regent.Lease{}, err
 	}
-	w.p.rec.answered(w.p, got, began)
+	if ctx.Value(asAdmin{}) == nil || !isMember(l.Name) {
+		w.p.rec.answered(w.p, got, began)
+	}
 	return got, nil
 }
 
 // trapped sends a swap that one thing in particular happens to.
-func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (regent.Lease, error) {
+func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (got regent.Lease, err error) {
 	if t.lose {
 		return regent.Lease{}, silence(ctx, t.timeout)
 	}
@@ -94,12 +124,22 @@ func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (regent.Lea
 		time.AfterFunc(t.late, func() { w.direct.Swap(context.Background(), l) })
 		return regent.Lease{}, silence(ctx, t.timeout)
 	}
+	if t.deaf {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.p.patience())
+		defer cancel()
+		defer func(ctx context.Context) {
+			if ctx.Err() != nil && err == nil {
+				w.p.sim.reach(AnsweredLate)
+			}
+		}(ctx)
+		ctx = late
+	}
 	sent := time.Now()
 	if err := sleep(ctx, t.request); err != nil {
 		time.AfterFunc(t.request-time.Since(sent), func() { w.direct.Swap(context.Background(), l) })
 		return regent.Lease{}, err
 	}
-	got, err := w.client.Swap(ctx, l)
+	got, err = w.client.Swap(ctx, l)
 	if t.loseAnswer {
 		return regent.Lease{}, silence(ctx, t.timeout)
 	}
@@ -134,17 +174,24 @@ func silence(ctx context.Context, d time.Duration) error {
 func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
 	return func(yield func(regent.Lease, error) bool) {
 		began, _ := w.begin(ctx, "list"+prefix)
-		var found []regent.Lease
+		var found []regent.Outcome
 		var failed error
 		for l, err := range w.client.List(ctx, prefix) {
-			if failed = err; err == nil {
-				found = append(found, l)
+			if err != nil && l.Name == "" {
+				failed = err
+				break
 			}
+			found = append(found, regent.Outcome{Lease: l, Err: err})
 		}
 		w.p.clock.thaw("listed" + prefix)
-		for _, l := range found {
-			w.p.rec.answered(w.p, l, began)
-			if !yield(l, nil) {
+		if failed == nil {
+			w.p.missed(prefix, found, began)
+		}
+		for _, o := range found {
+			if o.Err == nil {
+				w.answered(ctx, o.Lease, began)
+			}
+			if !yield(o.Lease, o.Err) {
 				return
 			}
 		}
@@ -153,6 +200,21 @@ func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, 
 		}
 	}
 }
+
+// missed takes in that registers which were known are not in a list.
+func (p *process) missed(prefix string, found []regent.Outcome, began time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.heights {
+		there := slices.ContainsFunc(found, func(o regent.Outcome) bool { return o.Lease.Name == name })
+		if strings.HasPrefix(name, prefix) && !there {
+			p.measure(regent.Lease{Name: name}, began)
+		}
+	}
+}
+
+// errDriver is what a driver panics with.
+var errDriver = errors.New("the driver panics")
 
 func (w *wire) Close() error { return w.client.Close() }
 
@@ -164,6 +226,23 @@ func (w pushed) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	for _, o := range outs {
 		if o.Err == nil {
 			w.p.rec.answered(w.p, o.Lease, began)
+		}
+	}
+	return outs
+}
+
+// Refresh reads many registers in one request.
+func (w pushed) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+	began, _ := w.begin(ctx, "refresh")
+	outs := w.client.Refresh(ctx, known)
+	w.p.clock.thaw("refreshed")
+	for i, o := range outs {
+		switch {
+		case o.Err == nil:
+			w.answered(ctx, o.Lease, began)
+		case errors.Is(o.Err, regent.ErrNotFound):
+			w.p.sawNothing(known[i].Name, began)
+			w.p.read(regent.Lease{Name: known[i].Name})
 		}
 	}
 	return outs
@@ -183,6 +262,7 @@ func (w pushed) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 			}
 			w.p.clock.thaw("woken" + prefix)
 			w.p.heard(l)
+			w.p.hinted(l)
 			regent.Hint(out, l)
 		}
 	}()

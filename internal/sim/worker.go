@@ -13,6 +13,7 @@ const workers = 2
 type workplace struct {
 	mu     sync.Mutex // so that the order of the history is that of the fence
 	fences map[string]*regent.Fence
+	newest map[string]uint64 // the highest epoch that was accepted, by seat
 }
 
 // send brings work to a worker, late: it may arrive when its sender leads no more.
@@ -28,6 +29,7 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 		if f == nil {
 			if w.fences == nil {
 				w.fences = map[string]*regent.Fence{}
+				w.newest = map[string]uint64{}
 			}
 			f = &regent.Fence{}
 			w.fences[seat] = f
@@ -35,7 +37,12 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 		kind := Accepted
 		if f.Admit(token) != nil {
 			kind = Refused
+			if token.Epoch == w.newest[seat] {
+				s.reach(RefusedTwin)
+			}
+		} else {
+			w.newest[seat] = max(w.newest[seat], token.Epoch)
 		}
-		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: token.Epoch, Worker: worker})
+		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: token.Epoch, Who: token.Term, Worker: worker})
 	})
 }
