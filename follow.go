@@ -115,7 +115,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return expired, 0
 	}
 	if end := later(h.ranOut(), e.cfg.TakeoverDelay); h.began.at < end {
-		return taken, end // and read it again then
+		return taken, max(end, h.retry.at) // and read it again then
 	}
 	return expired, 0
 }
