@@ -114,7 +114,7 @@ func (e *engine) run() error {
 		e.m.hasNowEnded(self.life.who)
 		e.lifeline(self, true, false)
 	}
-	e.tidy()
+	_ = protect(func() error { e.tidy(); return nil }) // a driver that panics leaves it undone, as one that fails does
 
 	var p *panicError
 	if errors.As(context.Cause(e.ctx), &p) {

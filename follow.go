@@ -355,7 +355,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	s.checkAt = 0
 	s.retry = retry{}
 	e.dropClaims(s)
-	if l.Via == "" && !l.Vacant() {
+	if l.Via == "" { // a vacant one too: should a rollback bring the holder back, it counts anew
 		e.sightOf(l.Name).see(l, began, now.at)
 	}
 	e.noteLeader(s, previous)

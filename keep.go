@@ -220,7 +220,11 @@ func (e *engine) checkClaims(b *beat) {
 func (e *engine) renew(ctx context.Context, b *beat, due time.Duration) error {
 	for failed := 0; ; {
 		sent := e.clock.Now()
+		before := b.life.deadline.Load()
 		err := e.try(ctx, b)
+		if err != nil && b.life.deadline.Load() != before {
+			e.lifeline(b, false, false) // an earlier attempt was found applied: the companion process counts from it too
+		}
 		switch {
 		case err == nil:
 			e.heartbeatDone(b, e.clock.Now()-sent, e.clock.Now()-due)

@@ -140,6 +140,7 @@ func (m *Member) learn(election string, epoch uint64) {
 	if m.engine != nil {
 		if s := m.engine.seats[election]; s != nil {
 			s.learned = m.engine.moment().order
+			s.stale = s.stale || s.seen && s.lease.Epoch < epoch // nothing is claimed on a record that is known to be old
 		}
 	}
 	if f := m.fences[election]; f != nil {

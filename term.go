@@ -140,6 +140,12 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 		return fmt.Errorf("save checkpoint of %s: %w", sent.Name, ErrNotLeader)
 	}
 
+	before := t.life.deadline.Load()
+	defer func() {
+		if t.beat != nil && t.life.deadline.Load() != before {
+			e.lifeline(t.beat, false, false)
+		}
+	}()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -148,6 +154,7 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 			go e.end(lost, "", t)
 			return fmt.Errorf("save checkpoint of %s: %w", sent.Name, ErrNotLeader)
 		}
+		t.beat.edited(got) // the next heartbeat does not meet the edit any more
 	case t.s.term == t && t.s.lease.Rev == sent.Rev:
 		t.s.lease = got
 		t.s.answered = e.moment().order
