@@ -18,9 +18,9 @@ const (
 	minWait = time.Millisecond // the least that a loop waits before it asks the store again
 )
 
-// engine is one run of a member: from its start until its last user has left, or its own loop has died. A goroutine keeps the member's
-// heartbeat, one guards its deadline, one follows all elections; a fourth asks for the member's health, if it has a check. An election
-// costs none, unless it has a lease of its own: that costs two while it is held.
+// engine is one run of a member: from its start until its last user has left, or its own loop has died. One goroutine
+// joins and ends incarnations, one sends heartbeats, one guards the deadline, one follows all elections, and one runs the
+// health check if there is one. An election costs none; one with a lease of its own costs two while it is held.
 type engine struct {
 	m       *Member
 	cfg     Config

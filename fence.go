@@ -24,8 +24,8 @@ func NewToken(epoch uint64, term string) Token {
 	return t
 }
 
-// fingerprint is FNV-1a over the term and the epoch, and never 0. That two tokens which meet at one
-// fence have the same is as likely as that two incarnations have the same name.
+// fingerprint is FNV-1a over the term and the epoch, and never 0. Two different tokens share
+// one by chance with probability 2^-64. A hostile sender can construct one, as it can send a higher epoch.
 func (t Token) fingerprint() uint64 {
 	const prime = 1099511628211
 	h := uint64(14695981039346656037)

@@ -15,8 +15,8 @@ import (
 const (
 	// rereadAfter is how long a fence goes by what it has read from its file.
 	rereadAfter = time.Second
-	// lockPatience is how long a raise waits for another process that raises the same file.
-	lockPatience = 2 * time.Second
+	// lockTimeout is how long a raise waits for another process that raises the same file.
+	lockTimeout = 2 * time.Second
 	// maxFenceFile is how much of a fence's file is read: more is not a fence's.
 	maxFenceFile = 512
 )

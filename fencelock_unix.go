@@ -21,14 +21,14 @@ func lockFence(path string) (unlock func(), err error) {
 
 	// Tried again and again instead of waited for: a process that was stopped (SIGSTOP) while it
 	// holds the lock must not stop this one too.
-	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(lockTimeout); ; time.Sleep(time.Millisecond) {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		busy := errors.Is(err, syscall.EWOULDBLOCK)
 		if !busy && !errors.Is(err, syscall.EINTR) {
 			break
 		}
 		if busy && time.Now().After(end) {
-			err = fmt.Errorf("another process has held it for %v", lockPatience)
+			err = fmt.Errorf("another process has held it for %v", lockTimeout)
 			break
 		}
 	}

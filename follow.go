@@ -336,7 +336,12 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	now := e.moment()
 	if e.wentBack(s, l, highest) {
 		s.barredFor = highest
-		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows epoch %d where %d was seen", s.name, l.Epoch, max(highest, s.lease.Epoch)))
+		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", s.name, l.Epoch, max(highest, s.lease.Epoch))
+		if l.Epoch == s.lastHeld.Epoch {
+			what = fmt.Sprintf("%s shows that %s had epoch %d, but %s was seen to hold it", s.name, holderOf(l), l.Epoch, s.lastHeld.Holder.ID)
+			s.lastHeld.Holder = Identity{ID: holderOf(l)} // else the same record would bar the seat at every read
+		}
+		e.regressed(s, now.at, highest, what)
 	}
 	previous := s.lease
 	if !l.Vacant() && l.Duration <= maxDuration { // else it is held by somebody who does not use Regent
@@ -421,7 +426,7 @@ func (e *engine) dropClaims(s *seat) {
 func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what string) {
 	s.barred = max(s.barred, now+max(e.cfg.LeaseDuration, min(s.lease.Duration, maxDuration)))
 	e.emit(Event{Kind: EventStoreRegressed, Election: s.name, Epoch: highest,
-		Metadata: map[string]string{"error": what + ": was the store flushed, or restored from a backup?"}})
+		Metadata: map[string]string{"error": what + ": the store has lost writes (a failover, a flush, a restored backup?); this member claims the election after one lease"}})
 }
 
 // felt takes in what the store says of a heartbeat register.

@@ -143,7 +143,7 @@ func (b *beat) shows(l Lease) (newest bool, err error) {
 	}
 	k := slices.IndexFunc(b.tries, func(t try) bool { return t.nonce == l.Nonce })
 	if k < 0 {
-		return false, fmt.Errorf("%w: %s shows an attempt that is not ours", ErrLost, l.Name)
+		return false, fmt.Errorf("%w: %s shows a heartbeat that this process did not send, or an older one (has the store lost writes?)", ErrLost, l.Name)
 	}
 	b.lease = l
 	b.tries = b.tries[:copy(b.tries, b.tries[k:])]
@@ -160,7 +160,7 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 	now := e.clock.Now()
 	if d := b.life.deadline.Load(); d != 0 && !b.life.live(now) {
 		e.mu.Unlock()
-		return fmt.Errorf("%w: the deadline has passed", ErrPartitioned)
+		return fmt.Errorf("%w: the lease expired before a heartbeat was confirmed", ErrPartitioned)
 	}
 	next := b.attempt(now)
 	if b == e.self {
@@ -174,7 +174,7 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 		var rerr error
 		switch got, rerr = e.get(ctx, next.Name); {
 		case errors.Is(rerr, ErrNotFound):
-			return fmt.Errorf("%w: %s is gone from the store", ErrLost, next.Name)
+			return fmt.Errorf("%w: the store no longer has %s (was it flushed or deleted?)", ErrLost, next.Name)
 		case rerr != nil:
 			return fmt.Errorf("heartbeat: %w; and read: %w", err, rerr)
 		}
@@ -254,7 +254,7 @@ func (e *engine) rest(ctx context.Context, l *life, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-l.over:
-		return fmt.Errorf("%w: the deadline has passed", ErrPartitioned)
+		return fmt.Errorf("%w: the lease expired before a heartbeat was confirmed", ErrPartitioned)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

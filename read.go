@@ -104,10 +104,10 @@ func (e *engine) read(names []string) bool {
 	if len(names) == 0 {
 		return true
 	}
-	failed := 0
+	answered := false
 	for part := range slices.Chunk(names, batch) {
 		began := e.now()
-		before := failed
+		failed := 0
 		for i, out := range e.fetch(part) {
 			if out.Err != nil && !errors.Is(out.Err, ErrNotFound) {
 				failed++
@@ -116,11 +116,12 @@ func (e *engine) read(names []string) bool {
 			}
 			e.takeIn(part[i], out.Lease, out.Err, began)
 		}
-		if failed-before == len(part) && len(part) < len(names) {
+		answered = answered || failed < len(part)
+		if failed == len(part) && len(part) < len(names) {
 			break // the store does not answer: the rest is read in a later round
 		}
 	}
-	if failed == 0 || failed < min(len(names), batch) {
+	if answered {
 		return true
 	}
 
@@ -160,7 +161,7 @@ func (e *engine) refresh(names []string) []Outcome {
 	got := e.refresher.Refresh(ctx, known)
 	out := make([]Outcome, len(names))
 	for i, name := range names {
-		out[i] = Outcome{Err: errShortBatch} // unless there is one for this very register
+		out[i] = Outcome{Err: errNotRefreshed} // unless there is one for this very register
 		if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == name) {
 			out[i] = got[i]
 		}
@@ -168,6 +169,8 @@ func (e *engine) refresh(names []string) []Outcome {
 	}
 	return out
 }
+
+var errNotRefreshed = errors.New("the store's batched read gave no answer for this register")
 
 // knownLocked is the record of a register as it was last received.
 func (e *engine) knownLocked(name string) Lease {
@@ -259,7 +262,7 @@ func (e *engine) retryOf(name string) *retry {
 	return &e.sightOf(name).retry
 }
 
-// nextRead is when the next read is due that no poll and no heartbeat is the reason of. The engine's mutex is held.
+// nextRead is when the next retry, check or sweep is due; polls and heartbeats are not among them. The engine's mutex is held.
 func (e *engine) nextRead() time.Duration {
 	next := never
 	held := false

@@ -45,6 +45,9 @@ func TestOneEpochTwoHolders(t *testing.T) {
 		}
 		d.quit()
 		neverTwo(t, 20*time.Second, a, b)
+		if !b.leads() {
+			t.Error("b waits for ever")
+		}
 		a.client.Drop()
 		a.quit()
 		b.quit()

@@ -7,7 +7,7 @@ import (
 )
 
 // roster is what an engine knows of the live members. Ranks need it. It is a hint and never a proof, so the listing runs
-// beside the elections, and none of them waits for it longer than for a better candidate.
+// beside the elections, and none of them waits for it longer than one heartbeat interval.
 type roster struct {
 	mu       sync.Mutex
 	live     []MemberInfo

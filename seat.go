@@ -420,7 +420,7 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 	}
 }
 
-// moved has the seats looked at again before long: looks grow rarer only while nothing changes. The engine's mutex is held.
+// moved makes the next poll come soon. The poll interval grows only while nothing changes. The engine's mutex is held.
 func (e *engine) moved() {
 	e.quiet = 0
 	e.pollAt = min(e.pollAt, e.clock.Now()+e.cfg.ElectionInterval)
