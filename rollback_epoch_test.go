@@ -54,6 +54,37 @@ func TestOneEpochTwoHolders(t *testing.T) {
 	})
 }
 
+// TestOneEpochTwoHoldersUnseen is the same where b sees only the vacant record that the other holder has left: it waits for
+// one lease, and not for one at every read.
+func TestOneEpochTwoHoldersUnseen(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		unseen(c)
+		_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
+		check(t, err)
+		a := c.member("a").lead()
+		leader(t, time.Second, a)
+		b := c.member("b").lead()
+		time.Sleep(7*time.Second + 600*time.Millisecond)
+		a.client.Hang()
+		b.client.Hang()
+		c.store.Undo(1, only("seat"))
+		d := c.member("d").lead()
+		leader(t, time.Second, d)
+		d.quit()
+		b.client.Resume()
+		neverTwo(t, 30*time.Second, a, b)
+		if !b.leads() {
+			t.Error("b waits for ever")
+		}
+		if n := len(b.kinds(regent.EventStoreRegressed)); n != 1 {
+			t.Errorf("b has reported it %d times", n)
+		}
+		a.client.Drop()
+		a.quit()
+		b.quit()
+	})
+}
+
 // TestLateClaimThatFitsAgain: b's claim is late, and b sees a lead. The store loses a's claim, so that b's fits after all.
 // It must not be adopted.
 func TestLateClaimThatFitsAgain(t *testing.T) {
