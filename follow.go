@@ -366,11 +366,8 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	e.noteLeader(s, previous)
 	t := s.term
 	held := t != nil && t.holds(l)
-	switch {
-	case held:
+	if held {
 		e.obey(s)
-	case t != nil && !l.Vacant() && l.Epoch == t.public.Epoch:
-		e.regressed(s, now.at, highest, fmt.Sprintf("%s shows %s in epoch %d, which was this member's", s.name, l.Holder, l.Epoch))
 	}
 	e.dismiss(s)
 	e.mu.Unlock()
