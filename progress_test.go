@@ -42,25 +42,26 @@ func TestRequestsToLeaders(t *testing.T) {
 		for _, before := range []bool{false, true} {
 			bubble(t, func(c *cluster) {
 				w := &muddled{}
+				b := c.member("b", config(long))
+				var asks atomic.Bool // with the next heartbeat of a
+				c.store.OnSwap = func(_, l regent.Lease, client string) {
+					if l.Name == regent.MemberRegister("a") && client == "a" && asks.CompareAndSwap(true, false) {
+						go func() { _ = b.StepDown(c.ctx, "seat") }()
+					}
+				}
 				a := c.member("a", config(long), func(m *regent.Member) {
 					w.Store = m.Store
 					m.Store = w
 				}).lead()
 				leader(t, time.Second, a)
-				b := c.member("b", config(long)).lead()
+				b.lead()
 				time.Sleep(10*time.Second + 100*time.Millisecond)
 
 				c.store.SetFaults(memstore.Faults{LoseHint: 1})
+				w.armed.Store(true)
 				if before { // the heartbeat is applied, and then the record is edited
-					c.store.OnSwap = func(_, l regent.Lease, client string) {
-						if l.Name == regent.MemberRegister("a") && client == "a" {
-							c.store.OnSwap = nil
-							go func() { _ = b.StepDown(c.ctx, "seat") }()
-						}
-					}
-					w.armed.Store(true)
+					asks.Store(true)
 				} else { // the record is edited, and then a heartbeat meets it
-					w.armed.Store(true)
 					go func() { _ = b.StepDown(c.ctx, "seat") }()
 				}
 				if took := outlasted(a, time.Minute); took > 10*time.Second {
