@@ -26,7 +26,7 @@ var mutants = []mutant{
 	{"a_claim_counts_under_a_later_incarnation", "1", "", []edit{
 		{"follow.go", "		c := s.claims[k]\n",
 			"		c := s.claims[k]\n		if !e.cfg.OwnLease && e.self != nil {\n			c.life = e.self.life\n		}\n"},
-		{"follow.go", "return c.life.hasEnded() })\n", "return false })\n"}}},
+		{"follow.go", "		if !e.cfg.OwnLease && c.life.hasEnded() {\n			return true\n		}\n", ""}}},
 	{"the_observer_counts_from_before_it_read", "2", "I2", []edit{{"follow.go",
 		"		s.since = received\n", "		s.since = began.at\n"}}},
 	{"an_unknown_outcome_counts_from_the_read", "3", "", []edit{{"keep.go",
@@ -66,8 +66,9 @@ var mutants = []mutant{
 	{"a_seat_that_names_oneself_is_left_alone", "6", "I7", []edit{{"follow.go",
 		"	e.mu.Unlock()\n	e.giveBack(s, l, \"\", reasonAbandoned)\n", "	e.mu.Unlock()\n"}}},
 	{"death_is_taken_from_a_read_older_than_the_record", "6", "I2", []edit{
-		{"follow.go", "	if h == nil || !h.seen || l.Via != \"\" && h.began.order < s.received.order {\n", "	if h == nil || !h.seen {\n"},
-		{"read.go", "		old := s.lease.Via != \"\" && h.began.order < s.received.order\n", "		old := false\n"}}},
+		{"follow.go", "	if !h.seen || l.Via != \"\" && h.began.order < s.received.order {\n", "	if !h.seen {\n"},
+		{"read.go", "		old := s.lease.Via != \"\" && h.began.order < s.received.order ||", "		old :="},
+		{"follow.go", "		if e.joinForgotten(s, h.lease) {\n", "		if false {\n"}}}, // which alone would turn it into a wait
 	{"a_process_joins_over_a_live_one_of_its_ID", "6", "I2", []edit{{"keep.go",
 		"		if err == nil && !l.Vacant() && !e.m.hasEnded(l.Holder) {\n",
 		"		if err == nil && !l.Vacant() && l.Holder.ID != e.m.ID {\n"}}},
