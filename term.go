@@ -79,7 +79,7 @@ func (t Term) Save(ctx context.Context, data []byte) error {
 		if !t.Valid() {
 			return fmt.Errorf("save checkpoint of %s: %w", t.Election, ErrNotLeader)
 		}
-		err := t.t.save(ctx, data)
+		err := protect(func() error { return t.t.save(ctx, data) }) // a driver that panics leaves the outcome unknown
 		if err == nil || !errors.Is(err, errEdited) {
 			return err
 		}
