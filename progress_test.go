@@ -485,6 +485,25 @@ func TestEngine(t *testing.T) {
 		}
 	})
 
+	t.Run("a_driver_that_panics_in_a_save_leaves_its_outcome_unknown", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			s := &spiteful{}
+			a := c.member("a", func(m *regent.Member) {
+				s.Store = m.Store
+				m.Store = s
+			}).lead()
+			leader(t, time.Second, a)
+			term, _ := a.Leads("seat")
+			s.saves.Store(true)
+			if err := term.Save(c.ctx, []byte("x")); !errors.Is(err, regent.ErrPanicked) {
+				t.Errorf("Save = %v", err)
+			}
+			s.saves.Store(false)
+			check(t, term.Save(c.ctx, []byte("y")))
+			a.quit()
+		})
+	})
+
 	// In real time: who waits for a mutex holds up virtual time.
 	t.Run("contexts_end_with_the_lease_even_while_the_mutex_is_held", func(t *testing.T) {
 		store := memstore.New()
@@ -654,14 +673,15 @@ func (f *fragile) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error
 	return got, err
 }
 
-// spiteful is a store that panics, while it is armed, when a seat is released.
+// spiteful is a store that panics when a seat is released, or a checkpoint saved, while it is set so.
 type spiteful struct {
 	regent.Store
 	armed atomic.Bool
+	saves atomic.Bool
 }
 
 func (s *spiteful) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
-	if s.armed.Load() && l.Name == "seat" && l.Vacant() {
+	if s.armed.Load() && l.Name == "seat" && l.Vacant() || s.saves.Load() && len(l.Data) > 0 && l.Name == "seat" {
 		panic("store driver is broken")
 	}
 	return s.Store.Swap(ctx, l)
