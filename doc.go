@@ -1,5 +1,5 @@
-// Package regent puts exactly one process in charge, over a store that its user already runs, and keeps the others from acting on what a
-// former one said.
+// Package regent elects at most one leader among processes that share a store, and fences off work sent by former leaders.
+// The store is one that its user already runs.
 //
 // # What is assumed
 //
