@@ -10,7 +10,8 @@ type claim struct {
 	who   Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
 }
 
-// maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all expires by itself.
+// maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all expires by
+// itself.
 const maxClaims = 8
 
 func (e *election) claimedAs(who Identity) bool {
@@ -83,8 +84,8 @@ func (c *Core) current(e *election) bool {
 	return e.seen && !e.stale && c.now < e.pollAt && !expiring
 }
 
-// refreshRecord reads the record, if that is not to be waited for. With every notification lost, this is all that it takes
-// (rule 12).
+// refreshRecord reads the record, if that is not to be waited for. With every notification lost, this is all that
+// it takes (rule 12).
 func (c *Core) refreshRecord(e *election) {
 	if !e.retry.passed(c.now) {
 		e.wake(e.retry.at)
@@ -108,9 +109,9 @@ const (
 	free                 // it may be claimed
 )
 
-// judge decides whether an election is free, and if it is not, when to judge again (rule 6: candidates claim only what is
-// free). A holder's death is taken only from a read of its heartbeat that was sent after the record which names it had been
-// received: an older one may show the register as it was before that holder joined.
+// judge decides whether an election is free, and if it is not, when to judge again (rule 6: candidates claim only
+// what is free). A holder's death is taken only from a read of its heartbeat that was sent after the record which
+// names it had been received: an older one may show the register as it was before that holder joined.
 func (c *Core) judge(e *election) (verdict, Time) {
 	r := &e.rec
 	switch {
@@ -153,7 +154,8 @@ func (c *Core) claimFree(e *election) {
 	}
 }
 
-// notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided before.
+// notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided
+// before.
 func (c *Core) notBefore(e *election, r *Record) Time {
 	at := e.barred
 	if r.Next != c.cfg.ID { // whoever is asked for does not hold back
@@ -196,9 +198,9 @@ func (c *Core) bid(e *election, r *Record) {
 	c.swap(&e.entity, claimCall, next)
 }
 
-// claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it did: if
-// somebody else has released the election in the very term that is known to be the last. A notification proves nothing
-// (rule 12): that the record stands is proved by the swap, on its revision.
+// claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it
+// did: if somebody else has released the election in the very term that is known to be the last. A notification
+// proves nothing (rule 12): that the record stands is proved by the swap, on its revision.
 func (c *Core) claimOnNotice(e *election, r *Record) bool {
 	switch {
 	case r.Rev == "" || !r.Vacant() || r.Paused || r.Epoch != c.memory[e.name]:
@@ -235,21 +237,24 @@ func (c *Core) claimAnswered(e *election, done call, o Outcome, r *Record) {
 	e.stale = true
 }
 
-// settleOwn settles an election whose record names this member although it does not hold it: the answer to its claim was
-// lost, or its release was. A claim that is known, was not released and still lives is adopted. Anything else is given back
-// at once, since nobody else could claim it while this member's heartbeat goes on (rule 6).
+// settleOwn settles an election whose record names this member although it does not hold it: the answer to its
+// claim was lost, or its release was. A claim that is known, was not released and still lives is adopted. Anything
+// else is given back at once, since nobody else could claim it while this member's heartbeat goes on (rule 6).
 func (c *Core) settleOwn(e *election) {
 	k := slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
 	if k >= 0 && e.wanted && !c.closing && c.begin(e, e.claims[k]) {
 		return
 	}
 
-	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows (rule 3).
+	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows
+	// (rule 3).
 	who := e.rec.Holder
 	if c.cfg.OwnLease {
 		e.unreleased = who
 	}
-	e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == who })
+	e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool {
+		return k.nonce == e.rec.Nonce && k.who == who
+	})
 	e.vac = vacating{on: true, who: who, epoch: e.rec.Epoch, reason: ReasonAbandoned, until: c.now.Add(c.timeout)}
 	c.giveBack(e)
 }

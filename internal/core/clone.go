@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Clone returns a core that goes on from the same state, with a source of its own. Slices that are only ever replaced are
-// shared.
+// Clone returns a core that goes on from the same state, with a source of its own. Slices that are only ever
+// replaced are shared.
 func (c *Core) Clone(src Source) *Core {
 	d := *c
 	d.src = src

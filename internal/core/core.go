@@ -53,7 +53,10 @@ type Core struct {
 
 // New returns a core that has sent nothing yet.
 func New(cfg Config, src Source) *Core {
-	c := &Core{cfg: cfg, src: src, names: map[string]uint32{}, sighted: map[string]uint32{}, memory: map[string]uint64{}}
+	c := &Core{cfg: cfg, src: src}
+	c.names = map[string]uint32{}
+	c.sighted = map[string]uint32{}
+	c.memory = map[string]uint64{}
 	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
 	c.member.init(makeRef(memberKind, 0))
 	c.member.rec.Name = MemberRegister(cfg.ID)
@@ -63,7 +66,8 @@ func New(cfg Config, src Source) *Core {
 	return c
 }
 
-// Step takes in one thing that has happened at now, and returns what to do about it. The slice is valid until the next call.
+// Step takes in one thing that has happened at now, and returns what to do about it. The slice is valid until the
+// next call.
 func (c *Core) Step(now Time, in Input) []Effect {
 	c.now = max(c.now, now)
 	clear(c.out)
@@ -220,8 +224,8 @@ func (c *Core) learn(name string, epoch uint64) {
 	}
 }
 
-// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an election, so
-// it is believed only if it is not far beyond what is known.
+// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
+// election, so it is believed only if it is not far beyond what is known.
 func (c *Core) observe(name string, epoch uint64) {
 	known := c.memory[name]
 	if epoch <= known || epoch >= maxEpoch || epoch > known+maxJump {
@@ -249,8 +253,8 @@ func (c *Core) failureWait() time.Duration { return min(c.cfg.ElectionInterval, 
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
 
-// trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the holder and
-// of the observer may each be off by 0.1 %, and duties need the stop timeout to end.
+// trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the
+// holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.
 func (cfg *Config) trust(w time.Duration) time.Duration { return w - w/500 - cfg.StopTimeout }
 
 // interval is how often a register with lease w is renewed: at the latest at 80 % of what the holder may count on.

@@ -16,8 +16,8 @@ const (
 
 // The effects.
 type (
-	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is ignored,
-	// and the outcome is unknown by then. Requests of one step may be sent as one batch.
+	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
+	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch.
 	Send struct {
 		ID      uint64
 		Verb    Verb

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	conflictWait = 20 * time.Millisecond // after somebody else was first: they have changed what is known, so it is short
+	conflictWait = 20 * time.Millisecond // after somebody else was first
 	echoWait     = 20 * time.Millisecond // after a claim, until a notification about it is no longer taken for its own
 	unreadable   = 3                     // how many failures in a row are reported, if the store answers otherwise
 )
@@ -187,8 +187,8 @@ func (c *Core) dropElection(e *election) {
 	}
 }
 
-// mine reports whether a holder is this member: in its present incarnation, in a claim that it made, or in a term that has
-// ended and could not be released.
+// mine reports whether a holder is this member: in its present incarnation, in a claim that it made, or in a term
+// that has ended and could not be released.
 func (c *Core) mine(e *election, who Identity) bool {
 	if who.ID != c.cfg.ID {
 		return false
@@ -234,8 +234,8 @@ func (c *Core) notice(r Record) {
 	}
 }
 
-// retry is when to read a register again that could not be read. One such register holds up nothing but the elections that
-// depend on it.
+// retry is when to read a register again that could not be read. One such register holds up nothing but the
+// elections that depend on it.
 type retry struct {
 	failed   int  // how often in a row
 	since    Time // the first of these
@@ -245,7 +245,8 @@ type retry struct {
 
 func (r *retry) passed(now Time) bool { return now >= r.at }
 
-// unread notes that a register could not be read. It is read again after a while, which grows if the store answers otherwise.
+// unread notes that a register could not be read. It is read again after a while, which grows if the store answers
+// otherwise.
 func (c *Core) unread(r *retry, name string) {
 	answers := r.failed > 0 && c.answered >= r.since
 	wait := c.failureWait()

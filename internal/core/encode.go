@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Canon maps names that are drawn at random, or only ever compared, to small numbers, so that states which behave alike are
-// encoded alike. A name that nothing outside this core can ever show it again may be mapped to 0.
+// Canon maps names that are drawn at random, or only ever compared, to small numbers, so that states which behave
+// alike are encoded alike. A name that nothing outside this core can ever show it again may be mapped to 0.
 type Canon interface {
 	Rev(rev string) uint64
 	Nonce(nonce uint64) uint64

@@ -52,7 +52,8 @@ func (x *encoder) election(c *Core, e *election) {
 	}
 }
 
-// proofs encodes what the election may take from its heartbeat register: by the last read, and by one that is under way.
+// proofs encodes what the election may take from its heartbeat register: by the last read, and by one that is under
+// way.
 func (x *encoder) proofs(c *Core, e *election) {
 	i, ok := c.sighted[e.rec.Via]
 	if !ok {

@@ -61,7 +61,9 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 		c.lifeline(b, false, false)
 	}
 	e.dropRead()
-	e.vac = vacating{on: true, who: t.who, epoch: t.epoch, reason: string(t.cause), next: t.next, until: c.now.Add(c.timeout)}
+	e.vac = vacating{
+		on: true, who: t.who, epoch: t.epoch, reason: string(t.cause), next: t.next, until: c.now.Add(c.timeout),
+	}
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
 }
@@ -115,8 +117,8 @@ func (c *Core) finish(e *election, kept bool) {
 	c.enqueue(e.ref)
 }
 
-// A member whose terms are refused by fences, one after the other, waits between them: whoever reports ever higher epochs
-// could otherwise make it begin thousands of terms a minute. After the first it does not wait.
+// A member whose terms are refused by fences, one after the other, waits between them: whoever reports ever higher
+// epochs could otherwise make it begin thousands of terms a minute. After the first it does not wait.
 const (
 	fencedWait    = time.Second
 	fencedWaitMax = time.Minute

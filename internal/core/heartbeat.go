@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// This file is the holder's half of a lease: how long a heartbeat may be believed by the one who sends it, and what the
-// holder does when it cannot know. watch.go is the observer's half.
+// This file is the holder's half of a lease: how long a heartbeat may be believed by the one who sends it, and what
+// the holder does when it cannot know. watch.go is the observer's half.
 
-// beat is a heartbeat register in the hands of the one who keeps it: the member's, or that of an election with a lease of
-// its own.
+// beat is a heartbeat register in the hands of the one who keeps it: the member's, or that of an election with a
+// lease of its own.
 type beat struct {
 	register string
 	who      Identity
@@ -50,9 +50,9 @@ func (c *Core) attempt(b *beat, r Record) Record {
 	return r
 }
 
-// shows takes in what the register holds. If that is one of the attempts, the deadline counts from when that attempt was
-// sent, however late the answer came (rule 1: deadline = sent + D). Anything else is the end of this heartbeat (rule 3: an
-// unknown nonce counts as not held).
+// shows takes in what the register holds. If that is one of the attempts, the deadline counts from when that
+// attempt was sent, however late the answer came (rule 1: deadline = sent + D). Anything else is the end of this
+// heartbeat (rule 3: an unknown nonce counts as not held).
 func (b *beat) shows(r *Record) (newest, ours bool) {
 	if b.ended || r.Holder != b.who {
 		return false, false

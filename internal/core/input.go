@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Time is a moment on the member's clock, in nanoseconds. That clock counts while the machine is suspended (rule 8: the
-// shell passes CLOCK_BOOTTIME, and nothing here compares anything else).
+// Time is a moment on the member's clock, in nanoseconds. That clock counts while the machine is suspended (rule 8:
+// the shell passes CLOCK_BOOTTIME, and nothing here compares anything else).
 type Time int64
 
 // Never is later than every moment.

@@ -22,8 +22,8 @@ func (c *Core) joinNow() {
 	}
 }
 
-// joinOn joins on a register as it was read: on a vacant one, or over an incarnation that this same process has ended. Any
-// other one must first expire and be revoked, so that two processes with one ID never both join.
+// joinOn joins on a register as it was read: on a vacant one, or over an incarnation that this same process has
+// ended. Any other one must first expire and be revoked, so that two processes with one ID never both join.
 func (c *Core) joinOn(r Record, sent Time) {
 	m := &c.member
 	m.rec = r
@@ -41,7 +41,8 @@ func (c *Core) joinOn(r Record, sent Time) {
 	m.beat = beat{register: r.Name, who: who, every: c.cfg.interval(c.cfg.HeartbeatInterval, w), trust: c.cfg.trust(w)}
 	m.phase = memberJoining
 	m.swapHeartbeat(c, Record{
-		Name: r.Name, Rev: r.Rev, Holder: who, Addr: c.cfg.Addr, Epoch: c.runs, Duration: w, Since: c.src.Wall(), Data: c.cfg.Info,
+		Name: r.Name, Rev: r.Rev, Holder: who, Addr: c.cfg.Addr, Epoch: c.runs, Duration: w,
+		Since: c.src.Wall(), Data: c.cfg.Info,
 	})
 }
 
@@ -78,8 +79,8 @@ func (c *Core) awaitJoin() {
 	}
 }
 
-// joined follows the answer to the first heartbeat. Whatever became of one that did not succeed, its incarnation is over:
-// if it shows up later, this process may write over it.
+// joined follows the answer to the first heartbeat. Whatever became of one that did not succeed, its incarnation is
+// over: if it shows up later, this process may write over it.
 func (c *Core) joined(ok bool) {
 	m := &c.member
 	if ok && m.beat.lives(c.now) {

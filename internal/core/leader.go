@@ -1,7 +1,7 @@
 package core
 
-// begin makes the term that a claim has won, and reports whether the claim still lives. It counts from before the claim was
-// sent, under the heartbeat of the same incarnation only (rule 1).
+// begin makes the term that a claim has won, and reports whether the claim still lives. It counts from before the
+// claim was sent, under the heartbeat of the same incarnation only (rule 1).
 func (c *Core) begin(e *election, k claim) bool {
 	r := &e.rec
 	b := &c.member.beat
@@ -32,7 +32,9 @@ func (c *Core) begin(e *election, k claim) bool {
 	if b.held == 1 { // the reaper knows before the duty begins
 		c.lifeline(b, false, false)
 	}
-	c.emit(Begin{Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register, Deadline: b.deadline})
+	c.emit(Begin{
+		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register, Deadline: b.deadline,
+	})
 	c.emit(Event{Kind: EventBecameLeader, Election: e.name, Epoch: r.Epoch, Holder: k.who})
 	c.obey(e) // a request may have been made before the answer to the claim was received
 	c.enqueue(e.ref)
@@ -47,7 +49,8 @@ func (c *Core) line(e *election) *beat {
 	return &c.member.beat
 }
 
-// lead is what a leader does: it renews a lease of its own, reads its record when there is a reason, and writes checkpoints.
+// lead is what a leader does: it renews a lease of its own, reads its record when there is a reason, and writes
+// checkpoints.
 func (c *Core) lead(e *election) {
 	if e.doom != "" {
 		c.end(e, e.doom, "")
@@ -80,8 +83,8 @@ func (c *Core) lead(e *election) {
 	c.handleAsk(e)
 }
 
-// keepOwn renews the lease of an election that has one of its own, and ends it before its deadline. It reports false if
-// nothing else is to be sent now.
+// keepOwn renews the lease of an election that has one of its own, and ends it before its deadline. It reports
+// false if nothing else is to be sent now.
 func (c *Core) keepOwn(e *election) bool {
 	b := &e.beat
 	if b.ended {
@@ -116,7 +119,8 @@ func (c *Core) loseOwn(e *election, cause Cause) {
 	}
 }
 
-// renewAnswered takes in what became of a renewal of an election's own lease, by its own answer or by the read after it.
+// renewAnswered takes in what became of a renewal of an election's own lease, by its own answer or by the read
+// after it.
 func (c *Core) renewAnswered(e *election, done call, o Outcome, r *Record) {
 	b := &e.beat
 	switch {
@@ -189,8 +193,8 @@ func (c *Core) fenced(in Fenced) {
 }
 
 // The sweep reads the elections that this member holds by its heartbeat. A store that has lost a claim, but not the
-// heartbeat, is noticed by that: within a lease, with the time of a request. Elections with leases of their own need no
-// sweep: their renewals are conditional on the record itself.
+// heartbeat, is noticed by that: within a lease, with the time of a request. Elections with leases of their own
+// need no sweep: their renewals are conditional on the record itself.
 
 const sweepBatch = 1000 // how many held elections are read at once
 
@@ -260,8 +264,8 @@ func (c *Core) poked() {
 	c.enqueue(c.member.ref)
 }
 
-// checkClaims has the elections read that were won before the heartbeat which has just been applied. A store that lost the
-// tail of its log has lost the claim, the heartbeat, or neither: if the claim is gone, the read shows it.
+// checkClaims has the elections read that were won before the heartbeat which has just been applied. A store that
+// lost the tail of its log has lost the claim, the heartbeat, or neither: if the claim is gone, the read shows it.
 func (c *Core) checkClaims() {
 	for _, i := range c.member.claims {
 		if e := c.elections[i]; e != nil && e.term.state == leading {

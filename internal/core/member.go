@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// member is this member's own register: how it joins, keeps its heartbeat up, loses it, and leaves. With leases of their
-// own, elections do not depend on it.
+// member is this member's own register: how it joins, keeps its heartbeat up, loses it, and leaves. With leases of
+// their own, elections do not depend on it.
 type member struct {
 	entity
 	phase  memberPhase
@@ -99,7 +99,8 @@ func (c *Core) dropMember(cause Cause) {
 	c.enqueue(m.ref)
 }
 
-// awaitDuties joins again, as a new incarnation, once every duty of the old one has stopped: joining frees its elections.
+// awaitDuties joins again, as a new incarnation, once every duty of the old one has stopped: joining frees its
+// elections.
 func (c *Core) awaitDuties() {
 	m := &c.member
 	if m.beat.held > 0 {
@@ -181,8 +182,8 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r Record) {
 	}
 }
 
-// leaveNow makes the register vacant, if it shows this incarnation. The elections have been released before (rule 3: once
-// the leave is sent, the incarnation is never believed again).
+// leaveNow makes the register vacant, if it shows this incarnation. The elections have been released before (rule
+// 3: once the leave is sent, the incarnation is never believed again).
 func (c *Core) leaveNow() {
 	m := &c.member
 	if !c.resting() {
@@ -202,7 +203,9 @@ func (c *Core) leaveNow() {
 	c.endBeat(&m.beat)
 	c.hasEnded(m.beat.who)
 	m.phase = memberLeaving
-	m.vac = vacating{on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(Shutdown), until: c.now.Add(c.timeout)}
+	m.vac = vacating{
+		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(Shutdown), until: c.now.Add(c.timeout),
+	}
 	c.leave()
 }
 

@@ -187,8 +187,8 @@ func (c *Core) pop() (ref, bool) {
 	return 0, false
 }
 
-// schedule puts an entity at its place in the heap of due times. What has just been advanced is not due again at the same
-// moment: it would be advanced for ever.
+// schedule puts an entity at its place in the heap of due times. What has just been advanced is not due again at
+// the same moment: it would be advanced for ever.
 func (c *Core) schedule(r ref, e *entity) {
 	if !c.exists(r) || c.entity(r) != e {
 		return // it was dropped

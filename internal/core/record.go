@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// Record is what one register holds: of an election, or of a member. Its fields mean what those of the root package's Lease
-// mean; it is a type of its own so that the core imports nothing.
+// Record is what one register holds: of an election, or of a member. Its fields mean what those of the root
+// package's Lease mean; it is a type of its own so that the core imports nothing.
 type Record struct {
 	Name     string        // the register
 	Rev      string        // its revision, opaque; empty if it was never written
@@ -67,19 +67,12 @@ func (r *Record) Vacant() bool { return r.Holder == Identity{} }
 
 // notable reports whether replacing old by r is more than a renewal or a saved checkpoint.
 func (r *Record) notable(old *Record) bool {
-	return r.Holder != old.Holder || r.Epoch != old.Epoch || r.Next != old.Next || r.Paused != old.Paused || r.Addr != old.Addr
+	return r.Holder != old.Holder || r.Epoch != old.Epoch || r.Addr != old.Addr ||
+		r.Next != old.Next || r.Paused != old.Paused
 }
 
 // heldBy reports whether the record is that of one term.
 func (r *Record) heldBy(who Identity, epoch uint64) bool { return r.Holder == who && r.Epoch == epoch }
-
-// heartbeat returns the name of the register that keeps the record alive.
-func (r *Record) heartbeat() string {
-	if r.Via != "" {
-		return r.Via
-	}
-	return r.Name
-}
 
 // ended returns the record's past with its current term added, at most maxPast terms long, in a slice of its own.
 func (r *Record) ended(at time.Time, reason string) []Past {
@@ -93,8 +86,8 @@ func (r *Record) ended(at time.Time, reason string) []Past {
 	return append(past, Past{Epoch: r.Epoch, Holder: r.Holder.ID, Began: r.Since, Ended: at, Reason: reason})
 }
 
-// endedByStore returns the past of a vacant record with a term that the store has ended by itself, as far as it is known
-// who held it.
+// endedByStore returns the past of a vacant record with a term that the store has ended by itself, as far as it is
+// known who held it.
 func (r *Record) endedByStore(last *Record, at time.Time) []Past {
 	if r.Epoch == 0 || len(r.Past) > 0 && r.Past[len(r.Past)-1].Epoch >= r.Epoch {
 		return r.Past

@@ -25,8 +25,8 @@ func (c *Core) saves(e *election, epoch uint64) bool {
 	return e.term.state == leading && e.term.epoch == epoch && c.line(e).lives(c.now)
 }
 
-// writeSave sends the first checkpoint. Whose record it is counts on the very revision that is swapped. The nonce stays:
-// this is no heartbeat, and gives no time.
+// writeSave sends the first checkpoint. Whose record it is counts on the very revision that is swapped. The nonce
+// stays: this is no heartbeat, and gives no time.
 func (c *Core) writeSave(e *election) {
 	s := e.saves[0]
 	if !c.saves(e, s.Epoch) || !e.rec.heldBy(e.term.who, e.term.epoch) { // rule 4
@@ -110,7 +110,8 @@ type poke struct {
 	until  Time // when the store is not asked any more
 }
 
-// askAgain is the wait after a request that the store did not take; askTimeouts how many request timeouts one may take.
+// askAgain is the wait after a request that the store did not take; askTimeouts how many request timeouts one may
+// take.
 const (
 	askAgain    = 200 * time.Millisecond
 	askTimeouts = 8
@@ -223,7 +224,7 @@ func (c *Core) editAnswered(e *election, done call, o Outcome, r *Record) {
 // askWritten goes on once the record says what was asked: the leader's heartbeat register is touched.
 func (c *Core) askWritten(e *election) {
 	r := &e.rec
-	if r.Vacant() || r.Via == "" || r.Holder.ID == c.cfg.ID { // an election with a lease of its own was touched by the edit
+	if r.Vacant() || r.Via == "" || r.Holder.ID == c.cfg.ID { // a lease of its own was touched by the edit
 		c.askDone(e, OK)
 		return
 	}

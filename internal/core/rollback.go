@@ -7,8 +7,8 @@ import (
 
 // This file is rule 5: what a member does when the store comes back with less than it had.
 
-// receive takes in a record that the store has shown of an election, by the answer to a request. Every record goes through
-// here: it notices a store that has gone back, a new leader, and the end of a term.
+// receive takes in a record that the store has shown of an election, by the answer to a request. Every record goes
+// through here: it notices a store that has gone back, a new leader, and the end of a term.
 func (c *Core) receive(e *election, r *Record, done call) {
 	c.learn(e.name, r.Epoch)
 	highest := c.memory[e.name]
@@ -48,8 +48,9 @@ func (c *Core) receive(e *election, r *Record, done call) {
 	c.attach(e)
 }
 
-// wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen, which
-// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe.
+// wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen,
+// which counts once, or below the one of the record before, which counts each time: whoever held that one may still
+// believe.
 func (c *Core) wentBack(e *election, r *Record, highest uint64) bool {
 	if e.seen && r.Epoch < e.rec.Epoch {
 		return true
@@ -60,17 +61,17 @@ func (c *Core) wentBack(e *election, r *Record, highest uint64) bool {
 	return r.Epoch < highest && e.barredFor < highest
 }
 
-// regressed keeps this member from claiming an election for one lease (rule 5): whoever held it may hold it still, without
-// having noticed, so its heartbeat is given its full time.
+// regressed keeps this member from claiming an election for one lease (rule 5): whoever held it may hold it still,
+// without having noticed, so its heartbeat is given its full time.
 func (c *Core) regressed(e *election, highest uint64) {
 	wait := max(c.cfg.LeaseDuration, min(e.rec.Duration, maxDuration))
 	e.barred = max(e.barred, c.now.Add(wait))
 	c.emit(Event{Kind: EventRegressed, Election: e.name, Epoch: highest})
 }
 
-// judgeAbsent judges an election whose heartbeat register does not show its holder. Usually that holder is dead. But a
-// register that has forgotten the holder's joining proves nothing: that incarnation may still believe in a heartbeat that the
-// store no longer has (rule 5).
+// judgeAbsent judges an election whose heartbeat register does not show its holder. Usually that holder is dead.
+// But a register that has forgotten the holder's joining proves nothing: that incarnation may still believe in a
+// heartbeat that the store no longer has (rule 5).
 func (c *Core) judgeAbsent(e *election, s *sight) (verdict, Time) {
 	if c.joinForgotten(e, &s.watch.rec) {
 		c.regressed(e, c.memory[e.name])
@@ -83,8 +84,8 @@ func (c *Core) judgeAbsent(e *election, s *sight) (verdict, Time) {
 	return free, 0
 }
 
-// joinForgotten reports, once for each holder, that a heartbeat register has forgotten the incarnation which an election
-// names: the register counts fewer incarnations, or shows another one with the same number.
+// joinForgotten reports, once for each holder, that a heartbeat register has forgotten the incarnation which an
+// election names: the register counts fewer incarnations, or shows another one with the same number.
 func (c *Core) joinForgotten(e *election, heartbeat *Record) bool {
 	holder := e.rec.Holder
 	if e.forgotten == holder || slices.Contains(c.endings, holder) {
@@ -98,8 +99,9 @@ func (c *Core) joinForgotten(e *election, heartbeat *Record) bool {
 	return true
 }
 
-// dropClaims forgets claims that cannot come true any more: under an incarnation that has ended, or on a record that has
-// moved on to another holder. Should a store that forgets bring one back, it is not adopted but released (rule 6).
+// dropClaims forgets claims that cannot come true any more: under an incarnation that has ended, or on a record
+// that has moved on to another holder. Should a store that forgets bring one back, it is not adopted but released
+// (rule 6).
 func (c *Core) dropClaims(e *election) {
 	if len(e.claims) == 0 {
 		return

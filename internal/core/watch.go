@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// This file is the observer's half of a lease: when somebody else's heartbeat has expired, and how its incarnation is ended.
-// heartbeat.go is the holder's half.
+// This file is the observer's half of a lease: when somebody else's heartbeat has expired, and how its incarnation
+// is ended. heartbeat.go is the holder's half.
 
 // watch is a heartbeat register in the eyes of somebody else.
 type watch struct {
@@ -15,9 +15,9 @@ type watch struct {
 
 // see takes in a read that was sent at began and answered at received.
 //
-// An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and gives no
-// time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from now on: a
-// heartbeat, but also a record that comes back after the store has lost writes.
+// An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
+// gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from
+// now on: a heartbeat, but also a record that comes back after the store has lost writes.
 func (w *watch) see(r *Record, began, received Time) {
 	same := w.seen && r.Rev == w.rec.Rev
 	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
@@ -33,14 +33,14 @@ func (w *watch) see(r *Record, began, received Time) {
 // expires is when the heartbeat expires unless another one comes: W on the observer's own clock (rule 2).
 func (w *watch) expires() Time { return w.since.Add(w.rec.Duration) }
 
-// expired reports whether a read that began late enough still showed the same heartbeat (rule 10: after the takeover delay
-// it is read again, and only then is it revoked).
+// expired reports whether a read that began late enough still showed the same heartbeat (rule 10: after the
+// takeover delay it is read again, and only then is it revoked).
 func (w *watch) expired(delay time.Duration) bool {
 	return w.seen && !w.rec.Vacant() && w.began >= w.expires().Add(delay)
 }
 
-// readAt is when the register should be read again: when it would have expired, and that of a member often enough to know
-// well how old it is.
+// readAt is when the register should be read again: when it would have expired, and that of a member often enough
+// to know well how old it is.
 func (w *watch) readAt(delay time.Duration, member bool) Time {
 	end := w.expires().Add(delay)
 	switch {
@@ -66,7 +66,7 @@ type sight struct {
 	entity
 	name    string
 	watch   watch
-	proof   uint64 // the number of the request that showed it: elections whose record was received before that may rely on it
+	proof   uint64 // the number of the request that showed it; elections received before that may rely on it
 	retry   retry
 	deps    []uint32 // the elections that name it and that somebody else seems to hold
 	waiting []uint32 // those among them that need a newer read

@@ -38,9 +38,11 @@ const (
 	leave
 )
 
-var verbs = [...]string{"time passes", "wakes", "applied", "delivered", "request lost", "answer lost", "delayed", "not sent",
+var verbs = [...]string{
+	"time passes", "wakes", "applied", "delivered", "request lost", "answer lost", "delayed", "not sent",
 	"dropped", "notified", "crashes", "restarts", "store loses writes", "store loses a write of", "duty stops",
-	"asks to step down", "asks to hand over", "saves", "leaves"}
+	"asks to step down", "asks to hand over", "saves", "leaves",
+}
 
 // fair reports whether the action is part of a run without faults: those alone count for liveness. In such a run time
 // passes only when nothing else is left to do.
@@ -86,7 +88,8 @@ func (w *world) actions(all []action) []action {
 			all = append(all, action{verb: rollBack, k: n + 1})
 		}
 		for i := range w.store.names {
-			if len(w.store.undo) > 1 && slices.ContainsFunc(w.store.undo, func(c change) bool { return c.register == i }) {
+			written := slices.ContainsFunc(w.store.undo, func(c change) bool { return c.register == i })
+			if written && len(w.store.undo) > 1 {
 				all = append(all, action{verb: rollBackOne, i: i})
 			}
 		}

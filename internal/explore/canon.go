@@ -6,8 +6,8 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// canon numbers revisions, nonces and incarnations by where they first appear. A revision or a nonce that neither the store
-// nor a message can show any more is 0.
+// canon numbers revisions, nonces and incarnations by where they first appear. A revision or a nonce that neither
+// the store nor a message can show any more is 0.
 type canon struct {
 	w      *world
 	revs   []string

@@ -27,10 +27,16 @@ func (w *world) apply(i int) error {
 		return nil
 	}
 	w.notifyOthers(sender, &before, &m.got)
-	if k := w.store.index(m.record.Name); k < w.setup.Elections {
-		return w.checkWrite(sender, k, &before, &m.got)
+	k := w.store.index(m.record.Name)
+	if k >= w.setup.Elections {
+		return w.checkHeartbeat(sender, &before, &m.got)
 	}
-	return w.checkHeartbeat(sender, &before, &m.got)
+	if m.got.Epoch > before.Epoch && !m.late {
+		if err := w.checkMemory(sender, k, m.got.Epoch); err != nil {
+			return err
+		}
+	}
+	return w.checkWrite(sender, k, &before, &m.got)
 }
 
 func (w *world) undo() int {
@@ -64,8 +70,19 @@ func (w *world) checkWrite(sender, k int, before, after *core.Record) error {
 		return fmt.Errorf("%s changes hands in epoch %d", after.Name, after.Epoch)
 	}
 
-	if !bytes.Equal(after.Data, before.Data) && (after.Holder != before.Holder || after.Epoch != before.Epoch || before.Vacant()) {
+	sameTerm := after.Holder == before.Holder && after.Epoch == before.Epoch && !before.Vacant()
+	if !bytes.Equal(after.Data, before.Data) && !sameTerm {
 		return fmt.Errorf("%s: p%d writes a checkpoint that is not its term's", after.Name, sender)
+	}
+	return nil
+}
+
+// checkMemory checks that a claim goes beyond every epoch that its process was shown, whatever the store has lost.
+func (w *world) checkMemory(sender, k int, epoch uint64) error {
+	for _, s := range w.procs[sender].shown[k] {
+		if epoch <= s.epoch {
+			return fmt.Errorf("%s: p%d claims epoch %d, but was shown epoch %d", election(k), sender, epoch, s.epoch)
+		}
 	}
 	return nil
 }
@@ -77,9 +94,13 @@ func (w *world) checkHeartbeat(sender int, before, after *core.Record) error {
 	}
 	for i := range w.procs {
 		for k := range w.setup.Elections {
-			t := w.procs[i].terms
-			if w.procs[i].core != nil && w.leads(i, k) && t[k].register == after.Name && t[k].incarnation == before.Holder.Incarnation {
-				return fmt.Errorf("%s: p%d ends the incarnation under which p%d leads %s", after.Name, sender, i, election(k))
+			if !w.leads(i, k) {
+				continue
+			}
+			t := w.procs[i].terms[k]
+			if t.register == after.Name && t.incarnation == before.Holder.Incarnation {
+				return fmt.Errorf("%s: p%d ends the incarnation under which p%d leads %s",
+					after.Name, sender, i, election(k))
 			}
 		}
 	}

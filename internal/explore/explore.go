@@ -39,7 +39,8 @@ func Explore(s Setup) Result {
 
 type key [2]uint64
 
-// explorer holds one exploration. A state is known by the hash of its encoding; its world is kept only until it was expanded.
+// explorer holds one exploration. A state is known by the hash of its encoding; its world is kept only until it was
+// expanded.
 type explorer struct {
 	setup  *Setup
 	seeds  [2]maphash.Seed
@@ -191,8 +192,8 @@ func (g *graph) node(i uint32) []uint32 {
 	return g.to[g.end[i-1]:g.end[i]]
 }
 
-// checkLiveness looks for a state from which no run without further faults leads to one in which somebody leads: it walks
-// back from all states in which somebody does, and what it has not met by then is stuck.
+// checkLiveness looks for a state from which no run without further faults leads to one in which somebody leads: it
+// walks back from all states in which somebody does, and what it has not met by then is stuck.
 func (x *explorer) checkLiveness() {
 	back := x.fair.reversed()
 	for k := range x.setup.Elections {

@@ -11,7 +11,8 @@ import (
 
 var deep = flag.Bool("explore.deep", false, "explore the large setups too: some hours, and some GiB")
 
-// ticks returns a configuration in which a leader relies on a heartbeat for two ticks, and an observer waits for three.
+// ticks returns a configuration in which a leader relies on a heartbeat for two ticks, and an observer waits for
+// three.
 func ticks(own bool) core.Config {
 	return core.Config{
 		LeaseDuration:       3 * time.Second,
@@ -85,8 +86,11 @@ func (s *Setup) complete(own bool) {
 func TestOwnLeaseHolds(t *testing.T) {
 	for name, c := range map[string]setup{
 		"for_two_processes": {small,
-			Setup{IDs: two, Prompt: true, Freezes: 2, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Prompt: true, Freezes: 3, Late: 1, Reads: InstantReads},
 			TookOverExpired | TookOverReleased | AppliedLate | Conflicted | GaveBack},
+		"with_reads_that_are_sent_late": {small,
+			Setup{IDs: two, Prompt: true, Freezes: 2, Late: 1, Reads: AtomicReads},
+			TookOverExpired | AppliedLate | Conflicted},
 		"with_slow_reads": {small,
 			Setup{IDs: two, Prompt: true, Freezes: 1, Late: 1},
 			TookOverExpired | AppliedLate | Conflicted},
@@ -136,7 +140,8 @@ func TestOwnLeaseHolds(t *testing.T) {
 			Setup{IDs: two, Prompt: true, Freezes: 4, Late: 2, Reads: AtomicReads},
 			TookOverExpired | TookOverReleased | AppliedLate | GaveBack},
 		"with_every_fault_once": {huge,
-			Setup{IDs: two, Prompt: true, Freezes: 2, Losses: 1, Crashes: 1, Rollbacks: 1, Undo: 2, StepDowns: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Prompt: true, Freezes: 2, Losses: 1, Crashes: 1, Rollbacks: 1, Undo: 2, StepDowns: 1,
+				Late: 1, Reads: InstantReads},
 			TookOverExpired | Adopted | AppliedLate | WaitedForRollback},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +202,8 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 			Setup{IDs: two, Prompt: true, Freezes: 1, Late: 1, Reads: AtomicReads},
 			TookOverExpired | Revoked | Rejoined | AppliedLate},
 		"with_every_fault_once": {huge,
-			Setup{IDs: two, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, Rollbacks: 1, Undo: 2, StepDowns: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, Rollbacks: 1, Undo: 2, StepDowns: 1,
+				Late: 1, Reads: InstantReads},
 			TookOverExpired | Revoked | Adopted | WaitedForRollback},
 		"for_two_processes_with_one_id_with_every_fault_once": {huge,
 			Setup{IDs: shared, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, StepDowns: 1, Late: 1, Reads: InstantReads},

@@ -27,8 +27,10 @@ const (
 	Left                                  // a member register was made vacant by its own process
 )
 
-var witnesses = [...]string{"took over after expiry", "took over after a release", "adopted", "applied late", "conflicted", "revoked",
-	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left"}
+var witnesses = [...]string{
+	"took over after expiry", "took over after a release", "adopted", "applied late", "conflicted", "revoked",
+	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left",
+}
 
 // String lists the witnesses.
 func (s Witness) String() string {
@@ -62,7 +64,8 @@ func (w *world) describe(a action) string {
 }
 
 func line(r *core.Record) string {
-	return fmt.Sprintf("%s@%s{%s%s e%d n%d +%d %s}", r.Name, r.Rev, r.Holder.ID, r.Holder.Incarnation, r.Epoch, r.Nonce, r.Edits, r.Next)
+	who := r.Holder.ID + r.Holder.Incarnation
+	return fmt.Sprintf("%s@%s{%s e%d n%d +%d %s}", r.Name, r.Rev, who, r.Epoch, r.Nonce, r.Edits, r.Next)
 }
 
 // show puts a state into words.
@@ -76,7 +79,8 @@ func (w *world) show() string {
 	for i := range w.procs {
 		for k, t := range w.procs[i].terms {
 			if t != nil {
-				fmt.Fprintf(&b, "p%d LEADS %s e%d for %.1f ", i, election(k), t.epoch, float64(w.procs[i].deadlines[t.register]-w.now)/float64(tick))
+				left := float64(w.procs[i].deadlines[t.register]-w.now) / float64(tick)
+				fmt.Fprintf(&b, "p%d LEADS %s e%d for %.1f ", i, election(k), t.epoch, left)
 			}
 		}
 	}

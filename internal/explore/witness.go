@@ -38,10 +38,15 @@ func written(w, t *world, m *message) Witness {
 		}
 	case after.Epoch > before.Epoch:
 		seen |= TookOverExpired
-	case after.Vacant() && !before.Vacant() && len(after.Past) > 0 && after.Past[len(after.Past)-1].Reason == core.ReasonAbandoned:
+	case after.Vacant() && !before.Vacant() && abandoned(after):
 		seen |= GaveBack
 	}
 	return seen
+}
+
+func abandoned(r *core.Record) bool {
+	n := len(r.Past)
+	return n > 0 && r.Past[n-1].Reason == core.ReasonAbandoned
 }
 
 // beaten returns what a write to a member register has shown.
