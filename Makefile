@@ -36,6 +36,7 @@ soak: ## the simulation over SEEDS seeds, every mutant, and the model with large
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
+	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
 
 faults: need ## real processes under every fault of a real store, a minute without an answer included
 	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 30m -v -run 'TestStoreFaults|TestRunWithHungStore' .

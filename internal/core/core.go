@@ -227,11 +227,17 @@ func (c *Core) learn(name string, epoch uint64) {
 // observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
 // election, so it is believed only if it is not far beyond what is known.
 func (c *Core) observe(name string, epoch uint64) {
-	known := c.memory[name]
-	if epoch <= known || epoch >= maxEpoch || epoch > known+maxJump {
+	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
+		c.overhear(name, epoch)
+	}
+}
+
+// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
+// is known to be old.
+func (c *Core) overhear(name string, epoch uint64) {
+	if epoch <= c.memory[name] {
 		return
 	}
-
 	c.learn(name, epoch)
 	i, ok := c.names[name]
 	if !ok {

@@ -1,5 +1,7 @@
 package core
 
+import "strings"
+
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
 
@@ -102,6 +104,9 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
+		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, memberPrefix) {
+			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
+		}
 		return
 	}
 	if a.Outcome == Done || a.Outcome == Conflict || a.Outcome == NotFound {

@@ -121,7 +121,7 @@ var mutants = []mutant{
 		"\tif r.Epoch < highest && done.old {\n", "\tif false {\n",
 		tested + "TestRollback"},
 	{"rule_5_every_reported_epoch_is_believed", "core.go",
-		" || epoch > known+maxJump {\n", " {\n",
+		" && epoch <= c.memory[name]+maxJump {\n", " {\n",
 		tested + "TestRollback"},
 	{"a_claim_of_unknown_outcome_is_forgotten", "candidate.go",
 		"\tcase Conflict, NotSent: //", "\tcase Conflict, NotSent, Unknown: //",
