@@ -51,6 +51,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	if err := policy.Validate(); err != nil {
 		return fmt.Errorf("run: %w: %w", err, errUsage)
 	}
+	storeUnnamed(settings)
 	return supervise(ctx, settings, policy, program, in, errs)
 }
 
@@ -59,12 +60,27 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
+	if err := validateStore(s.Store); err != nil {
+		return err
+	}
+	log.Info("campaigning", "election", s.Election, "store", location(s.Store), "profile", s.Profile)
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
-	store := node.NewStore(opener(s.Store, true, storeWarning(log))) // the program may outlive this process, so its death alone proves nothing
+	// The program may outlive this process, so its death alone proves nothing.
+	store := node.NewStore(forElection(s.Election, storeWarning(log), opener(s.Store, true, storeWarning(log))))
+	store.Log = log
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	go store.Run(life, func(err error) { log.Error("store unreachable", "store", config.Redact(s.Store), "error", err) })
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	go func() {
+		err := store.Run(life, func(err error) {
+			log.Error("store unreachable", "store", location(s.Store), "error", err)
+		})
+		if err != nil {
+			refuse(err)
+		}
+	}()
 	defer store.Close()
 
 	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnEvent: regent.LogEvents(log), OnLifeline: companion.Lifeline}
@@ -76,7 +92,10 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	if code == 0 && err == nil {
 		return nil
 	}
-	if at, cause := store.Seen(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {
+	if cause := context.Cause(ctx); errors.Is(cause, regent.ErrRefused) {
+		return cause
+	}
+	if at, cause := store.Answered(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {
 		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
 	}
 	return &exitError{code, err}

@@ -14,6 +14,8 @@ import (
 
 // opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
 // them, and the store is told so. What a store warns of at its opening goes to warn.
+//
+// An error that is a [regent.ErrRefused] stays until somebody changes something.
 func opener(address string, children bool, warn func(string)) func(context.Context) (regent.Store, error) {
 	return func(ctx context.Context) (regent.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
@@ -32,6 +34,7 @@ func opener(address string, children bool, warn func(string)) func(context.Conte
 			}
 			return store, nil
 		}
-		return nil, fmt.Errorf("store %s: there is no driver for %s: yet", config.Redact(address), scheme)
+		return nil, regent.Refused(fmt.Errorf("store %s: no such driver; this binary has %s",
+			config.Redact(address), strings.Join(config.Schemes(), ", ")))
 	}
 }
