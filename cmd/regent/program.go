@@ -85,7 +85,10 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 
 	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnEvent: regent.LogEvents(log), OnLifeline: companion.Lifeline}
 	c := &runner.Command{Path: program[0], Args: program[1:], Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
-		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup}
+		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
+		OnSuspend: func() {
+			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)
+		}}
 	ctx, stop := runner.Forward(ctx, c)
 	defer stop()
 	code, err := runner.Supervise(ctx, m, s.Election, c, policy)

@@ -56,3 +56,18 @@ func exitCode(s *os.ProcessState) (int, syscall.Signal) {
 func others() []os.Signal {
 	return []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 }
+
+// suspensions are the signals that stop a process for a while, and that it can refuse.
+func suspensions() []os.Signal { return []os.Signal{syscall.SIGTSTP} }
+
+// suspend stops this process, unless a program runs: see [Forward].
+func (c *Command) suspend() {
+	c.mu.Lock()
+	runs := c.running.Leader != 0
+	c.mu.Unlock()
+	if runs {
+		c.refuseSuspension()
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // to itself it may always send it
+}
