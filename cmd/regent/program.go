@@ -14,6 +14,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
+	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 )
 
 // runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
@@ -64,6 +65,9 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return err
 	}
 	log.Info("campaigning", "election", s.Election, "store", location(s.Store), "profile", s.Profile)
+	if err := brood.Confinable(); err != nil {
+		log.Info("program has no cgroup of its own: what leaves its session with a clean environment is not found", "reason", err)
+	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
 	// The program may outlive this process, so its death alone proves nothing.

@@ -26,8 +26,12 @@ func start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		cmd.SysProcAttr = attributes()
-		err := cmd.Start()
+		attr, done, err := attributes(b.Cgroup)
+		if err == nil {
+			cmd.SysProcAttr = attr
+			err = cmd.Start()
+			done()
+		}
 		if err == nil {
 			p.brood = b.Led(cmd.Process.Pid) // before it is waited for: until then the pid is its own
 		}

@@ -96,14 +96,8 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{Code: ExitLost, Lost: true, Cause: context.Cause(ctx)}, nil
 	}
-	b := brood.New()
-	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
-	c.connect(cmd)
-	c.tell(c.OnStart, b)
-	p, err := c.start(cmd, b)
+	p, err := c.startConfined(t)
 	if err != nil {
-		c.tell(c.OnEnd, b)
 		return Result{Code: cannotStart(err)}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	c.tell(c.OnStart, p.brood)
@@ -127,6 +121,7 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	<-p.exited
 	r.Asked = c.ended()
 	terminal.giveBack()
+	p.brood.Remove()
 	c.tell(c.OnEnd, p.brood)
 	r.Code, r.Signal = exitCode(p.state)
 	return r, nil
@@ -173,6 +168,31 @@ func (c *Command) ended() syscall.Signal {
 	c.running, c.asked = brood.Brood{}, 0
 	c.stopping = false
 	return asked
+}
+
+// startConfined starts the program in a cgroup of its own, if it can have one, and else without: a kernel before 5.7, or a filter of system
+// calls, does not start a process in a cgroup.
+func (c *Command) startConfined(t regent.Term) (*process, error) {
+	if b, err := brood.New().Confined(); err == nil {
+		if p, err := c.startIn(t, b); err == nil {
+			return p, nil
+		}
+	}
+	return c.startIn(t, brood.New())
+}
+
+// startIn starts the program as one brood, and tells of it before and after.
+func (c *Command) startIn(t regent.Term, b brood.Brood) (*process, error) {
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
+	c.connect(cmd)
+	c.tell(c.OnStart, b)
+	p, err := c.start(cmd, b)
+	if err != nil {
+		b.Remove()
+		c.tell(c.OnEnd, b)
+	}
+	return p, err
 }
 
 // start holds the mutex, so that a signal which comes meanwhile waits for the program, and is not lost.

@@ -71,6 +71,9 @@ func (b Brood) asker() func([]int) {
 
 func (b Brood) signal(sig syscall.Signal, strays []int) {
 	_ = b.Signal(sig) // the whole group in one call, so that none escapes by forking
+	if sig == syscall.SIGKILL {
+		b.killCgroup()
+	}
 	for _, pid := range strays {
 		_ = syscall.Kill(pid, sig)
 	}
