@@ -23,7 +23,7 @@ type collector struct {
 	version string
 
 	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build,
-	tasks, members, cluster, slots, polls, latency, duties *prometheus.Desc
+	tasks, members, cluster, slots, polls, latency, duties, reachable, writable *prometheus.Desc
 }
 
 func newCollector(n *node.Node, version string) *collector {
@@ -50,6 +50,8 @@ func newCollector(n *node.Node, version string) *collector {
 		slots:      desc("polls_total", "Slots of polls that this node has settled as their leader, by outcome.", "outcome"),
 		polls:      desc("polls", "Polls by the state of their targets; on the leader alone.", "state"),
 		latency:    desc("poll_duration_seconds", "How long checks took, by kind.", "kind"),
+		reachable:  desc("store_reachable", "1 while the store answers this node's reads."),
+		writable:   desc("store_writable", "1 while the store takes this node's writes, as far as any were sent."),
 		duties:     desc("duty_failures_total", "Duties that failed, and were run again.", "duty"),
 	}
 }
@@ -57,7 +59,7 @@ func newCollector(n *node.Node, version string) *collector {
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build,
-		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties} {
+		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.reachable, c.writable} {
 		ch <- d
 	}
 }
@@ -71,11 +73,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
 	h, s, counts, election := c.node.Health(), c.node.Member.Stats(), c.node.Counts(), c.node.Election()
-	leads := 0.0
-	if h.Role == node.Leader {
-		leads = 1
-	}
-	gauge(c.leader, leads, election)
+	gauge(c.leader, truth(h.Role == node.Leader), election)
+	gauge(c.reachable, truth(h.Store.Reachable))
+	gauge(c.writable, truth(h.Store.Writable))
 	gauge(c.epoch, float64(h.Epoch), election)
 	gauge(c.remaining, float64(h.LeaseRemainingMs)/1000, election)
 	ch <- prometheus.MustNewConstSummary(c.heartbeat, s.Heartbeats, s.HeartbeatTime.Seconds(), map[float64]float64{
@@ -91,6 +91,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.lost, float64(s.LostEvents))
 	gauge(c.build, 1, c.version, runtime.Version())
 	c.coordination(ch, gauge, counter)
+}
+
+// truth is 1 for true.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // coordination collects what the node does as a worker, and as a leader.
@@ -128,10 +136,6 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 		gauge(c.members, float64(count), string(status))
 	}
 	for _, status := range []health.Status{health.Healthy, health.Degraded, health.Critical} {
-		is := 0.0
-		if seen.Status == status {
-			is = 1
-		}
-		gauge(c.cluster, is, string(status))
+		gauge(c.cluster, truth(seen.Status == status), string(status))
 	}
 }
