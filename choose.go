@@ -40,13 +40,16 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 		// Who yields is computed without the mutex: it takes time for many seats and members, and a lease may end meanwhile.
 		live, known := e.roster.recent(e)
 		i := 0
-		chosen = slices.DeleteFunc(chosen, func(*seat) bool {
+		chosen = slices.DeleteFunc(chosen, func(s *seat) bool {
 			o := offers[i]
 			i++
 			if now >= o.until || known && !e.yields(o, self, live, crowded) {
 				return false
 			}
 			again = min(again, o.until)
+			if known {
+				e.standBack(s, min(now+e.spread(), o.until))
+			}
 			return true
 		})
 	}
@@ -64,14 +67,13 @@ type offer struct {
 // notBefore is the time from which this member may claim a free seat with that record, and from which others have their head start. It is a courtesy; what is safe was
 // decided before.
 func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
-	at, open = s.barred, s.openSince
+	at, open = max(s.barred, s.standBack), s.openSince
 	if l.Next != e.m.ID { // whoever is asked for does not stand back
 		at = max(at, s.holdBack)
 	}
-	if e.cfg.Rank == RankLexicographic && l.Epoch == 0 {
-		// At a cold start the best candidate may still be waiting out its jitter.
-		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
-		at = max(at, open)
+	if end := e.coldStartEnd(); end > 0 && l.Next != e.m.ID {
+		at = max(at, end+e.turn())
+		open = max(open, end+2*e.spread()) // when everybody had a turn
 	}
 	if next := l.Next; next != "" && next != anyone && next != e.m.ID {
 		at = max(at, open+e.reservation())

@@ -28,6 +28,7 @@ const (
 	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
 	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
 	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
+	EventMemberStarted      = "member:started"              // the start-up jitter is over, the first request follows; waited (seconds)
 	EventMemberJoined       = "member:joined"               // incarnation
 	EventMemberLeft         = "member:left"                 // incarnation
 	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it

@@ -349,6 +349,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	}
 	if !s.seen || l.Rev != previous.Rev {
 		s.received = now
+		s.standBack = 0
 	}
 	if !s.seen {
 		e.notify(s)
@@ -357,6 +358,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	s.seen = true
 	s.answered = now.order
 	s.stale = false
+	s.claimed = false
 	s.checkAt = 0
 	s.retry = retry{}
 	e.dropClaims(s)

@@ -28,6 +28,8 @@ type seat struct {
 	received   moment        // when this revision of it was first received
 	answered   uint64        // the order of the moment when it was last received
 	stale      bool          // it has changed since, for all we know
+	claimed    bool          // it was vacant and has changed since: read at the next poll
+	standBack  time.Duration // the other candidates are not listed again before: one of them is better
 	open       bool          // it was judged free
 	openSince  time.Duration // when that began
 	barred     time.Duration // not to be claimed before (rule 5)
@@ -423,7 +425,8 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 // moved makes the next poll come soon. The poll interval grows only while nothing changes. The engine's mutex is held.
 func (e *engine) moved() {
 	e.quiet = 0
-	e.pollAt = min(e.pollAt, e.clock.Now()+e.cfg.ElectionInterval)
+	now := e.clock.Now()
+	e.pollAt = min(e.pollAt, now+e.untilPhase(now, e.cfg.ElectionInterval))
 }
 
 // notify wakes the watchers of a seat. The engine's mutex is held.
