@@ -31,7 +31,7 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 			continue
 		}
 		chosen = append(chosen, s)
-		offers = append(offers, offer{s.name, s.lease.Next, since + e.reservation()})
+		offers = append(offers, offer{s.name, s.lease.Next, s.lastHeld.Holder, since + e.reservation()})
 	}
 	self := e.aboutSelf()
 	e.mu.Unlock()
@@ -60,7 +60,8 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 // offer is a free seat, and until when this member lets a better candidate have it.
 type offer struct {
 	election string
-	next     string // the successor that was asked for
+	next     string   // the successor that was asked for
+	last     Identity // who has held it and does no more
 	until    time.Duration
 }
 
@@ -71,7 +72,7 @@ func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
 	if l.Next != e.m.ID { // whoever is asked for does not stand back
 		at = max(at, s.holdBack)
 	}
-	if end := e.coldStartEnd(); end > 0 && l.Next != e.m.ID {
+	if end := e.coldStartEnd(s); end > 0 && l.Next != e.m.ID {
 		at = max(at, end+e.turn())
 		open = max(open, end+2*e.spread()) // when everybody had a turn
 	}
@@ -89,7 +90,7 @@ func (e *engine) yields(o offer, self MemberInfo, live []MemberInfo, crowded boo
 	}
 	ids := []string{e.m.ID}
 	for _, other := range live {
-		if other.ID == e.m.ID || !other.runsFor(o.election) {
+		if other.ID == e.m.ID || !other.runsFor(o.election) || other.isRun(o.last) {
 			continue
 		}
 		if e.cfg.Rank.compare(other, self) < 0 {

@@ -15,6 +15,9 @@ import (
 type sight struct {
 	lease Lease
 	seen  bool
+
+	renewed bool // it was seen to change in the hands of this holder
+
 	since time.Duration // when this heartbeat was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
@@ -48,6 +51,7 @@ func (s *sight) see(l Lease, began moment, received time.Duration) {
 	same := s.seen && l.Rev == s.lease.Rev
 	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
 	if !same && !edited {
+		s.renewed = s.seen && l.Holder == s.lease.Holder && !l.Vacant()
 		s.since = received
 	}
 	if !same {
@@ -111,6 +115,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return free, 0
 	}
 	s.forgotten = Identity{}
+	s.seenLed = s.seenLed || h.renewed
 	if h.gone {
 		return expired, 0
 	}
@@ -352,6 +357,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		s.standBack = 0
 	}
 	if !s.seen {
+		s.foundHeld = !l.Vacant()
 		e.notify(s)
 	}
 	s.lease = l

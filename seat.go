@@ -32,6 +32,8 @@ type seat struct {
 	standBack  time.Duration // the other candidates are not listed again before: one of them is better
 	open       bool          // it was judged free
 	openSince  time.Duration // when that began
+	foundHeld  bool          // it was held when it was first received
+	seenLed    bool          // its holder was seen to heartbeat, or was this member
 	barred     time.Duration // not to be claimed before (rule 5)
 	barredFor  uint64        // the highest epoch that the store has gone back behind
 	unreleased Identity      // of its last term with a lease of its own, if the store did not take the release
@@ -82,6 +84,7 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(s.cand.ctx, t, true)) // so that who asks from inside the duty is known
 	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, Incarnation: c.life.who.Incarnation, t: t}
 	s.term = t
+	s.seenLed = true
 	s.open = false
 	s.checkAt = 0
 

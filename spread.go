@@ -37,12 +37,18 @@ func (e *engine) untilPhase(now, d time.Duration) time.Duration {
 
 // coldStartEnd returns until when a candidate with a smaller ID may still be waiting for its jitter, if all of them were
 // started at once; 0 where the rank does not ask for the smallest. It does not depend on what the store holds: a fleet that
-// is started again over a used store waits as well.
-func (e *engine) coldStartEnd() time.Duration {
+// is started again over a used store waits as well. Where their hosts have died, so that nothing was released, each member
+// has to wait for its own last lease before it joins: the wait begins when the seat of a leader that was never seen alive
+// has become free.
+func (e *engine) coldStartEnd(s *seat) time.Duration {
 	if e.cfg.Rank != RankLexicographic || e.again {
 		return 0
 	}
-	return e.started + e.cfg.StartupJitterMax + min(e.reservation(), time.Second)
+	began := e.started
+	if s != nil && s.foundHeld && !s.seenLed {
+		began = max(began, s.openSince)
+	}
+	return began + e.cfg.StartupJitterMax + min(e.reservation(), time.Second)
 }
 
 // turn is when, after the cold start, this member lists the others to learn whether its ID is the smallest. Whoever was
@@ -60,7 +66,7 @@ func (e *engine) turn() time.Duration {
 func (e *engine) firstLook() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	end := e.coldStartEnd()
+	end := e.coldStartEnd(nil)
 	left := min(end-e.clock.Now(), e.spread())
 	if !e.spreads() || left <= 0 || !e.joins() {
 		return 0
