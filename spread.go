@@ -67,7 +67,7 @@ func (e *engine) firstLook() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	end := e.coldStartEnd(nil)
-	left := min(end-e.clock.Now(), e.spread())
+	left := min(end-e.clock.Now(), e.spread()/3) // short, since it hears of nobody who joins meanwhile
 	if !e.spreads() || left <= 0 || !e.joins() {
 		return 0
 	}

@@ -20,18 +20,21 @@ var probeLua string
 const oldestMajor, oldestMinor = 6, 2
 
 // inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is a warning. It
-// subscribes to a channel for a moment, which must not be the one that the store listens to.
-func (s *Store) inspect(ctx context.Context, channel string) (warnings []string, err error) {
+// subscribes to a channel for a moment, which must not be the one that the store listens to. Between its steps it pauses.
+func (s *Store) inspect(ctx context.Context, channel string, pause func()) (warnings []string, err error) {
 	if err := s.checkVersion(ctx); err != nil {
 		return nil, err
 	}
+	pause()
 	if err := s.checkPermissions(ctx, channel); err != nil {
 		return nil, err
 	}
+	pause()
 	warnings, err = s.checkIdentity(ctx)
 	if err != nil {
 		return nil, err
 	}
+	pause()
 	for node, client := range s.client.Nodes() {
 		if !s.cluster {
 			node = ""
@@ -45,19 +48,22 @@ func (s *Store) inspect(ctx context.Context, channel string) (warnings []string,
 // checkTimeout bounds a check that nobody waits for.
 const checkTimeout = 10 * time.Second
 
-// inspectLater looks at the server after a while, unless the store is closed before, and passes on what it finds.
-func (s *Store) inspectLater(after time.Duration, warn func(string)) {
-	t := time.NewTimer(after)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.ctx.Done():
-		return
+// inspectLater looks at the server in several steps over that time, unless the store is closed before, and passes on what
+// it finds.
+func (s *Store) inspectLater(over time.Duration, warn func(string)) {
+	pause := func() {
+		t := time.NewTimer(over / 4)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+		}
 	}
+	pause()
 
-	ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, over+checkTimeout)
 	defer cancel()
-	warnings, err := s.inspect(ctx, s.channel+":probe")
+	warnings, err := s.inspect(ctx, s.channel+":probe", pause)
 	if err != nil {
 		warnings = append(warnings, err.Error())
 	}

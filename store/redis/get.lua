@@ -10,10 +10,11 @@
 --         change of hands; the record
 -- ARGV: for each register the revision that the caller knows, empty if it knows none
 
+-- Nothing is changed by this, but a server that would not take a write (a replica, a primary that has lost its replicas) refuses it:
+-- what such a server shows may be old.
+redis.call('PERSIST', KEYS[2])
+
 local function get(key, register, known)
-  -- Nothing is changed by this, but a server that would not take a write (a replica, a primary that has lost its replicas) refuses it:
-  -- what such a server shows may be old.
-  redis.call('PERSIST', register)
   local reg = redis.call('GET', register)
   local rev, till, stamp, who = string.match(reg or ' \n\n', '^(%S*) (%S*) ?(%S*)\n([^\n]*)\n')
   if not rev then return redis.error_reply('ERR ' .. register .. ' is no register of Regent') end

@@ -64,11 +64,11 @@ type Options struct {
 	Replicas       int
 	ReplicaTimeout time.Duration
 
-	// CheckAfter puts off what Open checks of the server: its version, permissions and what makes it forget. Many processes
-	// that start at once can spread that so. Open then only connects, and OnWarning gets what the check finds, an error
-	// included: one line each. With 0 Open checks, and returns the error.
-	CheckAfter time.Duration
-	OnWarning  func(string)
+	// CheckOver puts off what Open checks of the server: its version, permissions and what makes it forget. Many processes
+	// that start at once can spread that so. Open then only connects, the checks follow in steps over that time, and
+	// OnWarning gets what they find, an error included: one line each. With 0 Open checks, and returns the error.
+	CheckOver time.Duration
+	OnWarning func(string)
 }
 
 // Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker],
@@ -146,11 +146,11 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 		s.cancel()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
-	if opts.CheckAfter > 0 {
-		s.work.Go(func() { s.inspectLater(opts.CheckAfter, opts.OnWarning) })
+	if opts.CheckOver > 0 {
+		s.work.Go(func() { s.inspectLater(opts.CheckOver, opts.OnWarning) })
 		return s, nil
 	}
-	if s.warnings, err = s.inspect(ctx, s.channel); err != nil {
+	if s.warnings, err = s.inspect(ctx, s.channel, func() {}); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
@@ -218,7 +218,7 @@ func (s *Store) clientOption() rueidis.ClientOption {
 func (s *Store) String() string { return s.addr.String() }
 
 // Warnings returns what Open found that makes the store forget more than it should, or could not find out: one line each.
-// It is empty with Options.CheckAfter.
+// It is empty with Options.CheckOver.
 func (s *Store) Warnings() []string { return s.warnings }
 
 // Close implements [regent.Store].
