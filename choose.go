@@ -76,10 +76,24 @@ func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
 		at = max(at, end+e.turn())
 		open = max(open, end+2*e.spread()) // when everybody had a turn
 	}
+	if e.returned(l) {
+		at = max(at, open+e.reservation())
+	}
 	if next := l.Next; next != "" && next != anyone && next != e.m.ID {
 		at = max(at, open+e.reservation())
 	}
 	return at, open
+}
+
+// returned reports whether the holder of a record has joined again, in another run, before anybody took over: it has a head
+// start, so that a leader which was silent for less than its lease and the takeover delay leads again. The engine's mutex
+// is held.
+func (e *engine) returned(l Lease) bool {
+	if l.Vacant() || l.Via == "" || l.Holder.ID == e.m.ID {
+		return false
+	}
+	h := e.sights[l.Via]
+	return h != nil && h.lease.Holder.ID == l.Holder.ID && h.lease.Holder != l.Holder
 }
 
 // yields reports whether another candidate should have the seat rather than this one: one of better rank, or, where many

@@ -179,6 +179,7 @@ type claim struct {
 	epoch uint64
 	sent  time.Duration
 	life  *life // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	ended Past  // the term that it ends, if its leader could not say so itself
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all runs out by itself.
@@ -203,8 +204,22 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 	}
 	next.Holder = c.life.who
 	c.epoch = next.Epoch
+	c.ended = e.unsaid(l, next.Past)
 	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
 	return next
+}
+
+// unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this very
+// process: nobody else tells of its end.
+func (e *engine) unsaid(l Lease, past []Past) Past {
+	if len(past) == 0 || slices.Contains(e.m.endings, l.Holder) {
+		return Past{}
+	}
+	last := past[len(past)-1]
+	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
+		return Past{}
+	}
+	return last
 }
 
 // claim tries to take seats that are free, each in place of its record.

@@ -103,6 +103,10 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	c.life.attach(t)
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
+	if p := c.ended; p.Epoch != 0 {
+		e.emit(Event{Kind: EventLostLeadership, Node: p.Holder, Election: s.name, Epoch: p.Epoch,
+			Metadata: map[string]string{"reason": p.Reason, "reported_by": e.m.ID}})
+	}
 	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{"term": t.public.Incarnation}})
 	e.notify(s)
 	return t

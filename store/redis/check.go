@@ -108,8 +108,10 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 	}
 	r.args = append(r.args, s.channel)
 	refused, err := s.do(ctx, s.command(newScript(probeLua), r, true)).AsStrSlice()
-	if err == nil {
-		err = s.do(ctx, s.command(newScript(probeLua), r, false)).Error()
+	if err == nil { // by its hash, as scripts are called from now on
+		if err = s.eval(ctx, s.get, s.getRequest("regent/probe")).Error(); rueidis.IsRedisNil(err) {
+			err = nil
+		}
 	}
 	if err == nil && s.cluster {
 		err = s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args("XX", "0", "").Build()).Error()

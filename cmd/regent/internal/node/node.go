@@ -161,7 +161,7 @@ func (n *Node) passHints(ctx context.Context) {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Kind == regent.EventLostLeadership {
+	if e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID {
 		n.reasons[e.Metadata["reason"]]++
 	}
 }
