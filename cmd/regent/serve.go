@@ -80,7 +80,7 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	}
 	n, err := node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
-		Open: opener(s.Store, len(s.Duties) > 0, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
+		Open: opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
 		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {
