@@ -157,7 +157,7 @@ func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *rea
 // reap is the companion process.
 func reap(ctx context.Context, in *os.File, errs io.Writer) error {
 	open := func(ctx context.Context, address string) (regent.Store, error) {
-		return opener(address, true, func(string) {})(ctx)
+		return opener(address, true, 0, func(string) {})(ctx)
 	}
 	return reaper.Main(ctx, in, open, slog.New(slog.NewTextHandler(errs, nil)))
 }

@@ -72,8 +72,12 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
 	// The program may outlive this process, so its death alone proves nothing.
-	store := node.NewStore(forElection(s.Election, storeWarning(log), opener(s.Store, true, storeWarning(log))))
+	open := opener(s.Store, true, s.Regent.StartupJitterMax, storeWarning(log))
+	store := node.NewStore(forElection(s.Election, storeWarning(log), open))
 	store.Log = log
+	if s.Regent.StartupJitterMax == 0 {
+		store.Begin()
+	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	ctx, refuse := context.WithCancelCause(ctx)
@@ -88,7 +92,8 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	}()
 	defer store.Close()
 
-	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnEvent: regent.LogEvents(log), OnLifeline: companion.Lifeline}
+	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnLifeline: companion.Lifeline}
+	m.OnEvent = beginStore(store, regent.LogEvents(log))
 	c := &runner.Command{Path: program[0], Args: program[1:], Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
 		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup, Adopter: container.Adopter(),
 		OnSuspend: func() {
@@ -107,6 +112,16 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
 	}
 	return &exitError{code, err}
+}
+
+// beginStore lets a store be opened when the start-up jitter has passed.
+func beginStore(store *node.Store, next func(regent.Event)) func(regent.Event) {
+	return func(e regent.Event) {
+		if e.Kind == regent.EventMemberStarted {
+			store.Begin()
+		}
+		next(e)
+	}
 }
 
 // unreachable says why nobody can know whether the seat was free.

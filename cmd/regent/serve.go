@@ -83,9 +83,10 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if !s.Given("advertise") {
 		advertise = listener.Addr().String() // the port may have been left to the system
 	}
+	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
 	n, err := node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
-		Open:     forElection(s.Election, storeWarning(log), opener(s.Store, len(s.Duties) > 0, storeWarning(log))),
+		Open:     forElection(s.Election, storeWarning(log), open),
 		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
 		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
 	})

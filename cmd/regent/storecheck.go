@@ -101,7 +101,7 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	warn := func(w string) { s.Warnings = append(s.Warnings, w) }
-	store, err := forElection(s.Election, warn, opener(s.Store, true, warn))(ctx)
+	store, err := forElection(s.Election, warn, opener(s.Store, true, 0, warn))(ctx)
 	switch {
 	case errors.Is(err, regent.ErrRefused):
 		return err

@@ -102,7 +102,7 @@ func TestHelpListsStores(t *testing.T) {
 		t.Fatalf("help says %q", line)
 	}
 	for _, scheme := range config.Schemes() {
-		_, err := opener(scheme+"127.0.0.1:1", false, func(string) {})(t.Context())
+		_, err := opener(scheme+"127.0.0.1:1", false, 0, func(string) {})(t.Context())
 		if err != nil && strings.Contains(err.Error(), "no such driver") {
 			t.Error(err)
 		}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
@@ -13,10 +15,11 @@ import (
 )
 
 // opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
-// them, and the store is told so. What a store warns of at its opening goes to warn.
+// them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
+// start at once: each then checks its server over a random part of three times that time, and not all at once.
 //
 // An error that is a [regent.ErrRefused] stays until somebody changes something.
-func opener(address string, children bool, warn func(string)) func(context.Context) (regent.Store, error) {
+func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (regent.Store, error) {
 	return func(ctx context.Context) (regent.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
@@ -29,7 +32,11 @@ func opener(address string, children bool, warn func(string)) func(context.Conte
 		case "memory":
 			return memstore.New(), nil
 		case "redis", "rediss":
-			store, err := redis.Open(ctx, address, redis.Options{})
+			opts := redis.Options{OnWarning: warn}
+			if jitter > 0 {
+				opts.CheckOver = 1 + rand.N(3*jitter)
+			}
+			store, err := redis.Open(ctx, address, opts)
 			if err != nil {
 				return nil, err
 			}

@@ -64,6 +64,9 @@ func New(opts Options) (*Node, error) {
 	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
 		OnEvent: func(e regent.Event) {
+			if e.Kind == regent.EventMemberStarted {
+				n.store.Begin()
+			}
 			log(e)
 			n.take(e)
 			n.learn(e) // it may wait for the disk; whoever sees the event on the stream finds the fence raised
@@ -77,6 +80,9 @@ func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	n.since = time.Now()
 	n.mu.Unlock()
+	if n.opts.Config.StartupJitterMax == 0 {
+		n.store.Begin()
+	}
 	var others sync.WaitGroup
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -165,7 +171,7 @@ func (n *Node) passHints(ctx context.Context) {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Kind == regent.EventLostLeadership {
+	if e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID {
 		n.reasons[e.Metadata["reason"]]++
 	}
 }

@@ -27,6 +27,8 @@ type Store struct {
 	reads   access
 	writes  access
 	ready   chan struct{}
+	begun   chan struct{} // closed when it may be contacted
+	begin   sync.Once
 }
 
 var (
@@ -43,14 +45,23 @@ var errNotOpen = errors.New("store is not open yet")
 // openAgain is the wait between two tries to open the store.
 const openAgain = time.Second
 
-// NewStore returns a store that open opens. Run must run for that.
+// NewStore returns a store that open opens. Run must run for that, and Begin have been called.
 func NewStore(open func(context.Context) (regent.Store, error)) *Store {
-	return &Store{open: open, now: time.Now, opening: errNotOpen, ready: make(chan struct{})}
+	return &Store{open: open, now: time.Now, opening: errNotOpen, ready: make(chan struct{}), begun: make(chan struct{})}
 }
 
-// Run opens the store, tells failed of each try that fails, and returns when it is open or ctx has ended. It gives up with an
-// error that is a [regent.ErrRefused]: to try again is of no use then.
+// Begin lets Run contact the store: the start-up jitter has passed. Before that nothing does, whoever asks.
+func (s *Store) Begin() { s.begin.Do(func() { close(s.begun) }) }
+
+// Run opens the store once it may be contacted, tells failed of each try that fails, and returns when it is open or ctx has
+// ended. It gives up with an error that is a [regent.ErrRefused]: to try again is of no use then.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
+	select {
+	case <-s.begun:
+	case <-ctx.Done():
+		return nil
+	}
+
 	for {
 		store, err := s.open(ctx)
 		s.mu.Lock()
