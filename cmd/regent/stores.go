@@ -19,7 +19,14 @@ func opener(address string, children bool, warn func(string)) func(context.Conte
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
 		case "sqlite":
-			return sqlite.Open(ctx, rest, sqlite.Options{NoWitness: children})
+			store, err := sqlite.Open(ctx, rest, sqlite.Options{NoWitness: children})
+			if err != nil {
+				return nil, err
+			}
+			for _, w := range store.Warnings() {
+				warn(w)
+			}
+			return store, nil
 		case "memory":
 			return memstore.New(), nil
 		case "redis", "rediss":
