@@ -68,11 +68,14 @@ type Result struct {
 	Took    time.Duration
 }
 
+// MaxBody is how many bytes a request to a worker may have.
+const MaxBody = 4 << 20
+
 // Limits of what is sent.
 const (
 	maxID    = 256       // bytes of a task's id
 	maxBatch = 1024      // tasks in a request
-	maxBody  = 4 << 20   // bytes of a request
+	maxBody  = MaxBody   // bytes of a request
 	maxData  = 256 << 10 // bytes of a result's data
 	maxError = 1000      // bytes of a result's error
 )

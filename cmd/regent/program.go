@@ -39,7 +39,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	case err != nil:
 		return fmt.Errorf("run: %w", err)
 	}
-	settings, err := source.Load(os.Environ(), os.ReadFile)
+	settings, err := source.Load(os.Environ(), config.ReadFile)
 	switch {
 	case err != nil:
 		return err
@@ -55,7 +55,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 }
 
 func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, program []string, in *os.File, errs io.Writer) error {
-	log := logger(s, errs)
+	log := logger(s, s.LogLevel, errs)
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
@@ -68,7 +68,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	defer store.Close()
 
 	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnEvent: regent.LogEvents(log), OnLifeline: companion.Lifeline}
-	c := &runner.Command{Path: program[0], Args: program[1:], Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
+	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
 		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup}
 	ctx, stop := runner.Forward(ctx, c)
 	defer stop()
