@@ -73,7 +73,7 @@ func (c *Command) suspend() {
 		c.refuseSuspension()
 		return
 	}
-	if os.Getppid() != 1 { // there is somebody to let it go on again
+	if os.Getppid() != 1 && c.Adopter == 0 { // there is somebody to let it go on again
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
 }
