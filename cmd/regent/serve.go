@@ -78,7 +78,12 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if !s.Given("advertise") {
 		advertise = listener.Addr().String() // the port may have been left to the system
 	}
+	facts, err := node.Facts(s.Election, s.Token, s.Profile, version(), s.Regent.LeaseDuration)
+	if err != nil {
+		return err
+	}
 	n, err := node.New(node.Options{
+		Facts:  facts,
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
 		Open: opener(s.Store, len(s.Duties) > 0, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
 		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},

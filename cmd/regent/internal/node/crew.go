@@ -46,7 +46,7 @@ func (n *Node) coordinate() error {
 	n.changed = make(chan regent.Lease, 1)
 	var err error
 	n.Cluster, err = health.New(health.Options{
-		Self: n.Member.ID, Members: n.Member.Members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
+		Self: n.Member.ID, Members: n.members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
 		HeartbeatInterval: opts.Config.HeartbeatInterval,
 		Past:              func() []regent.Past { v, _ := n.Member.View(opts.Election); return v.Past },
 	})

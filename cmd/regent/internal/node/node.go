@@ -30,6 +30,7 @@ type Options struct {
 	Crew     Crew
 	Lifeline func(regent.Lifeline) // for a companion process, or nil
 	Store    string                // the store's address, without secrets
+	Facts    map[string]string     // what others are told of this node: see Facts
 }
 
 // Node is a member that runs as a daemon.
@@ -43,11 +44,13 @@ type Node struct {
 	opts    Options
 	store   *Store
 	changed chan regent.Lease // a hint that members have come or gone
+	peers   peers
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
 	leaderless time.Duration     // how long the seat was vacant, as far as this node saw
 	since      time.Time         // when that was last counted
+	behind     time.Time         // since when the store shows less than this node knows; zero if it does not
 }
 
 // New returns a node that does nothing yet.
@@ -61,7 +64,7 @@ func New(opts Options) (*Node, error) {
 	}
 	n := &Node{opts: opts, Hub: &Hub{}, store: NewStore(opts.Open), reasons: map[string]uint64{}}
 	log := logEvents(opts.Log)
-	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
+	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline, Facts: opts.Facts,
 		OnEvent: func(e regent.Event) {
 			log(e)
 			n.take(e)
@@ -83,6 +86,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	others.Go(func() { n.countLeaderless(life) })
 	others.Go(func() { n.passHints(life) })
+	others.Go(func() { n.watchLeader(life) })
 	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() {
 		n.wind(n.opts.Log)
@@ -115,7 +119,7 @@ func logEvents(l *slog.Logger) func(regent.Event) {
 		switch {
 		case e.Kind == health.EventHealthCheck: // twice a minute is too much for a log
 			quieter(e)
-		case e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed,
+		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed,
 			e.Kind == poll.EventChanged && e.Metadata["to"] == string(poll.Down):
 			louder(e)
 		default:
@@ -171,6 +175,7 @@ func (n *Node) countLeaderless(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			v, ok := n.Member.View(n.opts.Election)
+			n.noteEpoch(v, ok, now)
 			n.mu.Lock()
 			if !ok || v.Leader == "" {
 				n.leaderless += now.Sub(n.since)
@@ -203,6 +208,7 @@ type Health struct {
 	LeaseRemainingMs int64             `json:"leaseRemainingMs"`
 	Store            StoreHealth       `json:"store"`
 	Checks           map[string]string `json:"checks"`
+	Differs          []Difference      `json:"differs,omitempty"` // from other members, in configuration
 }
 
 // StoreHealth is how a node's store is, as far as it has asked.
@@ -210,6 +216,8 @@ type StoreHealth struct {
 	Address    string `json:"address"`
 	Reachable  bool   `json:"reachable"`
 	AnsweredMs int64  `json:"answeredMs"` // how long ago; -1 for never
+	Epoch      uint64 `json:"epoch"`      // that the store shows
+	Behind     bool   `json:"behind"`     // a higher one was seen before: the store has lost writes
 	Error      string `json:"error,omitempty"`
 }
 
@@ -235,7 +243,9 @@ func (n *Node) Health() Health {
 		h.Checks["loop"] = fmt.Sprintf("overdue by %v", lag.Round(time.Millisecond))
 	}
 	v, seen := n.Member.View(n.opts.Election)
-	h.Leader, h.LeaderAddr, h.Epoch = v.Leader, v.Addr, v.Epoch
+	h.Leader, h.LeaderAddr = v.Leader, v.Addr
+	n.tellEpoch(&h, v)
+	n.tellPeers(&h)
 	t, leads := n.Member.Leads(n.opts.Election)
 	switch {
 	case leads:
