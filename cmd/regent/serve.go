@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/api"
@@ -36,10 +37,23 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(settings.Args) > 0 {
 		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
 	}
+	if err := settings.ChooseAdvertise(config.ThisMachine()); err != nil {
+		return err
+	}
 	if *check {
 		return settings.Explain(out, *format)
 	}
 	return runNode(ctx, settings, logger(settings, errs))
+}
+
+// withPort returns the address of a listener, with a host that others can reach in place of one that stands for all.
+func withPort(address string, listener net.Listener) string {
+	tcp, ok := listener.Addr().(*net.TCPAddr)
+	host, _, err := net.SplitHostPort(address)
+	if !ok || err != nil || !tcp.IP.IsUnspecified() {
+		return listener.Addr().String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 func logger(s *config.Settings, w io.Writer) *slog.Logger {
@@ -76,7 +90,7 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	}
 	advertise := s.Advertise
 	if !s.Given("advertise") {
-		advertise = listener.Addr().String() // the port may have been left to the system
+		advertise = withPort(advertise, listener) // which may have been left to the system
 	}
 	facts, err := node.Facts(s.Election, s.Token, s.Profile, version(), s.Regent.LeaseDuration)
 	if err != nil {
@@ -113,7 +127,7 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 			cancel(nil)
 		}
 	}()
-	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
+	log.Info("serving", "listen", listener.Addr().String(), "advertise", advertise, "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
 	if err := notifier.Ready(); err != nil {
 		log.Warn("service manager does not listen", "error", err)
 	}

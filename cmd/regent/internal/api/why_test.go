@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ func TestUnknownElection(t *testing.T) {
 	a := serve(t, store, "a", "")
 	a.until("/leader", 200)
 
-	for _, name := range []string{"nosuch", "regent%2Fmembers%2Fa", "regent%2Fmembers%2Fnosuch"} {
+	for _, name := range []string{"nosuch", url.PathEscape(regent.MemberRegister("a")), url.PathEscape(regent.MemberRegister("nosuch"))} {
 		for _, verb := range []string{"pause", "resume", "step-down", "handoff"} {
 			for _, epoch := range []string{"0", "1"} {
 				code, body := a.ask("POST", "/v1/elections/"+name+"/"+verb, `{"epoch": `+epoch+`, "to": "b"}`)
@@ -28,7 +29,7 @@ func TestUnknownElection(t *testing.T) {
 			t.Errorf("%s: %d %v", name, code, body)
 		}
 	}
-	for _, name := range []string{"nosuch", "regent/members/nosuch"} {
+	for _, name := range []string{"nosuch", regent.MemberRegister("nosuch")} {
 		if l, err := store.Get(t.Context(), name); !errors.Is(err, regent.ErrNotFound) {
 			t.Errorf("there is a register now: %+v, %v", l, err)
 		}

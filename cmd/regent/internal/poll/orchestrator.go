@@ -19,8 +19,9 @@ import (
 type Options struct {
 	Store    regent.Store
 	Election string
-	Leader   string // this node
-	Fixed    []Poll // of the configuration file
+	Leader   string   // this node
+	Fixed    []Poll   // of the configuration file
+	Kinds    []string // all kinds of checks that there are; any if empty
 	Members  func(context.Context) ([]regent.MemberView, error)
 	// Look is how often members are listed, besides whenever Hints says so.
 	Look  time.Duration
@@ -155,6 +156,11 @@ func (o *Orchestrator) Get(name string) (View, error) {
 
 // Put keeps a poll in the store, new or changed, and conducts it from now on. It reports whether it is new. An epoch other than 0 must be the current one.
 func (o *Orchestrator) Put(ctx context.Context, p Poll, epoch uint64) (created bool, err error) {
+	if len(o.opts.Kinds) > 0 {
+		if err := p.CheckKind(o.opts.Kinds); err != nil {
+			return false, err
+		}
+	}
 	err = o.edit(ctx, epoch, p.Name, func(ctx context.Context, c *conduct, old *entry) error {
 		if old != nil && old.fixed {
 			return fmt.Errorf("poll %q: %w", p.Name, ErrFixed)
