@@ -31,6 +31,7 @@ type Options struct {
 	Lifeline func(regent.Lifeline) // for a companion process, or nil
 	Store    string                // the store's address, without secrets
 	Facts    map[string]string     // what others are told of this node: see Facts
+	Now      func() time.Time      // the wall clock that polls are due by; time.Now if nil
 }
 
 // Node is a member that runs as a daemon.
@@ -119,7 +120,7 @@ func logEvents(l *slog.Logger) func(regent.Event) {
 		switch {
 		case e.Kind == health.EventHealthCheck: // twice a minute is too much for a log
 			quieter(e)
-		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed,
+		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed, e.Kind == poll.EventClock,
 			e.Kind == poll.EventChanged && e.Metadata["to"] == string(poll.Down):
 			louder(e)
 		default:

@@ -33,6 +33,7 @@ type house struct {
 	runs    []begun
 	events  []regent.Event
 	rev     int
+	down    atomic.Bool // what the checks find
 }
 
 // begun is a run of a slot, and when it was, by the clock that is never set.
@@ -53,7 +54,7 @@ func newHouse(t *testing.T, polls ...poll.Poll) *house {
 			h.mu.Lock()
 			h.runs = append(h.runs, begun{t.ID, time.UnixMilli(due), time.Now()})
 			h.mu.Unlock()
-			return json.Marshal(check.Outcome{OK: true, Latency: time.Millisecond})
+			return json.Marshal(check.Outcome{OK: !h.down.Load(), Latency: time.Millisecond})
 		})
 		h.workers[name] = w
 	}
@@ -255,9 +256,9 @@ func TestClocks(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			h.take()
 			from := time.Now()
-			for i := range 3 {
-				a.set(-time.Duration(i+1) * 5 * time.Minute)
-				time.Sleep(time.Minute)
+			for _, offset := range []time.Duration{-5 * time.Minute, -6*time.Minute - 30*time.Second, -8 * time.Minute, -20 * time.Minute} {
+				a.set(offset)
+				time.Sleep(2 * time.Minute)
 			}
 			if gap := longest(h.take(), from); gap > bound {
 				t.Errorf("nothing ran for %v", gap)
@@ -285,28 +286,27 @@ func TestClocks(t *testing.T) {
 		})
 	})
 
-	t.Run("a_poll_with_an_interval_longer_than_the_jump_is_not_run_twice", func(t *testing.T) {
+	for name, polls := range map[string][]poll.Poll{"alone": nil, "beside_another": {brief}} {
+		t.Run("a_poll_with_an_interval_longer_than_the_jump_is_not_run_twice_"+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { notTwice(t, append(polls, define(t, "hourly", `"cron":"0 * * * *"`))...) })
+		})
+	}
+
+	t.Run("a_target_that_goes_down_after_the_clock_went_back_is_noticed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, define(t, "p", `"interval":"2s","timeout":"1s"`), define(t, "hourly", `"cron":"0 * * * *"`))
+			h := newHouse(t, brief)
 			defer h.close()
 			a := h.leader("a", 0)
-			time.Sleep(65 * time.Minute)
-			a.set(-30 * time.Minute)
-			time.Sleep(10 * time.Second)
+			time.Sleep(time.Minute)
+			a.set(-time.Hour)
+			time.Sleep(30 * time.Second)
+			h.down.Store(true)
+			time.Sleep(30 * time.Second)
+			v, err := a.Get("p")
+			if err != nil || v.State != poll.Down || len(v.Results) == 0 || v.Results[0].Outcome != "failed" {
+				t.Errorf("%+v, %v", v.Standing, err)
+			}
 			a.stop()
-			b := h.leader("b", -30*time.Minute)
-			time.Sleep(3 * time.Hour)
-			b.stop()
-			var hourly []begun
-			for _, r := range h.take() {
-				if strings.HasPrefix(r.id, "hourly/") {
-					hourly = append(hourly, r)
-				}
-			}
-			// 01:00, and then 02:00 to 03:00 by the clock that is behind.
-			if most(hourly) != 1 || len(hourly) < 3 || longest(hourly[1:], hourly[0].at) > time.Hour+31*time.Minute {
-				t.Errorf("%v", hourly)
-			}
 		})
 	})
 
@@ -383,4 +383,33 @@ func TestClocks(t *testing.T) {
 			a.stop()
 		})
 	})
+}
+
+// notTwice sets the clock back by half an hour, and then changes the leader.
+func notTwice(t *testing.T, polls ...poll.Poll) {
+	h := newHouse(t, polls...)
+	defer h.close()
+	a := h.leader("a", 0)
+	time.Sleep(65 * time.Minute)
+	a.set(-30 * time.Minute)
+	time.Sleep(10 * time.Second)
+	a.stop()
+	b := h.leader("b", -30*time.Minute)
+	time.Sleep(3 * time.Hour)
+	b.stop()
+	for name, w := range h.workers {
+		if again := w.Stats().Duplicates; again != 0 {
+			t.Errorf("%s was sent %d slots that it had run", name, again)
+		}
+	}
+	var hourly []begun
+	for _, r := range h.take() {
+		if strings.HasPrefix(r.id, "hourly/") {
+			hourly = append(hourly, r)
+		}
+	}
+	// 01:00, and then 02:00 to 03:00 by the clock that is behind.
+	if most(hourly) != 1 || len(hourly) < 3 || longest(hourly[1:], hourly[0].at) > time.Hour+31*time.Minute {
+		t.Errorf("%v", hourly)
+	}
 }
