@@ -102,7 +102,7 @@ func Keys() []Key {
 		{Name: "store", Doc: "where the registers are: " + strings.Join(Schemes(), ", "), field: func(s *Settings) any { return &s.Store }},
 		{Name: "node", Doc: "the member's ID, one per process; hostname-pid if empty", field: func(s *Settings) any { return &s.Node }},
 		{Name: "listen", Doc: "the host:port to serve on; port 0 takes any", field: func(s *Settings) any { return &s.Listen }},
-		{Name: "advertise", Doc: "the host:port that others are told; that of listen if empty", field: func(s *Settings) any { return &s.Advertise }},
+		{Name: "advertise", Doc: "the host:port that others are told; that of listen if empty, or the address of the default route if listen stands for all", field: func(s *Settings) any { return &s.Advertise }},
 		{Name: "token", Doc: "the cluster token, which write requests must carry", field: func(s *Settings) any { return &s.Token }},
 		{Name: "tokenFile", Doc: "a file that holds the cluster token, instead of token", field: func(s *Settings) any { return &s.TokenFile }},
 		{Name: "tlsCert", Doc: "the certificate file to serve TLS with; needs tlsKey", field: func(s *Settings) any { return &s.TLSCert }},

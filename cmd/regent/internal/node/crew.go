@@ -48,7 +48,7 @@ func (n *Node) coordinate() error {
 	n.changed = make(chan regent.Lease, 1)
 	var err error
 	n.Cluster, err = health.New(health.Options{
-		Self: n.Member.ID, Members: n.Member.Members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
+		Self: n.Member.ID, Members: n.members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
 		HeartbeatInterval: opts.Config.HeartbeatInterval,
 		Past:              func() []regent.Past { v, _ := n.Member.View(opts.Election); return v.Past },
 	})
@@ -56,9 +56,9 @@ func (n *Node) coordinate() error {
 		return err
 	}
 	n.Polls = poll.NewOrchestrator(poll.Options{
-		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
+		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Kinds: check.Names(), Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
 		Hints: func(ctx context.Context) <-chan regent.Lease { return n.store.Wake(ctx, memberPrefix) },
-		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log,
+		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
 	})
 	if !crew.Worker {
 		return nil
