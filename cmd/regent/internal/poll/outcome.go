@@ -45,6 +45,10 @@ func (c *conduct) judge(s *slot, r work.Result) {
 		return
 	case work.Done:
 		var found check.Outcome
+		if len(r.Data) == 0 && r.Error != "" {
+			run.Outcome = outcomeError
+			break
+		}
 		if err := json.Unmarshal(r.Data, &found); err != nil {
 			run.Outcome, run.Message = outcomeError, "the worker's answer cannot be read: "+err.Error()
 			break
