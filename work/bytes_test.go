@@ -110,6 +110,16 @@ func TestBytes(t *testing.T) {
 		}
 		_ = f.Close()
 
+		h, err := readJournal(path, 10_000, limit)
+		kept := 0
+		for _, o := range h.ended {
+			kept += o.size()
+		}
+		if err != nil || len(h.ended) != 1000 || kept > limit || kept != h.kept {
+			t.Errorf("%v: %d results of %d bytes, %d counted", err, len(h.ended), kept, h.kept)
+		}
+		h = history{}
+
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
