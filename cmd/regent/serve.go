@@ -121,7 +121,7 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 		Open:     forElection(s.Election, storeWarning(log), open),
 		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
 		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
-			DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
+			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {
 		_ = listener.Close()

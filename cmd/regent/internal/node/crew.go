@@ -28,6 +28,7 @@ type Crew struct {
 	Worker    bool   // take tasks
 	DataDir   string // where the worker keeps what it must not forget
 	Tasks     int    // at once
+	TaskBytes int    // of results that the worker keeps
 	ExecPolls bool
 }
 
@@ -74,7 +75,7 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 		return nil, fmt.Errorf("dataDir: %w (worker=false goes without)", err)
 	}
 	cfg, crew := n.opts.Config, n.opts.Crew
-	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, Log: n.opts.Log,
+	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, KeepBytes: crew.TaskBytes, Log: n.opts.Log,
 		Fence: &regent.Fence{Path: filepath.Join(dir, "epoch"), Confirm: n.confirm, Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled,
 			OnLate: func(epoch, newest uint64, age time.Duration) {
 				n.opts.Log.Warn("took a task of the last leader", "epoch", epoch, "newest", newest, "age", age)

@@ -79,13 +79,28 @@ func (e *entry) interval(now time.Time) time.Duration {
 }
 
 // tooFar reports whether the next slot is so far ahead that the clock which it was computed by cannot have been this one.
-func (e *entry) tooFar(now time.Time) bool {
+func (e *entry) tooFar(now time.Time) bool { return e.aheadOf(e.next, now) }
+
+// aheadOf reports whether a slot is later than the first one that is due after now, by more than an interval and the slack.
+func (e *entry) aheadOf(due, now time.Time) bool {
 	first := e.sched.Next(now)
-	if e.next.IsZero() || first.IsZero() || !e.next.After(first) {
+	if due.IsZero() || first.IsZero() || !due.After(first) {
 		return false
 	}
 	every := e.interval(now)
-	return every > 0 && e.next.Sub(first) > every+clockSlack
+	return every > 0 && due.Sub(first) > every+clockSlack
+}
+
+// beyond reports whether a slot that a worker tells of is so far ahead that the clock of the leader which sent it was
+// wrong. Its result says nothing of the slot as it is due by this node's clock, which then has an identity of its own. The
+// mutex is held.
+func (c *conduct) beyond(e *entry, due int64) bool {
+	if !e.aheadOf(time.UnixMilli(due), c.o.now()) {
+		return false
+	}
+	c.mark = max(c.mark, due)
+	c.moved++
+	return true
 }
 
 // restart begins a poll at now, whatever was run before.
