@@ -263,7 +263,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("%d is accepted twice", number)
 			}
 		}
-		if !n.take(1 << 40) || n.take(1<<40) || n.take(1<<40-reach) || !n.take(1<<40-reach+1) {
+		if !n.take(1<<40) || n.take(1<<40) || n.take(1<<40-reach) || !n.take(1<<40-reach+1) {
 			t.Error("a long way ahead")
 		}
 	})
