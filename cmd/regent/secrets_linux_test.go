@@ -117,16 +117,23 @@ func TestStoreThatNamesAnAttacker(t *testing.T) {
 	defer store.Close()
 	evil := &regent.Member{Store: store, ID: "evil", Addr: attacker.Listener.Addr().String(), Worker: true}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = evil.Lead(ctx, "elsewhere", func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil })
-	}()
-	defer func() { cancel(); <-done }()
+	// One whose address leads to a verb: the leader would vouch for it.
+	verb := &regent.Member{Store: store, ID: "verb", Addr: evil.Addr + "/v1/elections/coordinator/pause?x=", Worker: true}
+	var members sync.WaitGroup
+	for i, m := range []*regent.Member{evil, verb} {
+		members.Go(func() {
+			_ = m.Lead(ctx, fmt.Sprint("elsewhere", i), func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil })
+		})
+	}
+	defer func() { cancel(); members.Wait() }()
+	d.await("member=verb")
 	waitFor(t, "the leader asks the attacker", func() bool { mu.Lock(); defer mu.Unlock(); return tasks != nil })
 
 	mu.Lock()
 	defer mu.Unlock()
+	if strings.Contains(all.String(), "/v1/elections") {
+		t.Errorf("the leader was led to a verb: %s", all.String())
+	}
 	if strings.Contains(all.String(), token) {
 		t.Errorf("the attacker has the token: %s", all.String())
 	}
