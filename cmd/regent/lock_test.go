@@ -45,7 +45,7 @@ func TestLock(t *testing.T) {
 			t.Fatalf("the server saw renewals at %v", tries)
 		}
 		for i, want := range []float64{0.5, 1, 2} {
-			if wait := tries[i+1] - tries[i]; wait < want-0.05 || wait > want+1.5 {
+			if wait := tries[i+1] - tries[i]; wait < want-0.05 || wait > want+5 {
 				t.Errorf("try %d came %.2f s after the one before, want %.1f", i+1, wait, want)
 			}
 		}
