@@ -2,12 +2,13 @@ package regent_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/regentd/regent/internal/mutant"
 )
 
 // mutants are faults of the package. Each replaces a snippet that stands exactly once in a file, and
@@ -229,20 +230,8 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			dir := t.TempDir()
-			source, err := os.ReadFile(m.file)
+			list, err := mutant.Overlay(".", dir, mutant.Edit{File: m.file, Old: m.old, New: m.new})
 			check(t, err)
-			if n := bytes.Count(source, []byte(m.old)); n != 1 {
-				t.Fatalf("%s holds what this mutant replaces %d times, and not once: adapt it\n%s", m.file, n, m.old)
-			}
-			mutated := filepath.Join(dir, m.file)
-			check(t, os.WriteFile(mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600))
-
-			original, err := filepath.Abs(m.file)
-			check(t, err)
-			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
-			check(t, err)
-			list := filepath.Join(dir, "overlay.json")
-			check(t, os.WriteFile(list, overlay, 0o600))
 
 			binary := filepath.Join(dir, "regent.test")
 			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, ".")
