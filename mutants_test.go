@@ -64,8 +64,8 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"",
 		"TestHungStore"},
 	{"the_reaper_is_told_after_the_release", "seat.go",
-		"\t\t\tt.life.end(t.cause)\n\t\t\te.lifeline(t.beat, true, false)\n\t\t\tt.stopKeep()\n",
-		"\t\t\tt.life.end(t.cause)\n\t\t\tt.stopKeep()\n",
+		"\t\t\tt.life.end(t.cause)\n\t\t\te.lifeline(t.beat, true, false)\n\t\t}\n",
+		"\t\t\tt.life.end(t.cause)\n\t\t}\n",
 		"TestHungStore"},
 	{"a_release_waits_for_a_request_without_bound", "seat.go",
 		"\t\tcase <-limit.C: // a driver that does not heed its context: the release does without its answer\n",
@@ -218,6 +218,15 @@ var mutants = []struct{ name, file, old, new, caught string }{
 }
 
 // TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
+// TestMutantsApply checks that each mutant still fits the code.
+func TestMutantsApply(t *testing.T) {
+	for _, m := range mutants {
+		if err := mutant.Check(".", mutant.Edit{File: m.file, Old: m.old, New: m.new}); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+}
+
 // without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
