@@ -21,6 +21,7 @@ type redisServer struct {
 	t    *testing.T
 	port string
 	dir  string
+	sync string // when it syncs its log to the disk
 	cmd  *exec.Cmd
 }
 
@@ -38,7 +39,7 @@ func newRedis(t *testing.T) *redisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &redisServer{t: t, port: port, dir: t.TempDir()}
+	r := &redisServer{t: t, port: port, dir: t.TempDir(), sync: "always"}
 	t.Cleanup(func() {
 		if r.cmd != nil {
 			_ = r.cmd.Process.Kill()
@@ -50,7 +51,7 @@ func newRedis(t *testing.T) *redisServer {
 
 func (r *redisServer) start() {
 	r.t.Helper()
-	r.cmd = exec.Command("redis-server", "--port", r.port, "--bind", "127.0.0.1", "--dir", r.dir, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
+	r.cmd = exec.Command("redis-server", "--port", r.port, "--bind", "127.0.0.1", "--dir", r.dir, "--appendonly", "yes", "--appendfsync", r.sync, "--save", "")
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatalf("%v: 'make test' installs redis-server", err)
 	}
