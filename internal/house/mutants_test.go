@@ -162,7 +162,7 @@ func TestFaults(t *testing.T) {
 	}
 	slots := make(chan struct{}, 2)
 	for _, f := range faults {
-		if only != "all" && !slices.Contains(strings.Split(only, ","), f.id) {
+		if only != "all" && !slices.ContainsFunc(strings.Split(only, ","), func(p string) bool { return strings.HasPrefix(f.dir+":"+f.id, p) || f.id == p }) {
 			continue
 		}
 		t.Run(f.id+"_"+strings.ReplaceAll(f.test, "/", "_"), func(t *testing.T) {
