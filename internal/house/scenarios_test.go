@@ -46,6 +46,9 @@ func proofs(t *testing.T) map[string][]string {
 		}
 	}
 	for _, path := range files(t, "_test.go") {
+		if strings.HasPrefix(path, "internal/house/") { // it names scenarios, and proves none
+			continue
+		}
 		ast.Inspect(parse(t, path, parser.SkipObjectResolution), func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
