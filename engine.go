@@ -287,7 +287,7 @@ func (e *engine) says() []byte {
 
 func (e *engine) aboutSelf() MemberInfo {
 	i := MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.ill() == nil, Worker: e.m.Worker, Priority: e.cfg.Priority,
-		Region: e.cfg.Region, Labels: e.cfg.Labels}
+		Region: e.cfg.Region, Labels: e.cfg.Labels, Facts: e.m.Facts}
 	for name, s := range e.seats {
 		if s.cand == nil {
 			continue

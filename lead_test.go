@@ -8,9 +8,11 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -26,7 +28,7 @@ type cluster struct {
 // bubble runs f with a cluster in virtual time. All that f started has stopped when it ends.
 func bubble(t *testing.T, f func(*cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &cluster{t: t, store: memstore.New(), ctx: ctx}
 		f(c)

@@ -74,7 +74,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &conf):
+	case errors.As(err, &conf), errors.Is(err, regent.ErrRefused):
 		return exitConfig
 	case errors.Is(err, errUsage), errors.Is(err, config.ErrUsage):
 		return exitUsage

@@ -79,7 +79,8 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	hello, err := s.do(ctx, s.client.B().Arbitrary("HELLO").Build()).AsStrMap()
 	if err != nil {
 		if _, ok := rueidis.IsRedisErr(err); ok {
-			return fmt.Errorf("the server is too old: it must be Redis %d.%d or later, or Valkey (it answers HELLO with %q)", oldestMajor, oldestMinor, err.Error())
+			return refusef("the server is too old: it must be Redis %d.%d or later, or Valkey (it answers HELLO with %q)",
+				oldestMajor, oldestMinor, err.Error())
 		}
 		return s.explain(ctx, err)
 	}
@@ -91,11 +92,11 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("the server says that its version is %q: it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
 	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
-		return fmt.Errorf("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
+		return refusef("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
 	case hello["mode"] == "sentinel":
-		return errors.New("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary that it watches")
+		return refusef("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary that it watches")
 	case hello["mode"] == "cluster" && !s.cluster:
-		return errors.New("the server is part of a cluster: add ?cluster=true to the address")
+		return refusef("the server is part of a cluster: add ?cluster=true to the address")
 	}
 	return nil
 }
@@ -139,12 +140,15 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 		return nil
 	case strings.Contains(all, "READONLY"):
 		return errors.New("the server is a replica, which takes no writes: name the primary, or the sentinels with ?sentinel=NAME")
+	case strings.Contains(all, "WRONGTYPE"):
+		return refusef("a key of Regent's, %s or one that begins with %sregent/probe, holds something of another program: "+
+			"add ?prefix=NAME to the address (%s)", s.index, s.addr.prefix, all)
 	default:
 		who := s.addr.user
 		if who == "" {
 			who = "default"
 		}
-		return fmt.Errorf("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
+		return refusef("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
 	}
 }
 

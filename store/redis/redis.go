@@ -128,7 +128,7 @@ const (
 func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	a, err := parseAddress(addr, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", redact(addr), err)
+		return nil, fmt.Errorf("open store %s: %w", redact(addr), regent.Refused(err))
 	}
 	s := &Store{
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
@@ -144,7 +144,7 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	}
 	if err := s.connect(ctx); err != nil {
 		s.cancel()
-		return nil, fmt.Errorf("open store %s: %w", a, err)
+		return nil, fmt.Errorf("open store %s: %w", a, refusal(err))
 	}
 	if opts.CheckOver > 0 {
 		s.work.Go(func() { s.inspectLater(opts.CheckOver, opts.OnWarning) })
@@ -274,5 +274,5 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		// Somebody else was connecting and gave up. That is not this caller's context.
 		err = fmt.Errorf("connect: %v", err)
 	}
-	return err
+	return refusal(err)
 }
