@@ -13,7 +13,8 @@ const crowd = 64
 // choose picks, among seats that are free, those that this member should claim now, and says when to try the others again.
 func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	again = never
-	if len(open) == 0 || !e.mayLead() {
+	healthy := e.mayLead()
+	if len(open) == 0 || !healthy && !e.lastResort() {
 		return nil, again
 	}
 	now := e.clock.Now()
@@ -26,6 +27,9 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 			continue
 		}
 		at, since := e.notBefore(s, s.lease)
+		if !healthy {
+			at = max(at, s.openSince+e.reservation()) // every healthy candidate comes first
+		}
 		if at > now {
 			again = min(again, at)
 			continue
@@ -36,6 +40,11 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	self := e.aboutSelf()
 	e.mu.Unlock()
 
+	if !healthy && len(chosen) > 0 {
+		live, known := e.roster.recent(e)
+		chosen = slices.DeleteFunc(chosen, func(s *seat) bool { return !known || e.successor(s.name, live) != "" })
+		return chosen, min(again, now+e.cfg.HeartbeatInterval)
+	}
 	if ranked && len(chosen) > 0 {
 		// Who yields is computed without the mutex: it takes time for many seats and members, and a lease may end meanwhile.
 		live, known := e.roster.recent(e)

@@ -22,9 +22,9 @@ type Event struct {
 
 // The kinds of event, as noun:verb.
 const (
-	EventBecameLeader       = "coordinator:became_leader"   // measurement time; epoch, term
+	EventBecameLeader       = "coordinator:became_leader"   // time, vacant (seconds); epoch, term, previous_leader, previous_reason
 	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason. For a leader that died or fell silent its successor sends it
-	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, new_leader, epoch, term
+	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, previous_reason, new_leader, epoch, term
 	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
 	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
 	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
@@ -32,7 +32,7 @@ const (
 	EventMemberJoined       = "member:joined"               // incarnation
 	EventMemberLeft         = "member:left"                 // incarnation
 	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
-	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation
+	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation, alive, addr, error, and its facts
 	EventDutyFailed         = "duty:failed"                 // error
 	EventDutyStuck          = "duty:stuck"                  // a duty did not stop in time: the process should exit
 	EventCandidateRestarted = "candidate:restarted"         // the member's own loop died; error
@@ -128,7 +128,7 @@ func (s *events) send(e Event) {
 		e.Node = s.node
 	}
 	if e.Measurements == nil {
-		e.Measurements = map[string]float64{"time": float64(e.Time.UnixMilli()) / 1000}
+		e.Measurements = map[string]float64{"time": seconds(e.Time)}
 	}
 	select {
 	case s.queue <- e:
@@ -136,6 +136,9 @@ func (s *events) send(e Event) {
 		s.lost.Add(1)
 	}
 }
+
+// seconds is a time as measurements have it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // close waits until the observer has seen everything, or has taken a second over it: the elector waits for nobody.
 func (s *events) close() uint64 {

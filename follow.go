@@ -157,9 +157,8 @@ func heartbeatOf(l Lease) string {
 // revoke ends an incarnation whose heartbeat has run out, by making its register vacant on the very revision that was watched (rule 4):
 // dead is that record, not whatever has been read since. If it has moved, its holder lives, or somebody else was first. An unknown
 // outcome is no revocation: the next read tells.
-func (e *engine) revoke(ctx context.Context, dead Lease) error {
-	next := dead.vacated(newNonce(), time.Now(), reasonExpired)
-	next.Past, next.Data = nil, nil
+func (e *engine) revoke(ctx context.Context, dead Lease, end ending) error {
+	next := dead.vacatedHeartbeat(newNonce(), end.at, end.reason)
 	sent := e.now()
 	got, err := e.swap(ctx, next)
 	e.mu.Lock()
@@ -195,7 +194,8 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 	if l.Vacant() {
 		next.Past = l.endedByStore(s.lastHeld, next.Since)
 	} else {
-		next.Past = l.ended(next.Since, reasonExpired)
+		end := e.endingOf(l)
+		next.Past = l.ended(end.at, end.reason)
 	}
 	if e.cfg.OwnLease {
 		c.life = newLife(e.m.ID, newClaimant())

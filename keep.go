@@ -338,14 +338,17 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 
 // outlive waits until the incarnation that a register shows has left, has run out and been revoked, or is proved dead.
 func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment) error {
-	e.emit(Event{Kind: EventMemberWaiting, Metadata: map[string]string{"incarnation": l.Holder.Incarnation}})
 	first := l.Holder
 	var s sight
 	s.see(l, began, e.clock.Now())
+	e.waiting(l, false)
+	defer e.waited()
+	alive := false
 	for failed := 0; ; {
 		wait := min(s.ranOut()-e.clock.Now(), e.cfg.HeartbeatInterval)
-		if e.gone(ctx, s.lease) || s.ranOut() <= s.began.at {
-			if e.revoke(ctx, s.lease) == nil {
+		s.gone = e.gone(ctx, s.lease)
+		if s.gone || s.ranOut() <= s.began.at {
+			if e.revoke(ctx, s.lease, s.ending(e.clock.Now())) == nil {
 				return nil
 			}
 			failed++
@@ -361,7 +364,12 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 		switch {
 		case err == nil && l.Holder == first:
 			failed = 0
+			renewed := l.Nonce != s.lease.Nonce
 			s.see(l, began, e.clock.Now())
+			if renewed && !alive {
+				alive = true
+				e.waiting(l, true)
+			}
 		case err == nil || errors.Is(err, ErrNotFound):
 			return nil
 		default:
@@ -380,11 +388,7 @@ func (e *engine) leave(b *beat, reason string) bool {
 	e.mu.Unlock()
 
 	mine := func(l Lease) bool { return l.Holder == b.life.who }
-	_, left := e.vacate(last, mine, func(l Lease) Lease {
-		l = l.vacated(newNonce(), time.Now(), reason)
-		l.Past, l.Data = nil, nil // a heartbeat carries neither, so that it stays small
-		return l
-	})
+	_, left := e.vacate(last, mine, func(l Lease) Lease { return l.vacatedHeartbeat(newNonce(), time.Now(), reason) })
 	return left
 }
 

@@ -66,6 +66,7 @@ type MemberInfo struct {
 	Region    string            `json:"region,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Elections []string          `json:"elections,omitempty"` // that it campaigns for; "*" for more than it lists
+	Facts     map[string]string `json:"facts,omitempty"`     // as [Member] has them
 
 	run string // its incarnation
 }

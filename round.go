@@ -127,7 +127,11 @@ func (e *engine) round(seats, beats bool) time.Duration {
 		chosen, again := e.choose(open)
 		next = min(next, again)
 		e.claim(e.ctx, chosen, func(s *seat) Lease { return s.lease })
-		if len(dead) == 0 || !e.mayLead() { // who may not lead leaves revoking to those who may
+		if len(dead) == 0 {
+			break
+		}
+		if may, again := e.mayRevoke(); !may { // who may not lead leaves revoking to those who may
+			next = min(next, again)
 			break
 		}
 		if !e.revokeAll(dead) {
@@ -250,7 +254,10 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 func (e *engine) revokeAll(dead []Lease) bool {
 	done := false
 	for _, l := range dead {
-		switch err := e.revoke(e.ctx, l); {
+		e.mu.Lock()
+		end := e.sightOf(l.Name).ending(e.clock.Now())
+		e.mu.Unlock()
+		switch err := e.revoke(e.ctx, l, end); {
 		case err == nil:
 			done = true
 		case errors.Is(err, ErrConflict):
@@ -260,6 +267,27 @@ func (e *engine) revokeAll(dead []Lease) bool {
 		}
 	}
 	return done
+}
+
+// mayRevoke reports whether the member may revoke heartbeats; if it may not now, when to ask again.
+func (e *engine) mayRevoke() (may bool, again time.Duration) {
+	if e.mayLead() {
+		return true, never
+	}
+	if !e.lastResort() {
+		return false, never
+	}
+	live, known := e.roster.recent(e)
+	other := func(i MemberInfo) bool { return i.ID != e.m.ID && i.Eligible && i.Healthy }
+	return known && !slices.ContainsFunc(live, other), e.clock.Now() + e.cfg.HeartbeatInterval
+}
+
+// lastResort reports whether a duty that keeps failing is all that keeps the member from leading. Then it leads if nobody
+// healthy is there: a leader whose duty fails is better than none. A member whose own health check fails never does.
+func (e *engine) lastResort() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cfg.Eligible && e.sick == nil && len(e.m.ailing) > 0 && (e.cfg.OwnLease || e.self != nil && e.self.life.live(e.clock.Now()))
 }
 
 func (e *engine) mayLead() bool {

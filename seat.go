@@ -107,9 +107,20 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 		e.emit(Event{Kind: EventLostLeadership, Node: p.Holder, Election: s.name, Epoch: p.Epoch,
 			Metadata: map[string]string{"reason": p.Reason, "reported_by": e.m.ID}})
 	}
-	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{"term": t.public.Incarnation}})
+	e.emit(becameLeader(s, t))
 	e.notify(s)
 	return t
+}
+
+// becameLeader is the event of a term that begins. It tells how the term before it ended.
+func becameLeader(s *seat, t *term) Event {
+	before := viewOf(s.lease, s.name).Before()
+	ev := Event{Kind: EventBecameLeader, Election: s.name, Epoch: s.lease.Epoch, Metadata: map[string]string{
+		"term": t.public.Incarnation, "previous_leader": before.Leader, "previous_reason": before.Reason}}
+	if before.Vacant >= 0 {
+		ev.Measurements = map[string]float64{"time": seconds(time.Now()), "vacant": before.Vacant.Seconds()}
+	}
+	return ev
 }
 
 // start runs a term's duty. Before that, the companion process is told that a term depends on this process.
@@ -420,12 +431,12 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 	}
 	if !l.Vacant() && l.Holder.ID != e.m.ID && (l.Holder != previous.Holder || l.Epoch != previous.Epoch) {
 		s.holdBack = 0 // what it stood back for has come
-		before := previous.Holder.ID
-		if before == "" && len(l.Past) > 0 {
-			before = l.Past[len(l.Past)-1].Holder
+		before := viewOf(l, s.name).Before()
+		if previous.Holder.ID != "" {
+			before.Leader = previous.Holder.ID
 		}
 		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
-			"previous_leader": before, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
+			"previous_leader": before.Leader, "previous_reason": before.Reason, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
 	}
 }
 

@@ -260,7 +260,7 @@ func TestTakeover(t *testing.T) {
 			leader(t, time.Second, a)
 			b := c.member("twin").lead()
 			neverTwo(t, time.Minute, a, b)
-			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 || len(b.kinds(regent.EventMemberWaiting)) != 1 {
+			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 || len(b.kinds(regent.EventMemberWaiting)) != 2 {
 				t.Errorf("b has joined, or says nothing: %v", b.events)
 			}
 			a.client.SetFaults(cut) // and now it runs out

@@ -11,7 +11,10 @@ type View struct {
 	Election string
 	Leader   string // the holder's ID; empty if the seat is vacant
 	Addr     string
-	Epoch    uint64 // of the current term, or of the last one
+	Epoch    uint64 // of the current term, or of the last one, as the store shows it
+	Known    uint64 // the highest epoch that this member knows of: more than Epoch if the store has lost writes
+	Via      string // the heartbeat register that keeps the current term; empty if the term has a lease of its own
+	Lease    time.Duration
 	Since    time.Time
 	Next     string // held: asked to hand over to; vacant: reserved for
 	Paused   bool
@@ -71,6 +74,7 @@ func (m *Member) View(election string) (View, bool) {
 	}
 	v := viewOf(s.lease, election)
 	v.HeartbeatAge, v.Expired = m.engine.heartbeatAgeLocked(s)
+	v.Known = max(v.Epoch, m.memory[election])
 	return v, true
 }
 
@@ -117,11 +121,14 @@ func (m *Member) view(election string) (v View, seen bool, changed <-chan struct
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	return viewOf(s.lease, election), s.seen, s.changed
+	v = viewOf(s.lease, election)
+	v.Known = max(v.Epoch, m.memory[election])
+	return v, s.seen, s.changed
 }
 
 func viewOf(l Lease, election string) View {
-	return View{Election: election, Leader: l.Holder.ID, Addr: l.Addr, Epoch: l.Epoch, Since: l.Since, Next: l.Next, Paused: l.Paused, Past: l.Past}
+	return View{Election: election, Leader: l.Holder.ID, Addr: l.Addr, Epoch: l.Epoch, Known: l.Epoch, Via: l.Via,
+		Lease: l.Duration, Since: l.Since, Next: l.Next, Paused: l.Paused, Past: l.Past}
 }
 
 func (v View) same(w View) bool {

@@ -77,7 +77,7 @@ var mutants = []mutant{
 	{"a_seat_is_released_before_its_duties_have_stopped", "7", "I2", []edit{{"seat.go",
 		"		e.watchStop(t)\n", "		e.watchStop(t)\n		go e.release([]*term{t})\n"}}},
 	{"a_member_joins_again_before_its_duties_have_stopped", "7", "I2", []edit{{"engine.go",
-		"	b.life.duties.Wait()\n", ""}}},
+		"	b.life.duties.Wait()\n", ""}, {"choose.go", "	if e.returned(l) {\n", "	if false {\n"}}}, // whose wait would hide it
 	{"nothing_ends_a_term_at_its_deadline", "7", "I2", []edit{{"keep.go",
 		"			e.drop(b.life, errUnconfirmed)\n", ""}}},
 	{"validity_is_a_flag", "8", "", []edit{{"term.go",

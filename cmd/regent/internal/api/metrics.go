@@ -23,7 +23,7 @@ type collector struct {
 	version string
 
 	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build,
-	tasks, members, cluster, slots, polls, latency, duties, reachable, writable *prometheus.Desc
+	tasks, members, cluster, slots, polls, latency, duties, overdue, jumps, behind, reachable, writable *prometheus.Desc
 }
 
 func newCollector(n *node.Node, version string) *collector {
@@ -50,6 +50,9 @@ func newCollector(n *node.Node, version string) *collector {
 		slots:      desc("polls_total", "Slots of polls that this node has settled as their leader, by outcome.", "outcome"),
 		polls:      desc("polls", "Polls by the state of their targets; on the leader alone.", "state"),
 		latency:    desc("poll_duration_seconds", "How long checks took, by kind.", "kind"),
+		overdue:    desc("polls_overdue", "Polls that have not run for longer than they can take; on the leader alone."),
+		jumps:      desc("poll_clock_jumps_total", "How often this node, as leader, found that clocks disagree about slots."),
+		behind:     desc("store_behind", "1 while the store shows a lower epoch than this node knows of: it has lost writes.", "election"),
 		reachable:  desc("store_reachable", "1 while the store answers this node's reads."),
 		writable:   desc("store_writable", "1 while the store takes this node's writes, as far as any were sent."),
 		duties:     desc("duty_failures_total", "Duties that failed, and were run again.", "duty"),
@@ -59,7 +62,7 @@ func newCollector(n *node.Node, version string) *collector {
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build,
-		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.reachable, c.writable} {
+		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.overdue, c.jumps, c.behind, c.reachable, c.writable} {
 		ch <- d
 	}
 }
@@ -74,6 +77,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	h, s, counts, election := c.node.Health(), c.node.Member.Stats(), c.node.Counts(), c.node.Election()
 	gauge(c.leader, truth(h.Role == node.Leader), election)
+	gauge(c.behind, truth(h.Store.Behind), election)
 	gauge(c.reachable, truth(h.Store.Reachable))
 	gauge(c.writable, truth(h.Store.Writable))
 	gauge(c.epoch, float64(h.Epoch), election)
@@ -116,6 +120,7 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 	for outcome, n := range p.Slots {
 		counter(c.slots, float64(n), outcome)
 	}
+	counter(c.jumps, float64(p.Jumps))
 	for kind, h := range p.Latency {
 		buckets, count := h.Buckets()
 		ch <- prometheus.MustNewConstHistogram(c.latency, count, h.Sum.Seconds(), buckets, kind)
@@ -127,6 +132,7 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 	if _, leads := c.node.Member.Leads(c.node.Election()); !leads || !seen.Known {
 		return
 	}
+	gauge(c.overdue, float64(p.Overdue))
 	for state, n := range p.Polls {
 		gauge(c.polls, float64(n), string(state))
 	}

@@ -77,9 +77,6 @@ func (r *resolver) resolve() {
 	r.readToken()
 	r.warnOfSecrets()
 	r.judge(r.check())
-	if host, _, err := splitAddress(r.Listen); err == nil && everywhere(host) && r.Advertise == r.Listen {
-		r.Warnings = append(r.Warnings, "listen "+r.Listen+" is no address that others can reach: set advertise")
-	}
 }
 
 // take sets a key to what was given.
@@ -179,6 +176,9 @@ func (r *resolver) warnOfSecrets() {
 	}
 	if r.TLSKey != "" {
 		warn(Exposed("tlsKey", r.TLSKey))
+	}
+	if strings.HasPrefix(r.Origin("store"), "flag") && Redact(r.Store) != r.Store {
+		warn("store is given by a flag with a secret in it, so that other users see it in the list of processes: use a variable or the file")
 	}
 	switch from := r.Origin("token"); {
 	case r.Token == "":

@@ -31,6 +31,8 @@ type Options struct {
 	Crew     Crew
 	Lifeline func(regent.Lifeline) // for a companion process, or nil
 	Store    string                // the store's address, without secrets
+	Facts    map[string]string     // what others are told of this node: see Facts
+	Now      func() time.Time      // the wall clock that polls are due by; time.Now if nil
 }
 
 // Node is a member that runs as a daemon.
@@ -45,11 +47,13 @@ type Node struct {
 	signer  *signed.Signer
 	store   *Store
 	changed chan regent.Lease // a hint that members have come or gone
+	peers   peers
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
 	leaderless time.Duration     // how long the seat was vacant, as far as this node saw
 	since      time.Time         // when that was last counted
+	behind     time.Time         // since when the store shows less than this node knows; zero if it does not
 }
 
 // New returns a node that does nothing yet.
@@ -64,7 +68,7 @@ func New(opts Options) (*Node, error) {
 	n := &Node{opts: opts, Hub: NewHub(), store: NewStore(opts.Open), reasons: map[string]uint64{}}
 	n.store.Log = opts.Log
 	log := logEvents(opts.Log)
-	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
+	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline, Facts: opts.Facts,
 		OnEvent: func(e regent.Event) {
 			if e.Kind == regent.EventMemberStarted {
 				n.store.Begin()
@@ -99,6 +103,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	others.Go(func() { n.countLeaderless(life) })
 	others.Go(func() { n.passHints(life) })
+	others.Go(func() { n.watchLeader(life) })
 	unhook := context.AfterFunc(ctx, func() {
 		n.wind(n.opts.Log)
 		stop(context.Cause(ctx))
@@ -133,7 +138,7 @@ func logEvents(l *slog.Logger) func(regent.Event) {
 		switch {
 		case e.Kind == health.EventHealthCheck: // twice a minute is too much for a log
 			quieter(e)
-		case e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed,
+		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed, e.Kind == poll.EventClock,
 			e.Kind == poll.EventChanged && e.Metadata["to"] == string(poll.Down):
 			louder(e)
 		default:
@@ -189,6 +194,7 @@ func (n *Node) countLeaderless(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			v, ok := n.Member.View(n.opts.Election)
+			n.noteEpoch(v, ok, now)
 			n.mu.Lock()
 			if !ok || v.Leader == "" {
 				n.leaderless += now.Sub(n.since)
@@ -222,6 +228,7 @@ type Health struct {
 	HeartbeatAgeMs   int64             `json:"heartbeatAgeMs,omitempty"` // of another node that leads: how old its newest heartbeat is
 	Store            StoreHealth       `json:"store"`
 	Checks           map[string]string `json:"checks"`
+	Differs          []Difference      `json:"differs,omitempty"` // from other members, in configuration
 }
 
 // ok is what a check says that has passed.
@@ -235,7 +242,9 @@ func (n *Node) Health() Health {
 		h.Checks["loop"] = fmt.Sprintf("overdue by %v", lag.Round(time.Millisecond))
 	}
 	v, seen := n.Member.View(n.opts.Election)
-	h.Leader, h.LeaderAddr, h.Epoch = v.Leader, v.Addr, v.Epoch
+	h.Leader, h.LeaderAddr = v.Leader, v.Addr
+	n.tellEpoch(&h, v)
+	n.tellPeers(&h)
 	addLeader(&h, v)
 	t, leads := n.Member.Leads(n.opts.Election)
 	switch {

@@ -16,6 +16,8 @@ type StoreHealth struct {
 	AnsweredMs int64  `json:"answeredMs"` // how long ago it last answered anything; -1 for never
 	ReadMs     int64  `json:"readMs"`     // how long ago a read last succeeded; -1 for never
 	WrittenMs  int64  `json:"writtenMs"`  // how long ago a write last succeeded; -1 for never
+	Epoch      uint64 `json:"epoch"`      // that the store shows
+	Behind     bool   `json:"behind"`     // a higher one was seen before: the store has lost writes
 	Error      string `json:"error,omitempty"`
 	WriteError string `json:"writeError,omitempty"`
 }

@@ -25,7 +25,7 @@ func bare(t *testing.T, term regent.Term, told *[]regent.Event, fixed ...Poll) *
 	c := newConduct(t.Context(), o, term)
 	c.pool = work.NewPool(t.Context(), term, work.Options{})
 	t.Cleanup(c.pool.Close)
-	c.looked = c.began
+	c.looked = c.beganAt
 	return c
 }
 
@@ -46,8 +46,8 @@ func TestTrouble(t *testing.T) {
 		c := bare(t, nobody, nil)
 		c.suspects["w"] = true
 		c.wait(entryOf(t, every), c.began)
-		now := c.began.Add(45 * time.Second) // the doubt is over, and there is no other worker
-		if next := c.dispatch(now); !next.Equal(now.Add(again)) {
+		now := c.beganAt.Add(45 * time.Second) // the doubt is over, and there is no other worker
+		if next := c.dispatch(now, now); !next.Equal(now.Add(again)) {
 			t.Errorf("the next look is at %v, now is %v", next, now)
 		}
 	})
@@ -58,7 +58,7 @@ func TestTrouble(t *testing.T) {
 		e := entryOf(t, every)
 		e.poll.Kind = "exec"
 		c.wait(e, c.began)
-		c.dispatch(c.began.Add(45 * time.Second))
+		c.dispatch(c.began.Add(45*time.Second), c.beganAt.Add(45*time.Second))
 		if len(e.runs) != 1 || e.runs[0].Outcome != outcomeUnknown || len(c.open) != 0 || e.state != "" {
 			t.Errorf("runs %v, %d open, state %s", e.runs, len(c.open), e.state)
 		}
