@@ -326,7 +326,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		l = Lease{Name: s.name}
 	}
 	highest := e.m.memory[s.name]
-	if l.Epoch < highest && began.order <= s.learned {
+	if l.Epoch < highest && began.order <= s.learned || l.Epoch < s.shown && began.order <= s.shownAt {
 		// It was sent before the higher epoch was learned, so it may be older. Then nothing may be claimed on it either.
 		s.stale = true
 		e.mu.Unlock()
@@ -354,6 +354,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.notify(s)
 	}
 	s.lease = l
+	s.shown = l.Epoch
 	s.seen = true
 	s.answered = now.order
 	s.stale = false
@@ -380,9 +381,10 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 }
 
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen, which
-// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe.
+// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe. The
+// record before is the last that any request of this member was shown, not only those that keep up with the election.
 func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
-	if s.seen && l.Epoch < s.lease.Epoch {
+	if l.Epoch < s.shown {
 		return true
 	}
 	if l.Epoch == s.lastHeld.Epoch && holderOf(l) != "" && holderOf(l) != s.lastHeld.Holder.ID {

@@ -340,9 +340,8 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment) error {
 	e.emit(Event{Kind: EventMemberWaiting, Metadata: map[string]string{"incarnation": l.Holder.Incarnation}})
 	first := l.Holder
-	var s sight
-	s.see(l, began, e.clock.Now())
-	for failed := 0; ; {
+	s := e.watched(name, l, began)
+	for failed := 0; s.lease.Holder == first; {
 		wait := min(s.ranOut()-e.clock.Now(), e.cfg.HeartbeatInterval)
 		if e.gone(ctx, s.lease) || s.ranOut() <= s.began.at {
 			if e.revoke(ctx, s.lease) == nil {
@@ -361,13 +360,23 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 		switch {
 		case err == nil && l.Holder == first:
 			failed = 0
-			s.see(l, began, e.clock.Now())
+			s = e.watched(name, l, began)
 		case err == nil || errors.Is(err, ErrNotFound):
 			return nil
 		default:
 			failed++
 		}
 	}
+	return nil // another request has shown that it has left
+}
+
+// watched takes in what a heartbeat register shows, and returns what is known of it, by whatever request.
+func (e *engine) watched(name string, l Lease, began moment) sight {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.sightOf(name)
+	s.see(l, began, e.clock.Now())
+	return *s
 }
 
 // leave vacates the member's register, which frees every seat that depends on it, and reports whether that is known to have
