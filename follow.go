@@ -359,6 +359,9 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	s.answered = now.order
 	s.stale = false
 	s.checkAt = 0
+	if s.cand != nil && l.Next == e.m.ID && e.followed(s) {
+		s.checkAt = now.at + e.reservation()/3 // the others hold back for this member no longer than the reservation
+	}
 	s.retry = retry{}
 	e.dropClaims(s)
 	if l.Via == "" { // a vacant one too: should a rollback bring the holder back, it counts anew
