@@ -20,7 +20,7 @@ import (
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	set := flag.NewFlagSet("regent serve", flag.ContinueOnError)
-	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, and exit")
+	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, ask the store whether it can be used, and exit")
 	format := set.String("o", "text", "with --check-config: text or json")
 	source := config.Flags(set)
 	switch err := config.Parse(set, args); {
@@ -36,8 +36,10 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(settings.Args) > 0 {
 		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
 	}
+	storeUnnamed(settings)
 	if *check {
-		return settings.Explain(out, *format)
+		refused := probeStore(ctx, settings)
+		return errors.Join(settings.Explain(out, *format), refused)
 	}
 	return runNode(ctx, settings, logger(settings, errs))
 }
@@ -60,6 +62,9 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
+	if err := validateStore(s.Store); err != nil {
+		return err
+	}
 	notifier, err := node.NewNotifier(os.Getenv)
 	if err != nil {
 		return err
@@ -78,9 +83,11 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if !s.Given("advertise") {
 		advertise = listener.Addr().String() // the port may have been left to the system
 	}
+	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
 	n, err := node.New(node.Options{
-		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
-		Open: opener(s.Store, len(s.Duties) > 0, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
+		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
+		Open:     forElection(s.Election, storeWarning(log), open),
+		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
 		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {
@@ -108,7 +115,7 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 			cancel(nil)
 		}
 	}()
-	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
+	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", location(s.Store), "profile", s.Profile)
 	if err := notifier.Ready(); err != nil {
 		log.Warn("service manager does not listen", "error", err)
 	}

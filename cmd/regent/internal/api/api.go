@@ -113,11 +113,11 @@ func (s *server) livez(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz is 200 for a leader and for a standby that see the store: a node that is ready only while it leads makes rollouts hang.
+// readyz is 200 for a leader and for a standby that can read and write the store: a node that is ready only while it leads makes rollouts hang.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Node.Health()
 	code := http.StatusOK
-	if !h.Store.Reachable || h.Role == node.Starting || h.Role == node.Unknown {
+	if !h.Store.Reachable || !h.Store.Writable || h.Role == node.Starting || h.Role == node.Unknown {
 		code = http.StatusServiceUnavailable
 	}
 	answer(w, code, h)

@@ -12,10 +12,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// schemes returns how a store's address can begin.
-func schemes() []string {
-	return []string{"sqlite:", "memory:", "redis://", "rediss://", "s3://", "postgres://", "etcd://", "nats://", "kube://"}
-}
+// Schemes returns how a store's address can begin: what this binary has a driver for.
+func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }
 
 // check returns every rule that is broken: the node's, and the library's.
 func (s *Settings) check() []finding {
@@ -26,7 +24,7 @@ func (s *Settings) check() []finding {
 		}
 	}
 	scheme := func(begin string) bool { return strings.HasPrefix(s.Store, begin) }
-	check(slices.ContainsFunc(schemes(), scheme), "store", s.Store, "must begin with "+oneOf(schemes()))
+	check(slices.ContainsFunc(Schemes(), scheme), "store", s.Store, "must begin with "+oneOf(Schemes())+", the stores that this binary has")
 	check(strings.TrimSpace(s.Store) != "sqlite:", "store", s.Store, "must name a file, as in sqlite:regent.db")
 	check(regent.ValidName(s.Election) && !strings.HasPrefix(s.Election, "regent/"), "election", s.Election,
 		`must be 1 to 250 bytes of UTF-8 without control characters, and not begin with "regent/"`)

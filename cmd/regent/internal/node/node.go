@@ -60,9 +60,13 @@ func New(opts Options) (*Node, error) {
 		opts.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
 	n := &Node{opts: opts, Hub: &Hub{}, store: NewStore(opts.Open), reasons: map[string]uint64{}}
+	n.store.Log = opts.Log
 	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
 		OnEvent: func(e regent.Event) {
+			if e.Kind == regent.EventMemberStarted {
+				n.store.Begin()
+			}
 			log(e)
 			n.take(e)
 			n.learn(e) // it may wait for the disk; whoever sees the event on the stream finds the fence raised
@@ -76,14 +80,23 @@ func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	n.since = time.Now()
 	n.mu.Unlock()
+	if n.opts.Config.StartupJitterMax == 0 {
+		n.store.Begin()
+	}
 	var others sync.WaitGroup
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	var refused error
 	others.Go(func() {
-		n.store.Run(life, func(err error) { n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err) })
+		refused = n.store.Run(life, func(err error) {
+			n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err)
+		})
+		if refused != nil {
+			stop(refused)
+		}
 	})
 	others.Go(func() { n.countLeaderless(life) })
 	others.Go(func() { n.passHints(life) })
-	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() {
 		n.wind(n.opts.Log)
 		stop(context.Cause(ctx))
@@ -99,6 +112,9 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	if cerr := n.store.Close(); cerr != nil {
 		n.opts.Log.Warn("closing the store failed", "store", n.opts.Store, "error", cerr)
+	}
+	if refused != nil {
+		return refused
 	}
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
@@ -155,7 +171,7 @@ func (n *Node) passHints(ctx context.Context) {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Kind == regent.EventLostLeadership {
+	if e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID {
 		n.reasons[e.Metadata["reason"]]++
 	}
 }
@@ -201,16 +217,9 @@ type Health struct {
 	LeaderAddr       string            `json:"leaderAddr"`
 	Epoch            uint64            `json:"epoch"`
 	LeaseRemainingMs int64             `json:"leaseRemainingMs"`
+	HeartbeatAgeMs   int64             `json:"heartbeatAgeMs,omitempty"` // of another node that leads: how old its newest heartbeat is
 	Store            StoreHealth       `json:"store"`
 	Checks           map[string]string `json:"checks"`
-}
-
-// StoreHealth is how a node's store is, as far as it has asked.
-type StoreHealth struct {
-	Address    string `json:"address"`
-	Reachable  bool   `json:"reachable"`
-	AnsweredMs int64  `json:"answeredMs"` // how long ago; -1 for never
-	Error      string `json:"error,omitempty"`
 }
 
 // ok is what a check says that has passed.
@@ -219,29 +228,20 @@ const ok = "ok"
 // Health tells how the node is, without asking the store.
 func (n *Node) Health() Health {
 	h := Health{Node: n.Member.ID, Checks: map[string]string{"loop": ok, "store": ok}, Store: StoreHealth{Address: n.opts.Store, AnsweredMs: -1}}
-	at, failed := n.store.Seen()
-	fresh := n.fresh()
-	if !at.IsZero() {
-		h.Store.AnsweredMs = time.Since(at).Milliseconds()
-	}
-	h.Store.Reachable = !at.IsZero() && time.Since(at) <= fresh
-	if failed != nil {
-		h.Store.Error = failed.Error()
-	}
-	if !h.Store.Reachable {
-		h.Checks["store"] = fmt.Sprintf("no answer for more than %v", fresh)
-	}
+	n.addStore(&h)
 	if lag := n.Member.Stats().LoopLag; lag > 0 {
 		h.Checks["loop"] = fmt.Sprintf("overdue by %v", lag.Round(time.Millisecond))
 	}
 	v, seen := n.Member.View(n.opts.Election)
 	h.Leader, h.LeaderAddr, h.Epoch = v.Leader, v.Addr, v.Epoch
+	addLeader(&h, v)
 	t, leads := n.Member.Leads(n.opts.Election)
 	switch {
 	case leads:
 		h.Role, h.LeaseRemainingMs, h.Epoch = Leader, t.Remaining().Milliseconds(), t.Epoch
 		h.Leader, h.LeaderAddr = n.Member.ID, n.opts.Addr
-	case !h.Store.Reachable && !at.IsZero():
+		delete(h.Checks, "leader")
+	case !h.Store.Reachable && h.Store.AnsweredMs >= 0:
 		h.Role = Unknown
 	case !seen:
 		h.Role = Starting
