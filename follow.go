@@ -101,6 +101,10 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 	if h == nil {
 		return taken, now
 	}
+	if l.Via == "" && h.lease.Rev != l.Rev {
+		s.stale = true // a request has shown another record: how long that one was watched says nothing of this one
+		return taken, now
+	}
 	if !h.seen || l.Via != "" && h.began.order < s.received.order {
 		return taken, max(now, h.retry.at)
 	}

@@ -144,6 +144,27 @@ func TestWhatAnyRequestShows(t *testing.T) {
 		})
 	})
 
+	t.Run("a_record_that_a_request_did_not_find_is_read_in_the_next_round", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			c.store.KeepLog(100)
+			_, err := c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat", 4, 4, lock.LeaseDuration))
+			check(t, err)
+			b := c.member("b", config(lock)).lead()
+			time.Sleep(6 * time.Second)
+
+			b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 10 * time.Millisecond}})
+			c.store.Undo(1, only("seat"))
+			peek(t, b)
+			_, err = c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat-other", 1, 1, lock.LeaseDuration)) // of which it is notified
+			check(t, err)
+			time.Sleep(100 * time.Millisecond)
+			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
+				t.Errorf("%d events of a rollback that a request has shown: %+v", len(got), got)
+			}
+			b.quit()
+		})
+	})
+
 	t.Run("an_edit_of_its_own_that_the_store_forgets_restarts_the_watch", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
