@@ -40,7 +40,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	case err != nil:
 		return fmt.Errorf("run: %w", err)
 	}
-	settings, err := source.Load(os.Environ(), os.ReadFile)
+	settings, err := source.Load(os.Environ(), config.ReadFile)
 	switch {
 	case err != nil:
 		return err
@@ -57,7 +57,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 }
 
 func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, program []string, in *os.File, errs io.Writer) error {
-	log := logger(s, errs)
+	log := logger(s, s.LogLevel, errs)
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
@@ -93,7 +93,8 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 
 	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnLifeline: companion.Lifeline}
 	m.OnEvent = beginStore(store, regent.LogEvents(log))
-	c := &runner.Command{Path: program[0], Args: program[1:], Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
+	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
+		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
 		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
 		OnSuspend: func() {
 			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)

@@ -10,11 +10,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // serve runs a node until ctx ends.
@@ -29,7 +32,11 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("serve: %w", err)
 	}
-	settings, err := source.Load(os.Environ(), os.ReadFile)
+	hangups := make(chan os.Signal, 1) // from now on, so that a signal at any time reloads, and none ends the node
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	load := func() (*config.Settings, error) { return source.Load(os.Environ(), config.ReadFile) }
+	settings, err := load()
 	if err != nil {
 		return err
 	}
@@ -41,11 +48,13 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 		refused := probeStore(ctx, settings)
 		return errors.Join(settings.Explain(out, *format), refused)
 	}
-	return runNode(ctx, settings, logger(settings, errs))
+	level := new(slog.LevelVar)
+	level.Set(settings.LogLevel)
+	return runNode(ctx, settings, &reloader{load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups})
 }
 
-func logger(s *config.Settings, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: s.LogLevel}
+func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
 	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
@@ -58,7 +67,8 @@ func storeWarning(log *slog.Logger) func(string) {
 }
 
 // runNode starts what a node consists of, and stops it in the order of C06: duties, the seat, then everything else.
-func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
+func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
+	log := reload.log
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
@@ -69,10 +79,12 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	secure, client, scheme, err := transport(s)
+	others, err := newPeers(s, log)
 	if err != nil {
 		return err
 	}
+	token := signed.NewSecret(s.Token)
+	reload.peers, reload.token = others, token
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
@@ -83,12 +95,14 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	if !s.Given("advertise") {
 		advertise = listener.Addr().String() // the port may have been left to the system
 	}
+	client, scheme := others.client()
 	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
 	n, err := node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
 		Open:     forElection(s.Election, storeWarning(log), open),
 		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
-		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
+		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
+			DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {
 		_ = listener.Close()
@@ -96,18 +110,22 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	}
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)
-	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: s.Token, Guarded: s.Exposed(), Hosts: []string{host}, Version: version()}, stopping), log)
+	limits := api.NewLimits(log)
+	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: token, Guarded: s.Exposed(), Hosts: []string{host}, Version: version(), Limits: limits}, stopping), log)
+	accepting := limits.Attach(server, listener)
 	served := make(chan error, 1)
 	go func() {
-		if server.TLSConfig = secure; secure != nil {
-			served <- server.ServeTLS(listener, "", "")
+		if server.TLSConfig = others.server(); server.TLSConfig != nil {
+			served <- server.ServeTLS(accepting, "", "")
 		} else {
-			served <- server.Serve(listener)
+			served <- server.Serve(accepting)
 		}
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go n.Watchdog(ctx, notifier)
+	go others.watch(ctx)
+	go reload.run(ctx)
 	failed := make(chan error, 1)
 	go func() {
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {

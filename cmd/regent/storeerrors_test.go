@@ -102,16 +102,16 @@ func TestHelpListsStores(t *testing.T) {
 		t.Fatalf("help says %q", line)
 	}
 	for _, scheme := range config.Schemes() {
-		_, err := opener(scheme+"127.0.0.1:1", false, func(string) {})(t.Context())
+		_, err := opener(scheme+"127.0.0.1:1", false, 0, func(string) {})(t.Context())
 		if err != nil && strings.Contains(err.Error(), "no such driver") {
 			t.Error(err)
 		}
 	}
-	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", false, func(string) {})(t.Context())
+	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", false, 0, func(string) {})(t.Context())
 	if store != nil || err == nil {
 		t.Errorf("a store that cannot be opened is %v, %v", store, err)
 	}
-	if _, err := opener("etcd://127.0.0.1", false, func(string) {})(t.Context()); err == nil || exitCode(err) != exitConfig {
+	if _, err := opener("etcd://127.0.0.1", false, 0, func(string) {})(t.Context()); err == nil || exitCode(err) != exitConfig {
 		t.Errorf("etcd: %v", err)
 	}
 }

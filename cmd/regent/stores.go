@@ -28,6 +28,9 @@ func opener(address string, children bool, jitter time.Duration, warn func(strin
 			if err != nil {
 				return nil, err // a nil *sqlite.Store in an interface is not nil
 			}
+			for _, w := range store.Warnings() {
+				warn(w)
+			}
 			return store, nil
 		case "memory":
 			return memstore.New(), nil

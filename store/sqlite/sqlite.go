@@ -68,6 +68,8 @@ type Store struct {
 	writer string      // this process, as its records name it; empty for nobody
 	self   process     // this process; zero where the host cannot tell
 
+	warnings []string // what Open found
+
 	readers *sql.DB
 	get     *sql.Stmt
 	list    *sql.Stmt
@@ -129,7 +131,8 @@ DROP TABLE regent_lease;` + schema + `
 INSERT INTO regent_lease (name, rev, moved, writer, record) SELECT name, rev, moved, writer, record FROM regent_former;
 DROP TABLE temp.regent_former;`
 
-// Open opens the database at path, or creates it. The directory must be there.
+// Open opens the database at path, or creates it, readable and writable by its owner alone. The directory must be there.
+// See [Store.Warnings] for files that were there and that others can read.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	real, err := locate(path)
 	if err != nil {
@@ -139,13 +142,17 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if s.self, err = self(); err == nil && !opts.NoWitness {
 		s.writer = s.self.String()
 	}
-	if err := retry(ctx, func() error { return prepareFile(ctx, real, "rwc") }); err != nil {
+	if err := createFile(real); err != nil {
+		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real, err)
+	}
+	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
+	s.warnings = exposed(real)
 	return s, nil
 }
 
@@ -215,8 +222,8 @@ func dsn(path, query string) string {
 }
 
 // prepareFile looks before it writes: another program's database is left as it is.
-func prepareFile(ctx context.Context, path, mode string) error {
-	connector, err := modernc.NewConnector(dsn(path, "mode="+mode+"&_synchronous=FULL&_txlock=immediate"))
+func prepareFile(ctx context.Context, path string) error {
+	connector, err := modernc.NewConnector(dsn(path, "mode=rw&_synchronous=FULL&_txlock=immediate"))
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,8 @@ func (s *Settings) check() []finding {
 		`must be 1 to 250 bytes of UTF-8 without control characters, and not begin with "regent/"`)
 	check(s.Node == "" || s.Node != "*" && regent.ValidName(regent.MemberRegister(s.Node)), "node", s.Node,
 		`must be 1 to `+strconv.Itoa(250-len(regent.MemberRegister("")))+` bytes of UTF-8 without control characters, and not "*"`)
+	check(s.Node != "." && s.Node != ".." && !strings.ContainsAny(s.Node, `/\`), "node", s.Node,
+		`must not hold / or \, and be neither . nor ..: it names a directory below dataDir`)
 	check(slices.Contains([]string{"text", "json"}, s.LogFormat), "logFormat", s.LogFormat, "must be text or json")
 	check(s.Token == "" || !s.Given("token") || s.TokenFile == "", "tokenFile", s.TokenFile, "cannot be combined with token", "token")
 	check(!strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }), "token", s.Token,

@@ -15,6 +15,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
@@ -41,6 +42,7 @@ type Node struct {
 	Worker  *work.Worker // nil if it is none
 
 	opts    Options
+	signer  *signed.Signer
 	store   *Store
 	changed chan regent.Lease // a hint that members have come or gone
 
@@ -59,7 +61,7 @@ func New(opts Options) (*Node, error) {
 		}
 		opts.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	n := &Node{opts: opts, Hub: &Hub{}, store: NewStore(opts.Open), reasons: map[string]uint64{}}
+	n := &Node{opts: opts, Hub: NewHub(), store: NewStore(opts.Open), reasons: map[string]uint64{}}
 	n.store.Log = opts.Log
 	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
@@ -287,6 +289,9 @@ func (n *Node) Config() regent.Config { return n.opts.Config }
 func (n *Node) Peers() (client *http.Client, scheme string) {
 	return n.opts.Crew.Client, n.opts.Crew.Scheme
 }
+
+// Sign signs a request to another node, where there is a token.
+func (n *Node) Sign(r *http.Request, id, addr string, body []byte) { n.signer.Sign(r, id, addr, body) }
 
 // Drifts returns how many tasks and other work this node has refused for their old epochs.
 func (n *Node) Drifts() uint64 {

@@ -126,33 +126,6 @@ func TestNode(t *testing.T) {
 	})
 }
 
-func TestHub(t *testing.T) {
-	h := &node.Hub{}
-	for i := range uint64(2500) {
-		h.Send(regent.Event{Seq: i + 1})
-	}
-	past, events, stop := h.Listen(2497)
-	if len(past) != 3 || past[0].Seq != 2498 {
-		t.Errorf("missed %d events", len(past))
-	}
-	h.Send(regent.Event{Seq: 2501})
-	if e := <-events; e.Seq != 2501 {
-		t.Errorf("got %d", e.Seq)
-	}
-	for i := range uint64(100) { // a listener that does not listen is closed
-		h.Send(regent.Event{Seq: 2502 + i})
-	}
-	n := 0
-	for range events {
-		n++
-	}
-	if n >= 100 {
-		t.Errorf("got %d events", n)
-	}
-	stop()
-	stop()
-}
-
 func TestNotify(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
