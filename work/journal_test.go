@@ -78,7 +78,7 @@ func TestJournal(t *testing.T) {
 		if len(began) != 2 {
 			t.Errorf("%d tasks ran", len(began))
 		}
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 3 || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
@@ -112,7 +112,7 @@ func TestJournal(t *testing.T) {
 		deliver(w, "a")
 		settled(t, w)
 		check(t, w.Close())
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 1 || string(h.ended[0].Data) != `[{"begin":"forged"}]` || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
@@ -196,7 +196,7 @@ func TestJournal(t *testing.T) {
 		deliver(w, "after")
 		settled(t, w)
 		check(t, w.Close())
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 3 || h.ended[1].ID != "during" || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
@@ -211,7 +211,7 @@ func TestJournal(t *testing.T) {
 		deliver(w, "b")
 		settled(t, w)
 		check(t, w.Close())
-		if h, err := readJournal(path, 10); err != nil || len(h.ended) != 2 {
+		if h, err := readJournal(path, 10, 1<<20); err != nil || len(h.ended) != 2 {
 			t.Errorf("history %+v, %v", h, err)
 		}
 	})
@@ -244,7 +244,7 @@ func TestJournal(t *testing.T) {
 			b = append(appendOutcome(appendBegin(b, &Task{ID: id, Kind: "do", Epoch: 1}), &outcome{ID: id, Kind: "do", Outcome: Done}), '\n')
 		}
 		check(t, os.WriteFile(path, b, 0o600))
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 10 || h.ended[9].ID != "twice" || h.ended[0].ID != "t91" || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	set := flag.NewFlagSet("regent serve", flag.ContinueOnError)
-	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, and exit")
+	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, ask the store whether it can be used, and exit")
 	format := set.String("o", "text", "with --check-config: text or json")
 	source := config.Flags(set)
 	switch err := config.Parse(set, args); {
@@ -43,12 +44,27 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(settings.Args) > 0 {
 		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
 	}
+	storeUnnamed(settings)
+	if err := settings.ChooseAdvertise(config.ThisMachine()); err != nil {
+		return err
+	}
 	if *check {
-		return settings.Explain(out, *format)
+		refused := probeStore(ctx, settings)
+		return errors.Join(settings.Explain(out, *format), refused)
 	}
 	level := new(slog.LevelVar)
 	level.Set(settings.LogLevel)
 	return runNode(ctx, settings, &reloader{load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups})
+}
+
+// withPort returns the address of a listener, with a host that others can reach in place of one that stands for all.
+func withPort(address string, listener net.Listener) string {
+	tcp, ok := listener.Addr().(*net.TCPAddr)
+	host, _, err := net.SplitHostPort(address)
+	if !ok || err != nil || !tcp.IP.IsUnspecified() {
+		return listener.Addr().String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
@@ -70,6 +86,9 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
+	if err := validateStore(s.Store); err != nil {
+		return err
+	}
 	notifier, err := node.NewNotifier(os.Getenv)
 	if err != nil {
 		return err
@@ -88,13 +107,21 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	}
 	advertise := s.Advertise
 	if !s.Given("advertise") {
-		advertise = listener.Addr().String() // the port may have been left to the system
+		advertise = withPort(advertise, listener) // which may have been left to the system
+	}
+	facts, err := node.Facts(s.Election, s.Token, s.Profile, version(), s.Regent.LeaseDuration)
+	if err != nil {
+		return err
 	}
 	client, scheme := others.client()
+	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
 	n, err := node.New(node.Options{
-		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
-		Open: opener(s.Store, len(s.Duties) > 0, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
-		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
+		Facts: facts, Now: testClock(os.Getenv(testClockFile)),
+		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
+		Open:     forElection(s.Election, storeWarning(log), open),
+		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
+		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
+			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {
 		_ = listener.Close()
@@ -125,7 +152,8 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 			cancel(nil)
 		}
 	}()
-	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
+	log.Info("serving", "listen", listener.Addr().String(), "advertise", advertise, "election", s.Election,
+		"store", location(s.Store), "profile", s.Profile)
 	if err := notifier.Ready(); err != nil {
 		log.Warn("service manager does not listen", "error", err)
 	}

@@ -119,11 +119,12 @@ func (s *server) livez(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz is 200 for a leader and for a standby that see the store: a node that is ready only while it leads makes rollouts hang.
+// readyz is 200 for a leader and for a standby that can read and write the store: a node that is ready only while it leads makes rollouts hang.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Node.Health()
 	code := http.StatusOK
-	if !h.Store.Reachable || h.Role == node.Starting || h.Role == node.Unknown {
+	blocked := s.Node.Member.Blocked() != ""
+	if !h.Store.Reachable || !h.Store.Writable || h.Role == node.Starting || h.Role == node.Unknown || blocked {
 		code = http.StatusServiceUnavailable
 	}
 	answer(w, code, h)
@@ -171,19 +172,12 @@ type Status struct {
 	Version  string      `json:"version"`
 }
 
-// WhyLeading says how the last term ended, which is why the current one began.
-type WhyLeading struct {
-	Previous string    `json:"previous"`
-	Reason   string    `json:"reason"`
-	Ended    time.Time `json:"ended"`
-}
-
 // status is how the node is, and how the cluster is, which it asks the leader for, unless the query says local=1: so the leader asks its members.
 func (s *server) status(w http.ResponseWriter, r *http.Request) {
-	v, _ := s.Node.Member.View(s.Node.Election())
+	v, seen := s.Node.Member.View(s.Node.Election())
 	body := Status{Health: s.Node.Health(), Election: s.Node.Election(), Since: v.Since, Paused: v.Paused, Next: v.Next, Version: s.Version}
-	if n := len(v.Past); n > 0 {
-		body.Why = &WhyLeading{v.Past[n-1].Holder, v.Past[n-1].Reason, v.Past[n-1].Ended}
+	if seen {
+		body.Why = why(v)
 	}
 	if r.URL.Query().Get("local") == "" {
 		c := s.cluster(r.Context())
@@ -212,15 +206,14 @@ type Election struct {
 func (s *server) record(w http.ResponseWriter, r *http.Request) (Election, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	name := r.PathValue("election")
-	if !regent.ValidName(name) {
-		answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", name)})
+	name, ok := electionName(w, r)
+	if !ok {
 		return Election{}, false
 	}
 	l, err := s.Node.Member.Store.Get(ctx, name)
 	switch {
 	case errors.Is(err, regent.ErrNotFound):
-		answer(w, http.StatusNotFound, failure{Error: fmt.Sprintf("election %q was never held", name)})
+		answer(w, http.StatusNotFound, neverHeld(name))
 		return Election{}, false
 	case err != nil:
 		answer(w, http.StatusBadGateway, failure{Error: err.Error()})
@@ -275,14 +268,16 @@ func (s *server) verb(run func(context.Context, *regent.Member, string, request)
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		election := r.PathValue("election")
-		if !regent.ValidName(election) {
-			answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", election)})
+		election, ok := electionName(w, r)
+		if !ok {
 			return
 		}
 		l, err := s.Node.Member.Store.Get(ctx, election)
 		switch {
-		case err != nil && !errors.Is(err, regent.ErrNotFound):
+		case errors.Is(err, regent.ErrNotFound): // nothing is made of a name that was mistyped
+			answer(w, http.StatusNotFound, neverHeld(election))
+			return
+		case err != nil:
 			answer(w, http.StatusBadGateway, failure{Error: err.Error()})
 			return
 		case l.Epoch != *body.Epoch:

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 )
 
@@ -52,6 +53,9 @@ func (c *contents) readPart(key string, n *yaml.Node, at func(int) string) {
 		case key == "polls":
 			var p poll.Poll
 			if p, err = poll.FromYAML(name, value); err == nil {
+				err = p.CheckKind(check.Names())
+			}
+			if err == nil {
 				c.polls = append(c.polls, p)
 				shown := p.Redacted()
 				c.parts = append(c.parts, part{key + "." + name, fmt.Sprintf("%s %s, %s", shown.Kind, shown.Target, when(p)), where})

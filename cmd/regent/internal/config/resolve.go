@@ -77,9 +77,6 @@ func (r *resolver) resolve() {
 	r.readToken()
 	r.warnOfSecrets()
 	r.judge(r.check())
-	if host, _, err := splitAddress(r.Listen); err == nil && everywhere(host) && r.Advertise == r.Listen {
-		r.Warnings = append(r.Warnings, "listen "+r.Listen+" is no address that others can reach: set advertise")
-	}
 }
 
 // take sets a key to what was given.

@@ -30,6 +30,7 @@ type Crew struct {
 	Worker    bool   // take tasks
 	DataDir   string // where the worker keeps what it must not forget
 	Tasks     int    // at once
+	TaskBytes int    // of results that the worker keeps
 	ExecPolls bool
 }
 
@@ -50,7 +51,7 @@ func (n *Node) coordinate() error {
 	n.changed = make(chan regent.Lease, 1)
 	var err error
 	n.Cluster, err = health.New(health.Options{
-		Self: n.Member.ID, Members: n.Member.Members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
+		Self: n.Member.ID, Members: n.members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
 		HeartbeatInterval: opts.Config.HeartbeatInterval,
 		Past:              func() []regent.Past { v, _ := n.Member.View(opts.Election); return v.Past },
 	})
@@ -58,9 +59,9 @@ func (n *Node) coordinate() error {
 		return err
 	}
 	n.Polls = poll.NewOrchestrator(poll.Options{
-		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
+		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Kinds: check.Names(), Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
 		Hints: func(ctx context.Context) <-chan regent.Lease { return n.store.Wake(ctx, memberPrefix) },
-		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log,
+		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
 	})
 	if !crew.Worker {
 		return nil
@@ -83,7 +84,7 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 			"mode", fmt.Sprintf("%04o", info.Mode().Perm()))
 	}
 	cfg, crew := n.opts.Config, n.opts.Crew
-	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, Log: n.opts.Log,
+	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, KeepBytes: crew.TaskBytes, Log: n.opts.Log,
 		Fence: &regent.Fence{Path: filepath.Join(dir, "epoch"), Confirm: n.confirm, Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled,
 			OnLate: func(epoch, newest uint64, age time.Duration) {
 				n.opts.Log.Warn("took a task of the last leader", "epoch", epoch, "newest", newest, "age", age)

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -43,7 +43,7 @@ func TestDataDir(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "a", "epoch"), []byte("2305843009213693952\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			a, stop := start(t, "a", open(memstore.New()), func(o *node.Options) {
 				o.Log = slog.New(slog.NewTextHandler(&log, nil))
