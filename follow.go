@@ -15,6 +15,9 @@ import (
 type sight struct {
 	lease Lease
 	seen  bool
+
+	renewed bool // it was seen to change in the hands of this holder
+
 	since time.Duration // when this heartbeat was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
@@ -48,6 +51,7 @@ func (s *sight) see(l Lease, began moment, received time.Duration) {
 	same := s.seen && l.Rev == s.lease.Rev
 	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
 	if !same && !edited {
+		s.renewed = s.seen && l.Holder == s.lease.Holder && !l.Vacant()
 		s.since = received
 	}
 	if !same {
@@ -111,6 +115,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return free, 0
 	}
 	s.forgotten = Identity{}
+	s.seenLed = s.seenLed || h.renewed
 	if h.gone {
 		return expired, 0
 	}
@@ -173,6 +178,7 @@ type claim struct {
 	epoch uint64
 	sent  time.Duration
 	life  *life // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	ended Past  // the term that it ends, if its leader could not say so itself
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all runs out by itself.
@@ -198,8 +204,22 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 	}
 	next.Holder = c.life.who
 	c.epoch = next.Epoch
+	c.ended = e.unsaid(l, next.Past)
 	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
 	return next
+}
+
+// unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this very
+// process: nobody else tells of its end.
+func (e *engine) unsaid(l Lease, past []Past) Past {
+	if len(past) == 0 || slices.Contains(e.m.endings, l.Holder) {
+		return Past{}
+	}
+	last := past[len(past)-1]
+	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
+		return Past{}
+	}
+	return last
 }
 
 // claim tries to take seats that are free, each in place of its record.
@@ -349,14 +369,17 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	}
 	if !s.seen || l.Rev != previous.Rev {
 		s.received = now
+		s.standBack = 0
 	}
 	if !s.seen {
+		s.foundHeld = !l.Vacant()
 		e.notify(s)
 	}
 	s.lease = l
 	s.seen = true
 	s.answered = now.order
 	s.stale = false
+	s.claimed = false
 	s.checkAt = 0
 	s.retry = retry{}
 	e.dropClaims(s)

@@ -339,6 +339,7 @@ func (e *engine) changed(l Lease) {
 	s := e.seats[l.Name]
 	switch {
 	case s == nil || s.seen && l.Rev != "" && l.Rev == s.lease.Rev:
+	case e.claimed(s):
 	case s.term == nil:
 		s.stale = true
 	default:

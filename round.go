@@ -10,6 +10,9 @@ import (
 // follow looks at all elections of the member, round after round. Between rounds it sleeps until the next time that something could
 // have changed, and a hint only shortens that (rule 12).
 func (e *engine) follow() {
+	if !e.sleep(e.ctx, e.firstLook()) {
+		return
+	}
 	hints := e.subscribe()
 	defer func() { hints.stop() }()
 	defer e.m.stats.loopDue.Store(0)
@@ -32,8 +35,8 @@ func (e *engine) follow() {
 		case <-e.kicked:
 		case l := <-hints.seats:
 			news = append(news, l)
-		case <-hints.members:
-			beats = true
+		case l := <-hints.members:
+			beats = e.memberChanged(l)
 		case <-e.ctx.Done():
 		}
 		t.Stop()
@@ -44,7 +47,11 @@ func (e *engine) follow() {
 			news = append(news, l)
 		default:
 		}
-		beats = took(hints.members) || beats
+		select {
+		case l := <-hints.members:
+			beats = e.memberChanged(l) || beats
+		default:
+		}
 		took(e.kicked)
 	}
 }
@@ -147,16 +154,17 @@ const conflictWait = 20 * time.Millisecond
 // failureWait comes after the store has failed.
 func (e *engine) failureWait() time.Duration { return min(e.cfg.ElectionInterval, time.Second) }
 
-// pollInterval doubles while nothing changes, up to its maximum.
+// pollInterval is how long to wait for the next poll. It doubles while nothing changes, up to its maximum.
 func (e *engine) pollInterval() time.Duration {
 	d := e.cfg.ElectionInterval
 	for range e.quiet {
 		if d > e.cfg.ElectionIntervalMax/2 {
-			return e.cfg.ElectionIntervalMax
+			d = e.cfg.ElectionIntervalMax
+			break
 		}
 		d *= 2
 	}
-	return d
+	return e.untilPhase(e.clock.Now(), d)
 }
 
 // askWitness asks the store, if it can tell, whether the processes behind the heartbeats that were just read are dead.
@@ -192,7 +200,7 @@ func (e *engine) dueAt(h *sight) time.Duration {
 	case h.lease.Vacant() || h.began.at >= end:
 		return never
 	case strings.HasPrefix(h.lease.Name, memberPrefix):
-		end = min(later(h.began.at, h.lease.Duration/3), end)
+		end = min(later(h.began.at, e.untilPhase(h.began.at, h.lease.Duration/3)), end)
 	}
 	return max(end, h.retry.at)
 }
@@ -215,7 +223,7 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 	defer e.mu.Unlock()
 	now := e.clock.Now()
 	for _, s := range e.seats {
-		if s.term != nil || s.stale {
+		if s.term != nil || s.stale || s.claimed {
 			continue
 		}
 		v, at := e.judge(s, now)

@@ -28,8 +28,12 @@ type seat struct {
 	received   moment        // when this revision of it was first received
 	answered   uint64        // the order of the moment when it was last received
 	stale      bool          // it has changed since, for all we know
+	claimed    bool          // it was vacant and has changed since: read at the next poll
+	standBack  time.Duration // the other candidates are not listed again before: one of them is better
 	open       bool          // it was judged free
 	openSince  time.Duration // when that began
+	foundHeld  bool          // it was held when it was first received
+	seenLed    bool          // its holder was seen to heartbeat, or was this member
 	barred     time.Duration // not to be claimed before (rule 5)
 	barredFor  uint64        // the highest epoch that the store has gone back behind
 	unreleased Identity      // of its last term with a lease of its own, if the store did not take the release
@@ -80,6 +84,7 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(s.cand.ctx, t, true)) // so that who asks from inside the duty is known
 	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, Incarnation: c.life.who.Incarnation, t: t}
 	s.term = t
+	s.seenLed = true
 	s.open = false
 	s.checkAt = 0
 
@@ -98,6 +103,10 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	c.life.attach(t)
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
+	if p := c.ended; p.Epoch != 0 {
+		e.emit(Event{Kind: EventLostLeadership, Node: p.Holder, Election: s.name, Epoch: p.Epoch,
+			Metadata: map[string]string{"reason": p.Reason, "reported_by": e.m.ID}})
+	}
 	e.emit(becameLeader(s, t))
 	e.notify(s)
 	return t
@@ -434,7 +443,8 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 // moved makes the next poll come soon. The poll interval grows only while nothing changes. The engine's mutex is held.
 func (e *engine) moved() {
 	e.quiet = 0
-	e.pollAt = min(e.pollAt, e.clock.Now()+e.cfg.ElectionInterval)
+	now := e.clock.Now()
+	e.pollAt = min(e.pollAt, now+e.untilPhase(now, e.cfg.ElectionInterval))
 }
 
 // notify wakes the watchers of a seat. The engine's mutex is held.

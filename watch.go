@@ -19,6 +19,12 @@ type View struct {
 	Next     string // held: asked to hand over to; vacant: reserved for
 	Paused   bool
 	Past     []Past // the last 32 terms, oldest first
+
+	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if it has
+	// seen none. Expired says that no newer one has come for longer than the lease and the takeover delay: whoever Leader
+	// names does not lead any more, and nobody could take over yet. Only [Member.View] sets them: they change without an event.
+	HeartbeatAge time.Duration
+	Expired      bool
 }
 
 // Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no candidacy: a member that
@@ -67,8 +73,27 @@ func (m *Member) View(election string) (View, bool) {
 		return View{}, false
 	}
 	v := viewOf(s.lease, election)
+	v.HeartbeatAge, v.Expired = m.engine.heartbeatAgeLocked(s)
 	v.Known = max(v.Epoch, m.memory[election])
 	return v, true
+}
+
+// rereadWithin is how long a read may take that would show a newer heartbeat.
+const rereadWithin = 2 * time.Second
+
+// heartbeatAgeLocked returns how old the newest heartbeat is that was seen of a seat's holder, and whether it has expired: it was
+// read again when it should have been replaced, and was not; or it could not be read.
+func (e *engine) heartbeatAgeLocked(s *seat) (age time.Duration, expired bool) {
+	if !e.followed(s) {
+		return 0, false
+	}
+	h := e.sights[heartbeatOf(s.lease)]
+	if h == nil || !h.seen || h.lease.Holder != s.lease.Holder {
+		return 0, false
+	}
+	now := e.clock.Now()
+	end := later(h.ranOut(), e.cfg.TakeoverDelay)
+	return now - h.since, h.began.at >= end || now >= later(end, rereadWithin)
 }
 
 // look counts the watchers of an election.

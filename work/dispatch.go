@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // batchBytes is the size from which a request is not filled any further. Even if all its names are escaped it stays below maxBody.
@@ -67,7 +68,7 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: v.Epoch, Term: v.Term}):
 			return
-		case l.settle(parcels, code, &v, err, reached != dialing):
+		case l.settle(parcels, code, &v, err, reached != dialing && !errors.Is(err, signed.ErrOld)):
 			pause = firstPause
 			continue
 		case !sleep(l.ctx, pause):

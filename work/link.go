@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/signed"
 )
 
 const (
@@ -179,14 +180,15 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	if below != "" { // a question: a connection that had gone stale is replaced without asking. Tasks have to say that they come again.
 		r.Header["Idempotency-Key"] = nil
 	}
-	if l.p.opts.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+l.p.opts.Token)
-	}
+	l.p.opts.Sign(r, l.id, l.addr, body)
 	resp, err := l.p.opts.Client.Do(r)
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
+	if err := signed.Refused(resp); err != nil {
+		return 0, err
+	}
 	if answer.Reset(); answer.Cap() > 1<<20 { // it was a large one
 		*answer = bytes.Buffer{}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // Handler does the tasks of a kind. Its context ends when the task's time is over, or the worker stops. What it returns is passed to the leader: it
@@ -24,7 +25,10 @@ type Handler func(ctx context.Context, t Task) (json.RawMessage, error)
 type Worker struct {
 	Election string
 	Fence    *regent.Fence // one that remembers nothing over a restart if nil
-	Token    string        // that leaders must carry, unless their certificate was verified; empty for none
+	Token    string        // that leaders must sign with, unless their certificate was verified; empty for none
+	// ID and Addr are the names under which leaders know this worker: those given to [Pool.Add]. With a Token, set both: a
+	// request that was signed for another worker, and passed on by whoever received it, is then refused.
+	ID, Addr string
 	// Journal is a file that tells which tasks were begun and how they ended, so that a worker that is started again runs none of them
 	// twice, and tells the leader of those that it was running. Empty for none. It is written, not synced: it survives the death of
 	// the process, not that of the machine. A second worker that opens it is refused, where the system has file locks.
@@ -39,6 +43,7 @@ type Worker struct {
 	Log       *slog.Logger
 
 	handlers map[string]Handler
+	verifier *signed.Verifier
 	opening  sync.Once
 	openErr  error
 	journal  *journal
@@ -103,6 +108,7 @@ func (w *Worker) Open() error {
 		}
 		w.Concurrency, w.Queue, w.Keep = or(w.Concurrency, 64), or(w.Queue, 1024), or(w.Keep, 10_000)
 		w.KeepBytes = or(w.KeepBytes, 32<<20)
+		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
 		w.openErr = w.recall()
 	})
 	return w.openErr

@@ -74,7 +74,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &conf):
+	case errors.As(err, &conf), errors.Is(err, regent.ErrRefused):
 		return exitConfig
 	case errors.Is(err, errUsage), errors.Is(err, config.ErrUsage):
 		return exitUsage
@@ -136,7 +136,7 @@ func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *rea
 // reap is the companion process.
 func reap(ctx context.Context, in *os.File, errs io.Writer) error {
 	open := func(ctx context.Context, address string) (regent.Store, error) {
-		return opener(address, true, func(string) {})(ctx)
+		return opener(address, true, 0, func(string) {})(ctx)
 	}
 	return reaper.Main(ctx, in, open, slog.New(slog.NewTextHandler(errs, nil)))
 }

@@ -27,7 +27,7 @@ func checkSlots(args []string, out io.Writer) error {
 	case *format != "text" && *format != "json":
 		return fmt.Errorf("output format %q: must be text or json: %w", *format, errUsage)
 	}
-	settings, err := source.Load(os.Environ(), os.ReadFile)
+	settings, err := source.Load(os.Environ(), config.ReadFile)
 	if err != nil {
 		return err
 	}

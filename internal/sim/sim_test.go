@@ -9,12 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
+
+	"github.com/regentd/regent/internal/virtual"
 )
 
 // simulate runs a seed in a bubble of its own.
 func simulate(t *testing.T, seed uint64) (h *History) {
-	synctest.Test(t, func(*testing.T) { h = Run(NewPlan(seed)) })
+	virtual.Test(t, func(*testing.T) { h = Run(NewPlan(seed)) })
 	return h
 }
 

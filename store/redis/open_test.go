@@ -296,3 +296,52 @@ func writeCertificate(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 }
+
+func TestCheckOver(t *testing.T) {
+	srv := startServer(t, "--save", "", "--appendonly", "no")
+	t.Run("an_open_only_connects_and_the_check_warns_later", func(t *testing.T) {
+		found := make(chan string, 8)
+		began := time.Now()
+		s, err := Open(t.Context(), srv.url(), Options{CheckOver: 400 * time.Millisecond, OnWarning: func(w string) { found <- w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		hints := s.Wake(t.Context(), "x")
+		await(t, "subscribed", 10*time.Second, func() bool { return took(hints) })
+		if w := <-found; !strings.Contains(w, "keeps nothing on disk") || time.Since(began) < 400*time.Millisecond {
+			t.Errorf("%q after %v", w, time.Since(began))
+		}
+
+		// The check has left the store's own subscription alone.
+		swap(t, open(t, srv.url()), held("x", "a", 1))
+		if got := next(t, hints); got.Name != "x" {
+			t.Errorf("%+v is hinted at", got)
+		}
+	})
+
+	t.Run("what_an_open_would_refuse_is_a_warning", func(t *testing.T) {
+		if out := cli(t, srv, "ACL", "SETUSER", "poor", "on", ">p", "~*", "&*", "+@all", "-publish"); !strings.Contains(out, "OK") {
+			t.Fatal(out)
+		}
+		found := make(chan string, 8)
+		s, err := Open(t.Context(), "redis://poor:p@"+srv.addr(), Options{CheckOver: time.Millisecond, OnWarning: func(w string) { found <- w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if w := <-found; !strings.Contains(w, "lacks permissions") || !strings.Contains(w, "PUBLISH") {
+			t.Errorf("it warns: %q", w)
+		}
+	})
+
+	t.Run("a_store_that_is_closed_before_checks_nothing", func(t *testing.T) {
+		s, err := Open(t.Context(), srv.url(), Options{CheckOver: time.Hour, OnWarning: func(w string) { t.Errorf("it warns: %s", w) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
@@ -21,10 +22,11 @@ import (
 type Options struct {
 	Node    *node.Node
 	Log     *slog.Logger
-	Token   string   // that write verbs must carry; empty for none
-	Guarded bool     // writes need a proof, even if no token is set: a certificate
-	Hosts   []string // names under which the node may be asked, besides addresses and localhost
+	Token   *signed.Secret // that write verbs and streams must prove; nil for none
+	Guarded bool           // writes need a proof, even if no token is set: a certificate
+	Hosts   []string       // names under which the node may be asked, besides addresses and localhost
 	Version string
+	Limits  *Limits // of streams and connections; those of NewLimits if nil
 }
 
 // maxBody is the largest body that a request may have.
@@ -39,11 +41,15 @@ const patience = 30 * time.Second
 type server struct {
 	Options
 	stopping <-chan struct{}
+	verifier *signed.Verifier
 }
 
 // New returns the handler of a node. Streams end when stopping is closed.
 func New(opts Options, stopping <-chan struct{}) http.Handler {
-	s := &server{opts, stopping}
+	if opts.Limits == nil {
+		opts.Limits = NewLimits(opts.Log)
+	}
+	s := &server{Options: opts, stopping: stopping, verifier: signed.NewVerifier(opts.Token, opts.Node.Member.ID, opts.Node.Member.Addr)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
@@ -58,10 +64,10 @@ func New(opts Options, stopping <-chan struct{}) http.Handler {
 	mux.HandleFunc("GET /v1/members", s.members())
 	s.servePolls(mux)
 	if opts.Node.Worker != nil {
-		mux.Handle("POST "+tasks, s.authorized(opts.Node.Worker))
-		mux.Handle("POST "+tasks+"/results", s.authorized(opts.Node.Worker))
+		mux.Handle("POST "+tasks, s.fromMembers(opts.Node.Worker))
+		mux.Handle("POST "+tasks+"/results", s.fromMembers(opts.Node.Worker))
 	}
-	mux.HandleFunc("GET /v1/events", s.events)
+	mux.Handle("GET /v1/events", s.readers(s.events))
 	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
 		return m.HandOff(ctx, election, b.To, regent.AtEpoch(*b.Epoch))
 	}))
@@ -113,11 +119,12 @@ func (s *server) livez(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz is 200 for a leader and for a standby that see the store: a node that is ready only while it leads makes rollouts hang.
+// readyz is 200 for a leader and for a standby that can read and write the store: a node that is ready only while it leads makes rollouts hang.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Node.Health()
 	code := http.StatusOK
-	if !h.Store.Reachable || h.Role == node.Starting || h.Role == node.Unknown || s.Node.Member.Blocked() != "" {
+	blocked := s.Node.Member.Blocked() != ""
+	if !h.Store.Reachable || !h.Store.Writable || h.Role == node.Starting || h.Role == node.Unknown || blocked {
 		code = http.StatusServiceUnavailable
 	}
 	answer(w, code, h)

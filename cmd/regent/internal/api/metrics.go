@@ -14,7 +14,7 @@ import (
 // metrics serves what the node counts, read when it is asked for: nothing is kept twice.
 func (s *server) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(s.Node, s.Version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(newCollector(s.Node, s.Version), &faceCollector{s.Limits, s.Node.Hub}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 

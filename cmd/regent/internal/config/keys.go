@@ -99,7 +99,7 @@ func Keys() []Key {
 	node := []Key{
 		{Name: "profile", Doc: "which set of defaults: cluster, lock or fleet", field: func(s *Settings) any { return &s.Profile }},
 		{Name: "config", Doc: "the YAML file to read; it holds any key but this", field: func(s *Settings) any { return &s.File }},
-		{Name: "store", Doc: "where the registers are: " + strings.Join(schemes(), ", "), field: func(s *Settings) any { return &s.Store }},
+		{Name: "store", Doc: "where the registers are: " + strings.Join(Schemes(), ", "), field: func(s *Settings) any { return &s.Store }},
 		{Name: "node", Doc: "the member's ID, one per process; hostname-pid if empty", field: func(s *Settings) any { return &s.Node }},
 		{Name: "listen", Doc: "the host:port to serve on; port 0 takes any", field: func(s *Settings) any { return &s.Listen }},
 		{Name: "advertise", Doc: "the host:port that others are told; that of listen if empty, or the address of the default route if listen stands for all", field: func(s *Settings) any { return &s.Advertise }},

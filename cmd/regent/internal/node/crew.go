@@ -14,15 +14,16 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
 // Crew is how a node works with the others: as their leader, and as a worker.
 type Crew struct {
-	Token  string       // that tasks carry
-	Client *http.Client // for requests to other nodes; without one, nobody is asked how it is
-	Scheme string       // http or https
-	Polls  []poll.Poll  // of the configuration file
+	Token  *signed.Secret // that requests to other nodes are signed with; nil for none
+	Client *http.Client   // for requests to other nodes; without one, nobody is asked how it is
+	Scheme string         // http or https
+	Polls  []poll.Poll    // of the configuration file
 
 	Worker    bool   // take tasks
 	DataDir   string // where the worker keeps what it must not forget
@@ -40,6 +41,7 @@ func (n *Node) coordinate() error {
 		n.opts.Crew.Scheme = "http"
 	}
 	opts, crew := n.opts, n.opts.Crew
+	n.signer = signed.NewSigner(crew.Token)
 	var probe func(context.Context, regent.MemberView) (health.Report, error)
 	if crew.Client != nil {
 		probe = health.HTTPProbe(crew.Client, crew.Scheme)
@@ -57,7 +59,7 @@ func (n *Node) coordinate() error {
 	n.Polls = poll.NewOrchestrator(poll.Options{
 		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Kinds: check.Names(), Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
 		Hints: func(ctx context.Context) <-chan regent.Lease { return n.store.Wake(ctx, memberPrefix) },
-		Pool:  work.Options{Token: crew.Token, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
+		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
 	})
 	if !crew.Worker {
 		return nil

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -47,7 +47,7 @@ func (p partial) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease
 
 func TestStoreFailures(t *testing.T) {
 	t.Run("P03_short_failures_of_the_store_make_no_node_unhealthy_and_leave_nobody_without_a_leader", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			var failing atomic.Bool
 			var nodes []*node.Node
@@ -84,7 +84,7 @@ func TestStoreFailures(t *testing.T) {
 			}
 			failures := uint64(0)
 			for _, n := range nodes {
-				if said := happened(n, regent.EventHealthChanged); len(said) != 0 {
+				if said := happened(t, n, regent.EventHealthChanged); len(said) != 0 {
 					t.Errorf("%s: %v", n.Member.ID, said)
 				}
 				for _, d := range n.Member.Duties() {

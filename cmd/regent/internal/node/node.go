@@ -15,6 +15,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
@@ -43,6 +44,7 @@ type Node struct {
 	Worker  *work.Worker // nil if it is none
 
 	opts    Options
+	signer  *signed.Signer
 	store   *Store
 	changed chan regent.Lease // a hint that members have come or gone
 	peers   peers
@@ -63,10 +65,14 @@ func New(opts Options) (*Node, error) {
 		}
 		opts.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	n := &Node{opts: opts, Hub: &Hub{}, store: NewStore(opts.Open), reasons: map[string]uint64{}}
+	n := &Node{opts: opts, Hub: NewHub(), store: NewStore(opts.Open), reasons: map[string]uint64{}}
+	n.store.Log = opts.Log
 	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline, Facts: opts.Facts,
 		OnEvent: func(e regent.Event) {
+			if e.Kind == regent.EventMemberStarted {
+				n.store.Begin()
+			}
 			log(e)
 			n.take(e)
 			n.learn(e) // it may wait for the disk; whoever sees the event on the stream finds the fence raised
@@ -80,15 +86,24 @@ func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	n.since = time.Now()
 	n.mu.Unlock()
+	if n.opts.Config.StartupJitterMax == 0 {
+		n.store.Begin()
+	}
 	var others sync.WaitGroup
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	var refused error
 	others.Go(func() {
-		n.store.Run(life, func(err error) { n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err) })
+		refused = n.store.Run(life, func(err error) {
+			n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err)
+		})
+		if refused != nil {
+			stop(refused)
+		}
 	})
 	others.Go(func() { n.countLeaderless(life) })
 	others.Go(func() { n.passHints(life) })
 	others.Go(func() { n.watchLeader(life) })
-	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() {
 		n.wind(n.opts.Log)
 		stop(context.Cause(ctx))
@@ -104,6 +119,9 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	if cerr := n.store.Close(); cerr != nil {
 		n.opts.Log.Warn("closing the store failed", "store", n.opts.Store, "error", cerr)
+	}
+	if refused != nil {
+		return refused
 	}
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
@@ -160,7 +178,7 @@ func (n *Node) passHints(ctx context.Context) {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Kind == regent.EventLostLeadership {
+	if e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID {
 		n.reasons[e.Metadata["reason"]]++
 	}
 }
@@ -207,19 +225,10 @@ type Health struct {
 	LeaderAddr       string            `json:"leaderAddr"`
 	Epoch            uint64            `json:"epoch"`
 	LeaseRemainingMs int64             `json:"leaseRemainingMs"`
+	HeartbeatAgeMs   int64             `json:"heartbeatAgeMs,omitempty"` // of another node that leads: how old its newest heartbeat is
 	Store            StoreHealth       `json:"store"`
 	Checks           map[string]string `json:"checks"`
 	Differs          []Difference      `json:"differs,omitempty"` // from other members, in configuration
-}
-
-// StoreHealth is how a node's store is, as far as it has asked.
-type StoreHealth struct {
-	Address    string `json:"address"`
-	Reachable  bool   `json:"reachable"`
-	AnsweredMs int64  `json:"answeredMs"` // how long ago; -1 for never
-	Epoch      uint64 `json:"epoch"`      // that the store shows
-	Behind     bool   `json:"behind"`     // a higher one was seen before: the store has lost writes
-	Error      string `json:"error,omitempty"`
 }
 
 // ok is what a check says that has passed.
@@ -228,18 +237,7 @@ const ok = "ok"
 // Health tells how the node is, without asking the store.
 func (n *Node) Health() Health {
 	h := Health{Node: n.Member.ID, Checks: map[string]string{"loop": ok, "store": ok}, Store: StoreHealth{Address: n.opts.Store, AnsweredMs: -1}}
-	at, failed := n.store.Seen()
-	fresh := n.fresh()
-	if !at.IsZero() {
-		h.Store.AnsweredMs = time.Since(at).Milliseconds()
-	}
-	h.Store.Reachable = !at.IsZero() && time.Since(at) <= fresh
-	if failed != nil {
-		h.Store.Error = failed.Error()
-	}
-	if !h.Store.Reachable {
-		h.Checks["store"] = fmt.Sprintf("no answer for more than %v", fresh)
-	}
+	n.addStore(&h)
 	if lag := n.Member.Stats().LoopLag; lag > 0 {
 		h.Checks["loop"] = fmt.Sprintf("overdue by %v", lag.Round(time.Millisecond))
 	}
@@ -247,12 +245,14 @@ func (n *Node) Health() Health {
 	h.Leader, h.LeaderAddr = v.Leader, v.Addr
 	n.tellEpoch(&h, v)
 	n.tellPeers(&h)
+	addLeader(&h, v)
 	t, leads := n.Member.Leads(n.opts.Election)
 	switch {
 	case leads:
 		h.Role, h.LeaseRemainingMs, h.Epoch = Leader, t.Remaining().Milliseconds(), t.Epoch
 		h.Leader, h.LeaderAddr = n.Member.ID, n.opts.Addr
-	case !h.Store.Reachable && !at.IsZero():
+		delete(h.Checks, "leader")
+	case !h.Store.Reachable && h.Store.AnsweredMs >= 0:
 		h.Role = Unknown
 	case !seen:
 		h.Role = Starting
@@ -298,6 +298,9 @@ func (n *Node) Config() regent.Config { return n.opts.Config }
 func (n *Node) Peers() (client *http.Client, scheme string) {
 	return n.opts.Crew.Client, n.opts.Crew.Scheme
 }
+
+// Sign signs a request to another node, where there is a token.
+func (n *Node) Sign(r *http.Request, id, addr string, body []byte) { n.signer.Sign(r, id, addr, body) }
 
 // Drifts returns how many tasks and other work this node has refused for their old epochs.
 func (n *Node) Drifts() uint64 {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
+
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -23,11 +24,16 @@ func facts(t *testing.T, token, profile, version string, lease time.Duration) fu
 }
 
 // happened returns the events of a kind that a node has sent.
-func happened(n *node.Node, kind string) []regent.Event {
-	past, _, stop := n.Hub.Listen(0)
-	stop()
+func happened(t *testing.T, n *node.Node, kind string) []regent.Event {
+	t.Helper()
+	s, err := n.Hub.Subscribe("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+
 	var found []regent.Event
-	for _, e := range past {
+	for _, e := range s.Past {
 		if e.Kind == kind {
 			found = append(found, e)
 		}
@@ -57,7 +63,7 @@ func TestPeers(t *testing.T) {
 			{"profile", "cluster", "fleet", true, facts(t, "secret", "fleet", "v1", 6*time.Second)},
 			{"version", "v1", "v2", false, facts(t, "secret", "cluster", "v2", 6*time.Second)},
 		} {
-			synctest.Test(t, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) {
 				open := clients(memstore.New())
 				a, stopA := start(t, "a", open("a"), alike)
 				time.Sleep(2 * time.Second)
@@ -66,7 +72,7 @@ func TestPeers(t *testing.T) {
 				time.Sleep(40 * time.Second)
 
 				for n, member := range map[*node.Node]string{a: "odd", odd: "a"} {
-					said := happened(n, node.EventConfigDiffers)
+					said := happened(t, n, node.EventConfigDiffers)
 					h := n.Health()
 					if len(said) != 1 || said[0].Metadata["member"] != member || said[0].Metadata["key"] != tt.key ||
 						said[0].Metadata["addr"] != member+":1" || said[0].Metadata["error"] == "" {
@@ -76,10 +82,10 @@ func TestPeers(t *testing.T) {
 						t.Errorf("%s: %s has %+v, %v", tt.key, n.Member.ID, h.Differs, h.Checks)
 					}
 				}
-				if said := happened(a, node.EventConfigDiffers); len(said) == 1 && (said[0].Metadata["own"] != tt.own || said[0].Metadata["theirs"] != tt.theirs) {
+				if said := happened(t, a, node.EventConfigDiffers); len(said) == 1 && (said[0].Metadata["own"] != tt.own || said[0].Metadata["theirs"] != tt.theirs) {
 					t.Errorf("%s: %v", tt.key, said[0].Metadata)
 				}
-				if said, h := happened(same, node.EventConfigDiffers), same.Health(); len(said) != 0 || len(h.Differs) != 0 {
+				if said, h := happened(t, same, node.EventConfigDiffers), same.Health(); len(said) != 0 || len(h.Differs) != 0 {
 					t.Errorf("%s: one that is like the leader said %v", tt.key, said)
 				}
 
@@ -123,14 +129,14 @@ func TestPeers(t *testing.T) {
 	})
 
 	t.Run("a_node_whose_ID_is_taken_says_by_whom_and_where", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			open := clients(memstore.New())
 			mine := facts(t, "", "cluster", "v1", 6*time.Second)
 			_, stopA := start(t, "twin", open("a"), mine, func(o *node.Options) { o.Addr = "10.0.0.1:7468" })
 			time.Sleep(5 * time.Second)
 			b, stopB := start(t, "twin", open("b"), mine, func(o *node.Options) { o.Addr = "10.0.0.2:7468" })
 			time.Sleep(10 * time.Second)
-			said := happened(b, regent.EventMemberWaiting)
+			said := happened(t, b, regent.EventMemberWaiting)
 			if len(said) != 2 || said[0].Metadata["alive"] != "unknown" || said[1].Metadata["alive"] != "true" {
 				t.Fatalf("said %v", said)
 			}
@@ -157,7 +163,7 @@ func TestPeers(t *testing.T) {
 }
 
 func TestEpochAfterARollback(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		open := clients(store)
 		a, stopA := start(t, "a", open("a"))

@@ -12,12 +12,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
+
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -165,7 +166,7 @@ func TestClocks(t *testing.T) {
 
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("a_successor_of_a_leader_whose_clock_was_ahead_goes_on_at_once/it_died_%v", dies), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) {
 				h := newHouse(t, brief)
 				defer h.close()
 				a := h.leader("a", 5*time.Minute)
@@ -217,7 +218,7 @@ func TestClocks(t *testing.T) {
 	}
 
 	t.Run("clocks_that_go_back_by_an_hour_stop_nothing_under_any_later_leader", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t, brief)
 			defer h.close()
 			a := h.leader("a", 0)
@@ -261,7 +262,7 @@ func TestClocks(t *testing.T) {
 	})
 
 	t.Run("a_clock_that_goes_back_twice_stops_nothing", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t, brief)
 			defer h.close()
 			a := h.leader("a", 0)
@@ -280,7 +281,7 @@ func TestClocks(t *testing.T) {
 	})
 
 	t.Run("a_clock_that_goes_back_by_less_than_the_bound_runs_nothing_twice", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t, brief)
 			defer h.close()
 			a := h.leader("a", 0)
@@ -300,12 +301,12 @@ func TestClocks(t *testing.T) {
 
 	for name, polls := range map[string][]poll.Poll{"alone": nil, "beside_another": {brief}} {
 		t.Run("a_poll_with_an_interval_longer_than_the_jump_is_not_run_twice_"+name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { notTwice(t, append(polls, define(t, "hourly", `"cron":"0 * * * *"`))...) })
+			virtual.Test(t, func(t *testing.T) { notTwice(t, append(polls, define(t, "hourly", `"cron":"0 * * * *"`))...) })
 		})
 	}
 
 	t.Run("a_target_that_goes_down_after_the_clock_went_back_is_noticed", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t, brief)
 			defer h.close()
 			a := h.leader("a", 0)
@@ -323,7 +324,7 @@ func TestClocks(t *testing.T) {
 	})
 
 	t.Run("a_clock_that_is_set_ahead_skips_slots_and_misses_none", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t, brief)
 			defer h.close()
 			a := h.leader("a", 0)
@@ -347,7 +348,7 @@ func TestClocks(t *testing.T) {
 	})
 
 	t.Run("a_poll_that_was_made_by_a_leader_whose_clock_was_ahead_runs_under_the_next", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t)
 			defer h.close()
 			a := h.leader("a", time.Hour)
@@ -369,7 +370,7 @@ func TestClocks(t *testing.T) {
 	})
 
 	t.Run("a_poll_that_nobody_can_run_is_overdue_and_says_why", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			h := newHouse(t, define(t, "p", `"interval":"2s","timeout":"1s","kind":"htpp"`), define(t, "q", `"interval":"2s","timeout":"1s","assign":"node:nobody"`))
 			defer h.close()
 			a := h.leader("a", 0)

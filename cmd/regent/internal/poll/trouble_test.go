@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -124,7 +124,7 @@ func TestTrouble(t *testing.T) {
 	}
 
 	t.Run("a_full_checkpoint_makes_no_slot_of_one_time_twice", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { // it begins within seconds of a full minute
+		virtual.Test(t, func(t *testing.T) { // it begins within seconds of a full minute
 			var fixed []Poll
 			for i := range 2000 {
 				fixed = append(fixed, Poll{Name: fmt.Sprintf("poll-%04d", i), Kind: "tcp", Target: "h:1", Cron: "* * * * *", Enabled: true}.WithDefaults())

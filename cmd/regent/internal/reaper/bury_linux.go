@@ -69,7 +69,13 @@ func (w *watch) bury(ctx context.Context) error {
 func (w *watch) sweep(ctx context.Context) error {
 	errs := make(chan error, len(w.groups))
 	for _, b := range w.groups {
-		go func() { errs <- b.Kill(ctx) }()
+		go func() {
+			err := b.Kill(ctx)
+			if err == nil {
+				b.Remove()
+			}
+			errs <- err
+		}()
 	}
 	var all []error
 	for range len(w.groups) {

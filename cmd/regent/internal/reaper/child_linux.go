@@ -146,7 +146,9 @@ func (w *watch) apply(b []byte) {
 		w.take(m)
 		w.bye = w.bye || m.Bye
 		if m.Line != nil && !m.Line.Over {
-			w.link.start()
+			if m.Line.Holds { // else there is no hurry: it connects when its process has died
+				w.link.start()
+			}
 			if m.Line.deadly() && (w.armed == 0 || m.Line.KillAt < w.armed) {
 				w.arm(m.Line.KillAt)
 			}
