@@ -150,12 +150,27 @@ func (p *peers) differs() []Difference {
 	return slices.Clone(p.known)
 }
 
+// Publish replaces what others are told of this node, and what it compares with them.
+func (n *Node) Publish(facts map[string]string) {
+	n.mu.Lock()
+	n.facts = facts
+	n.mu.Unlock()
+	n.Member.SetFacts(facts)
+}
+
+// published is what others are told of this node.
+func (n *Node) published() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.facts
+}
+
 // members lists the members for what a leader does, and compares their configuration with its own.
 func (n *Node) members(ctx context.Context) ([]regent.MemberView, error) {
 	views, err := n.Member.Members(ctx)
 	if _, leads := n.Member.Leads(n.opts.Election); err == nil && leads {
 		others := slices.DeleteFunc(slices.Clone(views), func(v regent.MemberView) bool { return v.ID == n.Member.ID })
-		n.peers.see(n.opts.Facts, n.Member.Emit, others...)
+		n.peers.see(n.published(), n.Member.Emit, others...)
 	}
 	return views, err
 }
@@ -175,7 +190,7 @@ func (n *Node) watchLeader(ctx context.Context) {
 			continue
 		}
 		if v, known := n.Member.Holder(n.opts.Election); known {
-			n.peers.see(n.opts.Facts, n.Member.Emit, v)
+			n.peers.see(n.published(), n.Member.Emit, v)
 		}
 	}
 }
