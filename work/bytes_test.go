@@ -25,16 +25,23 @@ func sum(w *Worker) (n int) {
 	return n
 }
 
-// hear has a leader told of all results.
-func hear(t *testing.T, w *Worker) {
+// asker is a leader that asks for results.
+type asker struct {
+	session string
+	after   uint64
+}
+
+// hear has the leader told of all results.
+func (a *asker) hear(t *testing.T, w *Worker) {
 	t.Helper()
-	for more, session, after := true, "", uint64(0); more; {
-		rec := direct(w, "/v1/tasks/results", fmt.Sprintf(`{"election":"","leader":"x","epoch":1,"session":%q,"after":%d}`, session, after))
+	for more := true; more; {
+		body := fmt.Sprintf(`{"election":"","leader":"x","epoch":1,"session":%q,"after":%d}`, a.session, a.after)
+		rec := direct(w, "/v1/tasks/results", body)
 		var r report
 		if err := json.Unmarshal(rec.Body.Bytes(), &r); err != nil || rec.Code != 200 {
 			t.Fatal(rec.Code, err)
 		}
-		more, session, after = r.More, r.Session, r.Next
+		more, a.session, a.after = r.More, r.Session, r.Next
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,6 +63,7 @@ func TestBytes(t *testing.T) {
 			return append(json.RawMessage(nil), data...), nil
 		}
 
+		leader := new(asker)
 		largest := int64(0)
 		const tasks = 600 // 36 MB
 		for i := range tasks {
@@ -64,7 +72,7 @@ func TestBytes(t *testing.T) {
 			}
 			if i%20 == 19 { // 1.2 MB wait to be told
 				settled(t, w)
-				hear(t, w)
+				leader.hear(t, w)
 				if info, err := os.Stat(path); err == nil {
 					largest = max(largest, info.Size())
 				}
@@ -206,7 +214,7 @@ func TestBytes(t *testing.T) {
 		if s := w.Stats(); s.Dropped != 0 || taken < 8 {
 			t.Errorf("%d tasks were taken, %d results dropped", taken, s.Dropped)
 		}
-		hear(t, w)
+		new(asker).hear(t, w)
 		if deliver(w, "again") != 200 {
 			t.Error("it takes no task after its results were told")
 		}
