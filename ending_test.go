@@ -115,6 +115,29 @@ func TestEndings(t *testing.T) {
 		})
 	})
 
+	t.Run("a_process_that_was_killed_and_started_again_says_that_it_died", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			old, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+			check(t, err)
+			a.client.SetFaults(cut)
+			check(t, regent.Reap(c.ctx, c.store, old.Name, old.Holder))
+			a.quit()
+
+			again := c.member("a").lead()
+			leader(t, 10*time.Second, again)
+			time.Sleep(10 * time.Second)
+			if was, _ := before(t, again); was.Leader != "a" || was.Reason != "died" {
+				t.Errorf("%+v", was)
+			}
+			if l, err := c.store.Get(c.ctx, old.Name); err != nil || len(l.Past) != 0 {
+				t.Errorf("heartbeats carry the past: %v, %v", l.Past, err)
+			}
+			again.quit()
+		})
+	})
+
 	t.Run("a_view_whose_history_was_lost_says_so", func(t *testing.T) {
 		for name, tt := range map[string]struct {
 			view regent.View
