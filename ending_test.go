@@ -98,7 +98,8 @@ func TestEndings(t *testing.T) {
 			check(t, regent.Reap(c.ctx, c.store, old.Name, old.Holder))
 			a.quit()
 
-			// Another process with its ID joins before anybody has claimed the election, and does not run for it itself.
+			// Another process with its ID joins before anybody has claimed the election, and does not run for it
+			// itself.
 			again := c.member("a", config(regent.Cluster(), func(c *regent.Config) { c.Register = true }))
 			go func() {
 				for range again.Watch(c.ctx, "other") {

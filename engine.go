@@ -96,7 +96,6 @@ func (e *engine) run() error {
 		e.recoverAll()
 	}
 	if e.jitter() {
-		e.reportStart()
 		e.spawn(e.follow)
 		e.mu.Lock()
 		e.running = true
@@ -152,7 +151,7 @@ func (e *engine) joins() bool {
 
 // reportStart tells that the jitter has passed: the first request follows.
 func (e *engine) reportStart() {
-	if e.spreads() && !e.again {
+	if e.spreads() {
 		waited := (e.clock.Now() - e.started).Seconds()
 		e.emit(Event{Kind: EventMemberStarted, Measurements: map[string]float64{"waited": waited}})
 	}
@@ -167,7 +166,11 @@ func (e *engine) jitter() bool {
 	if spread := e.cfg.StartupJitterMax - e.cfg.StartupJitterMin; spread > 0 {
 		wait += mrand.N(spread + 1)
 	}
-	return e.sleep(e.ctx, wait)
+	if !e.sleep(e.ctx, wait) {
+		return false
+	}
+	e.reportStart()
+	return true
 }
 
 // exist joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the

@@ -241,6 +241,29 @@ func TestStats(t *testing.T) {
 			t.Errorf("got %+v", s)
 		}
 	})
+	t.Run("E08_the_p99_of_a_hundred_heartbeats_is_the_second_slowest", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			answers := func(d time.Duration) { a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: d, Max: d}}) }
+			after := func(heartbeats uint64) {
+				for a.Stats().Heartbeats < heartbeats {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			answers(5 * time.Millisecond)
+			a.lead()
+			after(98)
+			answers(40 * time.Millisecond)
+			after(99)
+			answers(90 * time.Millisecond)
+			after(100)
+			s := a.Stats()
+			if s.HeartbeatLatencyP99 != 40*time.Millisecond || s.HeartbeatLatencyP95 != 5*time.Millisecond || s.HeartbeatLatencyP50 != 5*time.Millisecond {
+				t.Errorf("got %+v", s)
+			}
+			a.quit()
+		})
+	})
 	t.Run("E09_fewer_than_ten_heartbeats_are_no_data", func(t *testing.T) {
 		s, _ := beat(t, 9, 30*time.Millisecond)
 		if s.HeartbeatLatencyP99 != 0 || !strings.Contains(s.Note, "insufficient data") {

@@ -342,12 +342,12 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 // outlive waits until the incarnation that a register shows has left, has run out and been revoked, or is proved dead.
 func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment) error {
 	first := l.Holder
-	var s sight
-	s.see(l, began, e.clock.Now())
+	s := e.watched(name, l, began)
 	e.waiting(l, false)
 	defer e.waited()
+
 	alive := false
-	for failed := 0; ; {
+	for failed := 0; s.lease.Holder == first; {
 		wait := min(s.ranOut()-e.clock.Now(), e.cfg.HeartbeatInterval)
 		s.gone = e.gone(ctx, s.lease)
 		if s.gone || s.ranOut() <= s.began.at {
@@ -368,7 +368,7 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 		case err == nil && l.Holder == first:
 			failed = 0
 			renewed := l.Nonce != s.lease.Nonce
-			s.see(l, began, e.clock.Now())
+			s = e.watched(name, l, began)
 			if renewed && !alive {
 				alive = true
 				e.waiting(l, true)
@@ -379,6 +379,16 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 			failed++
 		}
 	}
+	return nil // another request has shown that it has left
+}
+
+// watched takes in what a heartbeat register shows, and returns what is known of it, by whatever request.
+func (e *engine) watched(name string, l Lease, began moment) sight {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.sightOf(name)
+	s.see(l, began, e.clock.Now())
+	return *s
 }
 
 // leave vacates the member's register, which frees every seat that depends on it, and reports whether that is known to have

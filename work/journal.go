@@ -12,6 +12,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+
+	"github.com/regentd/regent/internal/regular"
 )
 
 // maxJournal is the size from which a journal is written anew: it then tells what the worker still remembers, and no more.
@@ -47,7 +49,7 @@ func openJournal(path string, keep, bytes int, log *slog.Logger, memory func() (
 	j := &journal{path: path, memory: memory, log: log, locked: locked, limit: maxJournal}
 	past, err := readJournal(path, keep, bytes)
 	if err == nil {
-		j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+		j.file, err = regular.Open(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	}
 	if err == nil {
 		err = j.mend()
@@ -137,7 +139,11 @@ func (j *journal) write(b []byte) error {
 
 // rewrite replaces the file by one that holds what is remembered: all of it, however large, or a task that has run could run again.
 func (j *journal) rewrite() (err error) {
-	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	// Made anew, so that nothing that stands there, a link say, is written through.
+	if err := os.Remove(j.path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -269,7 +275,7 @@ func readJournal(path string, keep, bytes int) (history, error) {
 }
 
 func eachLine(name string, f func([]byte)) error {
-	file, err := os.Open(name)
+	file, err := regular.Open(name, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -277,9 +283,6 @@ func eachLine(name string, f func([]byte)) error {
 		return err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(err, fmt.Errorf("%s is no regular file", name))
-	}
 	in := bufio.NewReaderSize(file, 64<<10)
 	for {
 		line, err := in.ReadBytes('\n')

@@ -37,6 +37,8 @@ func (l *link) readLoop() {
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: r.Epoch, Term: r.Term}):
 			return
+		case err == nil && l.absurd(code, regent.Token{Epoch: r.Epoch}) != nil:
+			err = l.absurd(code, regent.Token{Epoch: r.Epoch})
 		case err == nil && (code != http.StatusOK || r.Session == ""):
 			err = fmt.Errorf("answered %d: %s", code, r.Error)
 		}

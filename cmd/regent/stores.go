@@ -16,7 +16,7 @@ import (
 
 // opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
 // them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
-// start at once: each then checks its server over a random part of three times that time, and not all at once.
+// start at once: each then checks its server in steps, over one to six times that time, and not all at once.
 //
 // An error that is a [regent.ErrRefused] stays until somebody changes something.
 func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (regent.Store, error) {
@@ -37,7 +37,7 @@ func opener(address string, children bool, jitter time.Duration, warn func(strin
 		case "redis", "rediss":
 			opts := redis.Options{OnWarning: warn}
 			if jitter > 0 {
-				opts.CheckOver = 1 + rand.N(3*jitter)
+				opts.CheckOver = jitter + rand.N(5*jitter)
 			}
 			store, err := redis.Open(ctx, address, opts)
 			if err != nil {

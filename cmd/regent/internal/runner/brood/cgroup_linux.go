@@ -28,12 +28,13 @@ func (b Brood) Confined() (Brood, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return b, fmt.Errorf("make a cgroup: %w", err)
 	}
-	b.Cgroup = dir
+	with := b
+	with.Cgroup = dir
 	if _, err := populated(dir); err != nil {
-		b.Remove()
-		return Brood{Mark: b.Mark}, fmt.Errorf("make a cgroup: %w", err)
+		with.Remove()
+		return b, fmt.Errorf("make a cgroup: %w", err)
 	}
-	return b, nil
+	return with, nil
 }
 
 // cgroupPrefix begins the names of all cgroups that Regent makes.
