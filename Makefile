@@ -31,15 +31,16 @@ lint: need ## gofmt, go vet, staticcheck, tidy modules
 	@[ -x $(BIN)/staticcheck ] || GOBIN=$(BIN) scripts/retry go install $(STATICCHECK)
 	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && $(BIN)/staticcheck ./... && go mod tidy -diff) || exit 1; done
 
-soak: ## the simulation over SEEDS seeds, every mutant, and the model with larger bounds
+soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenario, and the model with larger bounds
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -run 'TestMutants' .
+	REGENT_FAULTS=all go test -count=1 -timeout 0 -run 'TestFaults' ./internal/house
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
 	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
 
-faults: need ## real processes under every fault of a real store, a minute without an answer included
-	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 30m -v -run 'TestStoreFaults|TestRunWithHungStore' .
+faults: need ## real processes under every fault of a real store, a minute without an answer included, and fleets of 40 and 50
+	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 60m -v -run 'TestStoreFaults|TestRunWithHungStore|TestFleet' .
 
 chaos: ## a cluster of real processes under load, its leader killed every 10 s for 5 minutes; CHAOS changes that: CHAOS='-for 1m'
 	go run ./bench/crew $(CHAOS)

@@ -2,6 +2,7 @@ package regent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ type DutyState struct {
 	Running   bool      `json:"running"`
 	Started   time.Time `json:"started,omitzero"`
 	Failures  uint64    `json:"failures"`  // since its Run was called
-	InARow    int       `json:"inARow"`    // of these, without half a minute's work in between
+	InARow    int       `json:"inARow"`    // of these, by its own fault and without half a minute's work in between
 	LastError string    `json:"lastError"` // empty if it never failed
 	FailedAt  time.Time `json:"failedAt,omitzero"`
 }
@@ -87,14 +88,18 @@ func (m *Member) dutyStarted(ctx context.Context, d *dutyRecord) func() {
 	return func() { close(ended); <-gone }
 }
 
-// dutyFailed notes a failure. Too many in a row make the member ill.
+// dutyFailed notes a failure. Too many in a row make the member unhealthy, unless the store has failed: every other
+// leader would fail by that too.
 func (m *Member) dutyFailed(d *dutyRecord, err error) {
 	m.mu.Lock()
 	s := &d.state
 	s.Running, s.LastError, s.FailedAt = false, err.Error(), time.Now()
 	s.Failures++
-	s.InARow++
-	if s.InARow < failsTooOften {
+	excused := errors.Is(err, ErrStore) || errors.Is(err, ErrNotLeader)
+	if !excused {
+		s.InARow++
+	}
+	if excused || s.InARow < failsTooOften {
 		m.mu.Unlock()
 		return
 	}
@@ -103,6 +108,16 @@ func (m *Member) dutyFailed(d *dutyRecord, err error) {
 			m.ailing = append(m.ailing, d)
 		}
 	})
+}
+
+// dutyEnded notes that a duty has run for some time and not failed until it had no more to do, or its term ended: what
+// failed before it was not in a row with what fails next. One that has made the member unhealthy has to run for longer.
+func (m *Member) dutyEnded(d *dutyRecord, ran time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ran >= steadyAfter && !slices.Contains(m.ailing, d) {
+		d.state.InARow = 0
+	}
 }
 
 // dutyWell notes that a duty runs as it should.

@@ -3,12 +3,14 @@ package regent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
 )
 
 // failing is a duty that fails while broken says so.
@@ -56,17 +58,126 @@ func TestAiling(t *testing.T) {
 			if len(lost) != 1 || lost[0].Metadata["reason"] != "unhealthy" || len(ill) != 1 || ill[0].Metadata["healthy"] != "false" {
 				t.Errorf("lost %v, health %v", lost, ill)
 			}
-			// For a minute it stands back, and then is a candidate again.
+			// For a minute it stands back for everybody who is healthy.
+			d := c.member("d").campaign(failing(&good))
+			time.Sleep(10 * time.Second)
 			b.quit()
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
-			if a.leads() {
-				t.Error("it leads again at once")
+			if a.leads() || !d.leads() {
+				t.Errorf("the unhealthy one leads: %v, the healthy one: %v", a.leads(), d.leads())
 			}
 			bad.Store(false)
-			leader(t, time.Minute, a)
+			time.Sleep(time.Minute)
+			d.quit()
+			leader(t, 10*time.Second, a)
 			if ill := a.kinds(regent.EventHealthChanged); len(ill) != 2 || ill[1].Metadata["healthy"] != "true" {
 				t.Errorf("health %v", ill)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("P03_an_unhealthy_member_leads_if_nobody_healthy_is_there", func(t *testing.T) {
+		for name, cfg := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				var bad, good atomic.Bool
+				bad.Store(true)
+				a := c.member("a", config(cfg)).campaign(failing(&bad))
+				leader(t, time.Second, a)
+				time.Sleep(30 * time.Second)
+				if ill := a.kinds(regent.EventHealthChanged); len(ill) != 1 {
+					t.Fatalf("%s: health %v", name, ill)
+				}
+
+				// Its term ends, and nobody else is there.
+				if err := a.StepDown(c.ctx, "seat"); err != nil {
+					t.Fatal(err)
+				}
+				leader(t, cfg.ElectionInterval+3*cfg.HeartbeatInterval, a)
+
+				// One that is healthy and registers takes over, as before.
+				if name == "cluster" {
+					b := c.member("b", config(cfg)).campaign(failing(&good))
+					neverTwo(t, 10*time.Second, a, b)
+					if !b.leads() {
+						t.Error("the unhealthy one leads although a healthy one is there")
+					}
+					b.quit()
+				}
+				a.quit()
+			})
+		}
+	})
+
+	t.Run("P03_a_heartbeat_of_a_dead_leader_is_revoked_by_an_unhealthy_member_if_nobody_healthy_is_there", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var bad, good atomic.Bool
+			bad.Store(true)
+			a := c.member("a").campaign(failing(&bad))
+			leader(t, time.Second, a)
+			b := c.member("b").campaign(failing(&good))
+			time.Sleep(20 * time.Second)
+			if !b.leads() {
+				t.Fatal("the healthy one does not lead")
+			}
+			if err := b.StepDown(c.ctx, "seat"); err != nil {
+				t.Fatal(err)
+			}
+			if neverTwo(t, 10*time.Second, a, b); !b.leads() || len(a.kinds(regent.EventBecameLeader)) != 1 {
+				t.Fatal("the unhealthy one has led while the healthy one stood back")
+			}
+			b.client.SetFaults(cut) // it can release nothing
+			leader(t, 15*time.Second, a)
+			b.client.SetFaults(memstore.Faults{})
+			b.quit()
+			a.quit()
+		})
+	})
+
+	t.Run("P03_failures_of_the_store_make_nobody_unhealthy", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").campaign(regent.Duty{Election: "seat", Name: "sync", Run: func(context.Context, regent.Term) error {
+				return fmt.Errorf("read: %w: connection refused", regent.ErrStore)
+			}})
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			if s := a.Duties(); !a.leads() || s[0].Failures < 10 || s[0].InARow != 0 {
+				t.Errorf("leads %v, %+v", a.leads(), s)
+			}
+			if ill := a.kinds(regent.EventHealthChanged); len(ill) != 0 {
+				t.Errorf("health %v", ill)
+			}
+			a.quit()
+			b.quit()
+		})
+	})
+
+	t.Run("P03_failures_of_several_terms_with_good_runs_between_them_are_not_in_a_row", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var bad atomic.Bool
+			a := c.member("a").campaign(failing(&bad))
+			for range 4 {
+				leader(t, 10*time.Second, a)
+				bad.Store(true)
+				if err := a.StepDown(c.ctx, "seat"); err != nil {
+					t.Fatal(err)
+				}
+				leader(t, 10*time.Second, a)
+				time.Sleep(2 * time.Second) // it fails twice
+				bad.Store(false)
+				time.Sleep(9 * time.Second)
+				if err := a.StepDown(c.ctx, "seat"); err != nil {
+					t.Fatal(err)
+				}
+				if s := a.Duties(); s[0].InARow != 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+			if ill := a.kinds(regent.EventHealthChanged); len(ill) != 0 || a.Duties()[0].Failures < 8 {
+				t.Errorf("health %v, %+v", ill, a.Duties())
 			}
 			a.quit()
 		})

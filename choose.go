@@ -13,7 +13,8 @@ const crowd = 64
 // choose picks, among seats that are free, those that this member should claim now, and says when to try the others again.
 func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 	again = never
-	if len(open) == 0 || !e.mayLead() {
+	healthy := e.mayLead()
+	if len(open) == 0 || !healthy && !e.lastResort() {
 		return nil, again
 	}
 	now := e.clock.Now()
@@ -26,27 +27,38 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 			continue
 		}
 		at, since := e.notBefore(s, s.lease)
+		if !healthy {
+			at = max(at, s.openSince+e.reservation()) // every healthy candidate comes first
+		}
 		if at > now {
 			again = min(again, at)
 			continue
 		}
 		chosen = append(chosen, s)
-		offers = append(offers, offer{s.name, s.lease.Next, since + e.reservation()})
+		offers = append(offers, offer{s.name, s.lease.Next, s.lastHeld.Holder, since + e.reservation()})
 	}
 	self := e.aboutSelf()
 	e.mu.Unlock()
 
+	if !healthy && len(chosen) > 0 {
+		live, known := e.roster.recent(e)
+		chosen = slices.DeleteFunc(chosen, func(s *seat) bool { return !known || e.successor(s.name, live) != "" })
+		return chosen, min(again, now+e.cfg.HeartbeatInterval)
+	}
 	if ranked && len(chosen) > 0 {
 		// Who yields is computed without the mutex: it takes time for many seats and members, and a lease may end meanwhile.
 		live, known := e.roster.recent(e)
 		i := 0
-		chosen = slices.DeleteFunc(chosen, func(*seat) bool {
+		chosen = slices.DeleteFunc(chosen, func(s *seat) bool {
 			o := offers[i]
 			i++
 			if now >= o.until || known && !e.yields(o, self, live, crowded) {
 				return false
 			}
 			again = min(again, o.until)
+			if known {
+				e.standBack(s, min(now+e.spread(), o.until))
+			}
 			return true
 		})
 	}
@@ -57,26 +69,40 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 // offer is a free seat, and until when this member lets a better candidate have it.
 type offer struct {
 	election string
-	next     string // the successor that was asked for
+	next     string   // the successor that was asked for
+	last     Identity // who has held it and does no more
 	until    time.Duration
 }
 
 // notBefore is the time from which this member may claim a free seat with that record, and from which others have their head start. It is a courtesy; what is safe was
 // decided before.
 func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
-	at, open = s.barred, s.openSince
+	at, open = max(s.barred, s.standBack), s.openSince
 	if l.Next != e.m.ID { // whoever is asked for does not stand back
 		at = max(at, s.holdBack)
 	}
-	if e.cfg.Rank == RankLexicographic && l.Epoch == 0 {
-		// At a cold start the best candidate may still be waiting out its jitter.
-		open = max(open, e.started+e.cfg.StartupJitterMax+min(e.reservation(), time.Second))
-		at = max(at, open)
+	if end := e.coldStartEnd(s); end > 0 && l.Next != e.m.ID {
+		at = max(at, end+e.turn())
+		open = max(open, end+2*e.spread()) // when everybody had a turn
+	}
+	if e.returned(l) {
+		at = max(at, open+e.reservation())
 	}
 	if next := l.Next; next != "" && next != anyone && next != e.m.ID {
 		at = max(at, open+e.reservation())
 	}
 	return at, open
+}
+
+// returned reports whether the holder of a record has joined again, in another run, before anybody took over: it has a head
+// start, so that a leader which was silent for less than its lease and the takeover delay leads again. The engine's mutex
+// is held.
+func (e *engine) returned(l Lease) bool {
+	if l.Vacant() || l.Via == "" || l.Holder.ID == e.m.ID {
+		return false
+	}
+	h := e.sights[l.Via]
+	return h != nil && h.lease.Holder.ID == l.Holder.ID && h.lease.Holder != l.Holder
 }
 
 // yields reports whether another candidate should have the seat rather than this one: one of better rank, or, where many
@@ -87,7 +113,7 @@ func (e *engine) yields(o offer, self MemberInfo, live []MemberInfo, crowded boo
 	}
 	ids := []string{e.m.ID}
 	for _, other := range live {
-		if other.ID == e.m.ID || !other.runsFor(o.election) {
+		if other.ID == e.m.ID || !other.runsFor(o.election) || other.isRun(o.last) {
 			continue
 		}
 		if e.cfg.Rank.compare(other, self) < 0 {

@@ -93,6 +93,10 @@ func trust(w, g time.Duration) time.Duration { return w - w/500 - g }
 // maxDuration is the longest duration that makes sense: with a longer lease nobody would take over in time to matter.
 const maxDuration = 24 * time.Hour
 
+// minInterval is the shortest interval between two requests of a kind: 50 a second. A shorter one gives no faster takeover,
+// since notifications shorten every wait, and is load for a store and for nobody else.
+const minInterval = 20 * time.Millisecond
+
 // ConfigError is a value that a rule forbids.
 type ConfigError struct {
 	Key   string
@@ -114,9 +118,17 @@ func (c Config) Validate() error {
 	}
 	check(c.LeaseDuration > 0, "leaseDuration", c.LeaseDuration, "must be positive (start from a profile: Cluster, Lock or Fleet)")
 	check(c.StopTimeout > 0, "stopTimeout", c.StopTimeout, "must be positive")
-	check(c.HeartbeatInterval > 0, "heartbeatInterval", c.HeartbeatInterval, "must be positive")
-	check(c.RenewInterval > 0, "renewInterval", c.RenewInterval, "must be positive")
-	check(c.ElectionInterval > 0, "electionInterval", c.ElectionInterval, "must be positive")
+	for _, short := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"heartbeatInterval", c.HeartbeatInterval},
+		{"renewInterval", c.RenewInterval},
+		{"electionInterval", c.ElectionInterval},
+		{"workerTimeout", c.WorkerTimeout},
+	} {
+		check(short.value >= minInterval, short.key, short.value, "must be at least %v", minInterval)
+	}
 	check(c.ElectionIntervalMax >= c.ElectionInterval, "electionIntervalMax", c.ElectionIntervalMax,
 		"must be >= electionInterval (%v)", c.ElectionInterval)
 	check(c.TakeoverDelay >= 0, "takeoverDelay", c.TakeoverDelay, "cannot be negative")
@@ -143,7 +155,7 @@ func (c Config) Validate() error {
 		check(long.value <= maxDuration, long.key, long.value, "must be at most %v", maxDuration)
 	}
 	for _, d := range c.RenewBackoff {
-		check(d > 0, "renewBackoff", c.RenewBackoff, "must hold positive durations only")
+		check(d >= minInterval, "renewBackoff", c.RenewBackoff, "must hold durations of at least %v only", minInterval)
 		check(d <= maxDuration, "renewBackoff", c.RenewBackoff, "must hold durations of at most %v only", maxDuration)
 	}
 	if err := c.Rank.validate(); err != nil {

@@ -11,14 +11,17 @@ type Duty struct {
 	Election string
 	Name     string // for events and [Member.Duties]; may be empty
 	// Run is the work. If it fails while the term holds it is run again, with a backoff; if it returns nil it has no more to do in this
-	// term. One that keeps failing makes its member unhealthy, so that another one leads, if there is any. Nil holds the seat and does nothing: see [Member.Leads].
+	// term. One that keeps failing makes its member unhealthy, so that another one leads, if there is any. An error that wraps [ErrStore] or
+	// [ErrNotLeader] does not: another leader would have the same store. Nil holds the seat and does nothing: see [Member.Leads].
 	Run func(context.Context, Term) error
 }
 
 // A failed duty is run again after a second, then after twice that, up to half a minute; one that ran for longer than that is as new.
+// One that did not fail until its term ended has no failures in a row either, if it ran for a few seconds.
 const (
 	restartAfter    = time.Second
 	restartAfterMax = 30 * time.Second
+	steadyAfter     = 3 * time.Second
 )
 
 // A duty that has failed so often in a row makes its member unhealthy: until it has run for half a minute, or, if another member has taken over, for a
@@ -100,6 +103,7 @@ func (m *Member) runDuty(ctx context.Context, t Term, d *dutyRecord) {
 		err := protect(func() error { return d.Run(ctx, t) })
 		steady()
 		if err == nil || ctx.Err() != nil {
+			m.dutyEnded(d, m.clock.Now()-began)
 			return
 		}
 		m.stats.dutyFailures.Add(1)

@@ -66,12 +66,18 @@ type engine struct {
 	rankedAt  time.Duration // follow's own: when it last looked whether it outranks a leader
 	roster    roster
 	living    sync.Once
+
+	phase     float64 // its own among the members of a fleet: see spread.go
+	outranked bool    // a notification has named a member with a smaller ID
 }
 
 func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 	e := &engine{m: m, cfg: cfg, store: m.Store, clock: m.clock, mu: &m.mu, kicked: make(chan struct{}, 1),
 		seats: map[string]*seat{}, sights: map[string]*sight{}, patience: trust(cfg.LeaseDuration, cfg.StopTimeout) / 4}
 	e.sweepAt = never
+	if e.spreads() {
+		e.phase = mrand.Float64()
+	}
 	e.batcher, _ = m.Store.(Batcher)
 	e.refresher, _ = m.Store.(Refresher)
 	e.witness, _ = m.Store.(Witness)
@@ -132,9 +138,22 @@ func (e *engine) close() {
 
 // joinIfNeeded starts the member's heartbeat with its first candidacy: a mere observer writes nothing. The engine's mutex is held.
 func (e *engine) joinIfNeeded() {
-	registers := e.cfg.registers() || e.m.Health != nil // so that a sick leader can tell whether anybody else is there
-	if e.running && registers && (len(e.m.cands) > 0 || e.cfg.Register) {
+	if e.running && e.joins() {
 		e.living.Do(func() { e.spawn(e.exist) })
+	}
+}
+
+// joins reports whether the member has a register of its own. The engine's mutex is held.
+func (e *engine) joins() bool {
+	registers := e.cfg.registers() || e.m.Health != nil // so that a sick leader can tell whether anybody else is there
+	return registers && (len(e.m.cands) > 0 || e.cfg.Register)
+}
+
+// reportStart tells that the jitter has passed: the first request follows.
+func (e *engine) reportStart() {
+	if e.spreads() {
+		waited := (e.clock.Now() - e.started).Seconds()
+		e.emit(Event{Kind: EventMemberStarted, Measurements: map[string]float64{"waited": waited}})
 	}
 }
 
@@ -147,7 +166,11 @@ func (e *engine) jitter() bool {
 	if spread := e.cfg.StartupJitterMax - e.cfg.StartupJitterMin; spread > 0 {
 		wait += mrand.N(spread + 1)
 	}
-	return e.sleep(e.ctx, wait)
+	if !e.sleep(e.ctx, wait) {
+		return false
+	}
+	e.reportStart()
+	return true
 }
 
 // exist joins, heartbeats until the incarnation is over, and joins again as a new one: but only after every duty of the
@@ -264,7 +287,7 @@ func (e *engine) says() []byte {
 
 func (e *engine) aboutSelf() MemberInfo {
 	i := MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.ill() == nil, Worker: e.m.Worker, Priority: e.cfg.Priority,
-		Region: e.cfg.Region, Labels: e.cfg.Labels}
+		Region: e.cfg.Region, Labels: e.cfg.Labels, Facts: e.m.Facts}
 	for name, s := range e.seats {
 		if s.cand == nil {
 			continue

@@ -13,7 +13,7 @@ type Event struct {
 	Seq          uint64             `json:"seq"`
 	Time         time.Time          `json:"time"`
 	Kind         string             `json:"kind"`
-	Node         string             `json:"node"`
+	Node         string             `json:"node"` // whom it happened to
 	Election     string             `json:"election,omitempty"`
 	Epoch        uint64             `json:"epoch,omitempty"`
 	Measurements map[string]float64 `json:"measurements,omitempty"`
@@ -22,16 +22,17 @@ type Event struct {
 
 // The kinds of event, as noun:verb.
 const (
-	EventBecameLeader       = "coordinator:became_leader"   // measurement time; epoch, term
-	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason
-	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, new_leader, epoch, term
+	EventBecameLeader       = "coordinator:became_leader"   // time, vacant (seconds); epoch, term, previous_leader, previous_reason
+	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason. For a leader that died or fell silent its successor sends it
+	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, previous_reason, new_leader, epoch, term
 	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
 	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
 	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
+	EventMemberStarted      = "member:started"              // the start-up jitter is over, the first request follows; waited (seconds)
 	EventMemberJoined       = "member:joined"               // incarnation
 	EventMemberLeft         = "member:left"                 // incarnation
 	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
-	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation
+	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation, alive, addr, error, and its facts
 	EventDutyFailed         = "duty:failed"                 // error
 	EventDutyStuck          = "duty:stuck"                  // a duty did not stop in time: the process should exit
 	EventCandidateRestarted = "candidate:restarted"         // the member's own loop died; error
@@ -121,9 +122,13 @@ func (s *events) send(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seq++
-	e.Seq, e.Node, e.Time = s.seq, s.node, time.Now()
+	e.Seq = s.seq
+	e.Time = time.Now()
+	if e.Node == "" { // else it is told for another one
+		e.Node = s.node
+	}
 	if e.Measurements == nil {
-		e.Measurements = map[string]float64{"time": float64(e.Time.UnixMilli()) / 1000}
+		e.Measurements = map[string]float64{"time": seconds(e.Time)}
 	}
 	select {
 	case s.queue <- e:
@@ -131,6 +136,9 @@ func (s *events) send(e Event) {
 		s.lost.Add(1)
 	}
 }
+
+// seconds is a time as measurements have it.
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // close waits until the observer has seen everything, or has taken a second over it: the elector waits for nobody.
 func (s *events) close() uint64 {

@@ -96,6 +96,53 @@ func TestEvents(t *testing.T) {
 		}
 	})
 
+	t.Run("C15_whoever_takes_over_from_a_leader_that_cannot_speak_says_so_for_it", func(t *testing.T) {
+		for _, profile := range []regent.Config{regent.Cluster(), regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				b, x := c.member("b", config(profile)).lead(), c.member("x", config(profile)).lead()
+				time.Sleep(3 * time.Second)
+				a.client.SetFaults(cut) // its host has died, for all that the others know
+				next, _ := leader(t, 2*time.Minute, b, x)
+				other := map[*node]*node{b: x, x: b}[next]
+				time.Sleep(10 * time.Second)
+
+				got := next.kinds(regent.EventLostLeadership)
+				if len(got) != 1 || got[0].Node != "a" || got[0].Epoch != 1 || got[0].Metadata["reason"] != "expired" ||
+					got[0].Election != "seat" || got[0].Measurements["time"] == 0 {
+					t.Errorf("the successor says %+v", got)
+				}
+				if became := next.kinds(regent.EventBecameLeader); len(became) != 1 || len(got) == 1 && became[0].Seq < got[0].Seq {
+					t.Errorf("it says %+v before %+v", became, got)
+				}
+				if got := other.kinds(regent.EventLostLeadership); len(got) != 0 {
+					t.Errorf("the other one says %+v", got)
+				}
+				next.quit()
+				other.quit()
+				a.quit()
+			})
+		}
+	})
+
+	t.Run("C15_a_leader_that_gave_up_its_term_is_not_told_of_twice", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			a.client.SetFaults(cut)
+			for a.leads() {
+				time.Sleep(time.Millisecond)
+			}
+			a.client.SetFaults(memstore.Faults{})
+			leader(t, time.Minute, a)
+			if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "partition" {
+				t.Errorf("it says %+v", got)
+			}
+			a.quit()
+		})
+	})
+
 	t.Run("a_slow_observer_loses_events_and_the_loss_is_counted", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			block := make(chan struct{})
@@ -193,6 +240,29 @@ func TestStats(t *testing.T) {
 		if s.HeartbeatLatencyP99 != 30*time.Millisecond || s.HeartbeatLatencyP50 != 30*time.Millisecond || s.Note != "" || s.EpochDriftEvents != 0 {
 			t.Errorf("got %+v", s)
 		}
+	})
+	t.Run("E08_the_p99_of_a_hundred_heartbeats_is_the_second_slowest", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			answers := func(d time.Duration) { a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: d, Max: d}}) }
+			after := func(heartbeats uint64) {
+				for a.Stats().Heartbeats < heartbeats {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			answers(5 * time.Millisecond)
+			a.lead()
+			after(98)
+			answers(40 * time.Millisecond)
+			after(99)
+			answers(90 * time.Millisecond)
+			after(100)
+			s := a.Stats()
+			if s.HeartbeatLatencyP99 != 40*time.Millisecond || s.HeartbeatLatencyP95 != 5*time.Millisecond || s.HeartbeatLatencyP50 != 5*time.Millisecond {
+				t.Errorf("got %+v", s)
+			}
+			a.quit()
+		})
 	})
 	t.Run("E09_fewer_than_ten_heartbeats_are_no_data", func(t *testing.T) {
 		s, _ := beat(t, 9, 30*time.Millisecond)

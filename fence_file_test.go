@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 // unwritable is the path of a fence's file that can be read and locked, but not replaced: the name
@@ -134,7 +135,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 	})
 
 	t.Run("a_cached_epoch_is_admitted_for_a_second_and_not_longer", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fence")
 			one := &regent.Fence{Path: path, Grace: time.Hour}
 			other := &regent.Fence{Path: path}
@@ -152,7 +153,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 	})
 
 	t.Run("a_file_that_is_removed_does_not_lower_the_fence", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fence")
 			f := &regent.Fence{Path: path}
 			check(t, f.Admit(of("a", 6)))

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 func TestFenceLock(t *testing.T) {
 	t.Run("a_process_that_is_stopped_while_it_raises_does_not_stop_another_one", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fence")
 			f := &regent.Fence{Path: path}
 			check(t, f.Admit(of("a", 6)))

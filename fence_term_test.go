@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/storetest"
 )
@@ -103,7 +103,7 @@ func TestFenceTerms(t *testing.T) {
 	})
 
 	t.Run("E11_the_grace_is_for_one_term_of_the_last_epoch", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			f := regent.Fence{Grace: 5 * time.Second}
 			check(t, f.Admit(of("a", 6)))
 			check(t, f.Admit(of("b", 7)))
@@ -115,7 +115,7 @@ func TestFenceTerms(t *testing.T) {
 	})
 
 	t.Run("E11_the_first_late_term_of_an_epoch_that_was_passed_over_has_the_grace", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			f := regent.Fence{Grace: 5 * time.Second}
 			check(t, f.Admit(of("a", 4)))
 			check(t, f.Admit(of("b", 7)))
@@ -196,7 +196,7 @@ func TestEventsNameTheTerm(t *testing.T) {
 func TestFenceOfTwoTerms(t *testing.T) {
 	for name, path := range map[string]string{"in_memory": "", "in_a_file": filepath.Join(t.TempDir(), "fence")} {
 		t.Run("one_of_two_terms_with_one_epoch_is_admitted/"+name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) {
 				store := memstore.New()
 				first, second := storetest.TwoTerms(t, store, "seat", func() func() {
 					snapshot := store.Snapshot()

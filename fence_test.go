@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 // epoch is a token that names no term.
@@ -81,7 +81,7 @@ func TestFence(t *testing.T) {
 	})
 
 	t.Run("E11_idempotent_work_of_the_last_epoch_is_taken_within_the_grace", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			late := 0
 			f := regent.Fence{Grace: 5 * time.Second, OnLate: func(epoch, newest uint64, age time.Duration) {
 				if epoch != 6 || newest != 7 || age > 5*time.Second {
@@ -108,7 +108,7 @@ func TestFence(t *testing.T) {
 	})
 
 	t.Run("E12_older_than_the_last_epoch_has_no_grace", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			f := regent.Fence{Grace: 5 * time.Second}
 			check(t, f.Admit(epoch(7)))
 			stale(t, f.AdmitLate(epoch(5), time.Now(), true), 5, 7)

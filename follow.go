@@ -15,6 +15,9 @@ import (
 type sight struct {
 	lease Lease
 	seen  bool
+
+	renewed bool // it was seen to change in the hands of this holder
+
 	since time.Duration // when this heartbeat was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
@@ -48,6 +51,7 @@ func (s *sight) see(l Lease, began moment, received time.Duration) {
 	same := s.seen && l.Rev == s.lease.Rev
 	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
 	if !same && !edited {
+		s.renewed = s.seen && l.Holder == s.lease.Holder && !l.Vacant()
 		s.since = received
 	}
 	if !same {
@@ -97,6 +101,10 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 	if h == nil {
 		return taken, now
 	}
+	if l.Via == "" && h.lease.Rev != l.Rev {
+		s.stale = true // a request has shown another record: how long that one was watched says nothing of this one
+		return taken, now
+	}
 	if !h.seen || l.Via != "" && h.began.order < s.received.order {
 		return taken, max(now, h.retry.at)
 	}
@@ -111,6 +119,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return free, 0
 	}
 	s.forgotten = Identity{}
+	s.seenLed = s.seenLed || h.renewed
 	if h.gone {
 		return expired, 0
 	}
@@ -152,9 +161,8 @@ func heartbeatOf(l Lease) string {
 // revoke ends an incarnation whose heartbeat has run out, by making its register vacant on the very revision that was watched (rule 4):
 // dead is that record, not whatever has been read since. If it has moved, its holder lives, or somebody else was first. An unknown
 // outcome is no revocation: the next read tells.
-func (e *engine) revoke(ctx context.Context, dead Lease) error {
-	next := dead.vacated(newNonce(), time.Now(), reasonExpired)
-	next.Past, next.Data = nil, nil
+func (e *engine) revoke(ctx context.Context, dead Lease, end ending) error {
+	next := dead.vacatedHeartbeat(newNonce(), end.at, end.reason)
 	sent := e.now()
 	got, err := e.swap(ctx, next)
 	e.mu.Lock()
@@ -174,6 +182,7 @@ type claim struct {
 	epoch uint64
 	sent  time.Duration
 	life  *life // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	ended Past  // the term that it ends, if its leader could not say so itself
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all runs out by itself.
@@ -189,7 +198,8 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 	if l.Vacant() {
 		next.Past = l.endedByStore(s.lastHeld, next.Since)
 	} else {
-		next.Past = l.ended(next.Since, reasonExpired)
+		end := e.endingOf(l)
+		next.Past = l.ended(end.at, end.reason)
 	}
 	if e.cfg.OwnLease {
 		c.life = newLife(e.m.ID, newClaimant())
@@ -198,8 +208,22 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 	}
 	next.Holder = c.life.who
 	c.epoch = next.Epoch
+	c.ended = e.unsaid(l, next.Past)
 	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
 	return next
+}
+
+// unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this very
+// process: nobody else tells of its end.
+func (e *engine) unsaid(l Lease, past []Past) Past {
+	if len(past) == 0 || slices.Contains(e.m.endings, l.Holder) {
+		return Past{}
+	}
+	last := past[len(past)-1]
+	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
+		return Past{}
+	}
+	return last
 }
 
 // claim tries to take seats that are free, each in place of its record.
@@ -326,7 +350,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		l = Lease{Name: s.name}
 	}
 	highest := e.m.memory[s.name]
-	if l.Epoch < highest && began.order <= s.learned {
+	if l.Epoch < highest && began.order <= s.learned || l.Epoch < s.shown && began.order <= s.shownAt {
 		// It was sent before the higher epoch was learned, so it may be older. Then nothing may be claimed on it either.
 		s.stale = true
 		e.mu.Unlock()
@@ -349,15 +373,22 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 	}
 	if !s.seen || l.Rev != previous.Rev {
 		s.received = now
+		s.standBack = 0
 	}
 	if !s.seen {
+		s.foundHeld = !l.Vacant()
 		e.notify(s)
 	}
 	s.lease = l
+	s.shown = l.Epoch
 	s.seen = true
 	s.answered = now.order
 	s.stale = false
+	s.claimed = false
 	s.checkAt = 0
+	if s.cand != nil && l.Next == e.m.ID && e.followed(s) {
+		s.checkAt = now.at + e.reservation()/3 // the others hold back for this member no longer than the reservation
+	}
 	s.retry = retry{}
 	e.dropClaims(s)
 	if l.Via == "" { // a vacant one too: should a rollback bring the holder back, it counts anew
@@ -380,9 +411,10 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 }
 
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen, which
-// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe.
+// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe. The
+// record before is the last that any request of this member was shown, not only those that keep up with the election.
 func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
-	if s.seen && l.Epoch < s.lease.Epoch {
+	if l.Epoch < s.shown {
 		return true
 	}
 	if l.Epoch == s.lastHeld.Epoch && holderOf(l) != "" && holderOf(l) != s.lastHeld.Holder.ID {

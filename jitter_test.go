@@ -3,7 +3,6 @@ package regent_test
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -174,68 +173,4 @@ func TestJitter(t *testing.T) {
 			t.Errorf("%v without jitter, %v with", without, with)
 		}
 	})
-
-	t.Run("J15_the_smallest_ID_leads_with_and_without_jitter", func(t *testing.T) {
-		for _, conf := range []func(*regent.Member){jitter(0, 0), config(regent.Fleet()), jitter(2*second, 8*second)} {
-			bubble(t, func(c *cluster) {
-				var nodes []*node
-				for i := range 9 {
-					nodes = append(nodes, c.member(fmt.Sprint("n", 9-i), conf).lead())
-				}
-				if n, _ := leader(t, 30*second, nodes...); n.ID != "n1" {
-					t.Errorf("%s leads", n.ID)
-				}
-				for _, n := range nodes {
-					n.quit()
-				}
-			})
-		}
-	})
-
-	for _, tt := range []struct {
-		name    string
-		workers int
-		conf    func(*regent.Member)
-		window  time.Duration
-		within  time.Duration
-	}{
-		{"J11_fifty_workers_spread_over_5s_and_are_up_within_10s", 50, config(regent.Fleet()), 5 * second, 10 * second},
-		{"J13_two_hundred_workers_spread_over_15s", 200, jitter(0, 15*second), 15 * second, 20 * second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
-				f := watchFirsts(c.store)
-				start := time.Now()
-				var nodes []*node
-				for i := range tt.workers {
-					nodes = append(nodes, c.member(fmt.Sprintf("n%03d", i), tt.conf).lead())
-				}
-				time.Sleep(tt.within - time.Since(start))
-				leader(t, 0, nodes...)
-				perSecond := map[int]int{}
-				high := time.Duration(0)
-				for _, at := range f.of() {
-					perSecond[int(at/second)]++
-					high = max(high, at)
-				}
-				mean := float64(tt.workers) / tt.window.Seconds()
-				for s, n := range perSecond {
-					if float64(n) > 3*mean {
-						t.Errorf("%d first requests in second %d, the mean is %.1f", n, s, mean)
-					}
-				}
-				if high < tt.window*6/10 || high > tt.window {
-					t.Errorf("the last worker came after %v", high)
-				}
-				for _, n := range nodes {
-					if len(n.kinds(regent.EventMemberJoined)) != 1 {
-						t.Errorf("%s does not heartbeat", n.ID)
-					}
-				}
-				for _, n := range slices.Backward(nodes) { // the leader last, so that nobody else has to be elected
-					n.quit()
-				}
-			})
-		})
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -26,7 +27,7 @@ type cluster struct {
 // bubble runs f with a cluster in virtual time. All that f started has stopped when it ends.
 func bubble(t *testing.T, f func(*cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &cluster{t: t, store: memstore.New(), ctx: ctx}
 		f(c)
@@ -163,6 +164,15 @@ func TestLead(t *testing.T) {
 
 	t.Run("C04_a_taken_seat_is_watched_and_polled", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
+			var mu sync.Mutex
+			reads := map[string]int{}
+			c.store.OnRequest = func(r memstore.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Client == "b" && r.Kind == memstore.Get {
+					reads[r.Name]++
+				}
+			}
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
@@ -170,17 +180,44 @@ func TestLead(t *testing.T) {
 			if b.leads() || !a.leads() {
 				t.Fatal("the seat changed hands")
 			}
-			reads := b.client.Counts().Gets
+			mu.Lock()
+			clear(reads)
+			mu.Unlock()
 			time.Sleep(time.Minute)
-			// Every 5 s the seat, every 2 s the leader's heartbeat.
-			if got := b.client.Counts().Gets - reads; got < 12 || got > 12+30+2 {
-				t.Errorf("standby read %d times in a minute", got)
+			synctest.Wait()
+			mu.Lock()
+			if got := reads["seat"]; got < 12 || got > 13 {
+				t.Errorf("the standby read the election %d times in a minute, want every 5 s", got)
 			}
+			if got := reads[regent.MemberRegister("a")]; got < 30 || got > 31 {
+				t.Errorf("the standby read the leader's heartbeat %d times in a minute, want every 2 s", got)
+			}
+			mu.Unlock()
 			time.Sleep(100 * time.Millisecond) // so that no two things happen at one instant
 			a.quit()
 			_, took := leader(t, time.Second, b)
 			if took > 10*time.Millisecond {
 				t.Errorf("takeover by push took %v", took)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("C04_with_every_notification_lost_a_release_is_found_by_the_next_poll", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b")
+			b.client.Adjust(func(f *faults) { f.LoseHint = 1 })
+			b.lead()
+			time.Sleep(32 * time.Second) // it has polled at 30 s
+			a.quit()
+			if b.leads() {
+				t.Error("b was notified")
+			}
+			// The leader has left as well, but b learns that from the election's record alone.
+			if _, took := leader(t, 5*time.Second, b); took < 2*time.Second {
+				t.Errorf("b leads after %v: the poll was due after 3 s", took)
 			}
 			b.quit()
 		})
@@ -230,7 +267,7 @@ func TestLead(t *testing.T) {
 		})
 	})
 
-	t.Run("C10_of_many_that_start_at_once_exactly_one_leads", func(t *testing.T) {
+	t.Run("C10_of_many_that_start_at_once_one_leads_and_all_others_watch_it", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var nodes []*node
 			for i := range 20 {
@@ -241,6 +278,22 @@ func TestLead(t *testing.T) {
 			if now, _ := leader(t, 0, nodes...); now != first {
 				t.Errorf("the leader changed from %s to %s", first.ID, now.ID)
 			}
+			watched := func(leader *node, epoch uint64) {
+				for _, n := range nodes {
+					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr || v.Epoch != epoch {
+						t.Errorf("%s sees %+v, and %s leads in epoch %d", n.ID, v, leader.ID, epoch)
+					}
+				}
+			}
+			watched(first, 1)
+
+			// All others follow its next change, too: within the time of a notification.
+			nodes = slices.DeleteFunc(nodes, func(n *node) bool { return n == first })
+			first.quit()
+			second, _ := leader(t, time.Second, nodes...)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			watched(second, 2)
 			for _, n := range nodes {
 				n.quit()
 			}

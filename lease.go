@@ -94,6 +94,15 @@ func (l Lease) vacated(nonce uint64, at time.Time, reason string) Lease {
 	}
 }
 
+// vacatedHeartbeat returns a heartbeat register as its holder or a revoker leaves it. It carries the end of that
+// incarnation alone, so that it stays small, and so that whoever takes over knows why it ended.
+func (l Lease) vacatedHeartbeat(nonce uint64, at time.Time, reason string) Lease {
+	next := l.vacated(nonce, at, reason)
+	next.Past = next.Past[len(next.Past)-1:]
+	next.Data = nil
+	return next
+}
+
 // AppendJSON appends the record, without Name and Rev, as one line of JSON. It is the form in which drivers keep it, written by
 // hand because a renewal writes one and should cost no more than the write.
 func (l Lease) AppendJSON(b []byte) []byte {

@@ -51,7 +51,7 @@ func Reap(ctx context.Context, store Store, register string, dead Identity) erro
 		case err == nil:
 			next := l.vacated(newNonce(), time.Now(), reasonDied)
 			if strings.HasPrefix(register, memberPrefix) {
-				next.Past, next.Data = nil, nil
+				next = l.vacatedHeartbeat(newNonce(), time.Now(), reasonDied)
 			}
 			if _, err = store.Swap(ctx, next); err == nil {
 				return nil

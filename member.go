@@ -20,6 +20,9 @@ type Member struct {
 	ID     string // unique among the members, stable over restarts; hostname-pid if empty
 	Addr   string // where others can reach it; passed on, not used
 	Worker bool   // it takes tasks: passed on, like Addr
+	// Facts is what else others are told of the member, such as its host and its version: passed on, like Addr, with every heartbeat. So
+	// keep it small, and put no secret into it.
+	Facts  map[string]string
 	Config Config // the cluster profile if zero
 
 	// Health is asked at every heartbeat, and may take as long as one. While it returns an error, or takes longer, the member does not
@@ -55,6 +58,7 @@ type Member struct {
 	fences  map[string]*Fence
 	endings []Identity // incarnations that this process has ended
 	runs    uint64     // the count of its last incarnation
+	blocked string     // why it cannot join
 	duties  []*dutyRecord
 	ailing  []*dutyRecord // those that fail too often
 }
@@ -361,6 +365,16 @@ func (m *Member) nextIncarnation(shown uint64) uint64 {
 	defer m.mu.Unlock()
 	m.runs = max(m.runs, shown) + 1
 	return m.runs
+}
+
+// SetFacts replaces the Facts while the member runs. Others are told with its next heartbeat.
+func (m *Member) SetFacts(facts map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Facts = facts
+	if m.engine != nil {
+		m.engine.info = nil
+	}
 }
 
 // Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.

@@ -20,6 +20,25 @@ type MemberView struct {
 	Rev         string        `json:"-"`                     // changes with every heartbeat
 }
 
+// Holder returns the member that holds an election, as its register was last read: without asking the store. False means
+// that nobody holds it, that this member does, or that the register is not known.
+func (m *Member) Holder(election string) (MemberView, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.engine == nil {
+		return MemberView{}, false
+	}
+	s := m.engine.seats[election]
+	if s == nil || !s.seen || s.lease.Vacant() || s.lease.Via == "" || s.lease.Holder.ID == m.ID {
+		return MemberView{}, false
+	}
+	h := m.engine.sights[s.lease.Via]
+	if h == nil || !h.seen || h.lease.Holder != s.lease.Holder {
+		return MemberView{}, false
+	}
+	return memberView(h.lease), true
+}
+
 // Members lists all members that ever joined, by ID. Whether one that has not left is alive can be told only by watching
 // its Rev change. A member whose register cannot be read is left out: it cannot renew its lease either.
 func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
@@ -34,10 +53,13 @@ func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list members: %w", err)
 		}
-		v := MemberView{MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, memberPrefix), Addr: l.Addr,
-			Incarnation: l.Holder.Incarnation, Joined: l.Since, Lease: l.Duration, Rev: l.Rev}
-		all = append(all, v)
+		all = append(all, memberView(l))
 	}
 	slices.SortFunc(all, func(a, b MemberView) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
+}
+
+func memberView(l Lease) MemberView {
+	return MemberView{MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, memberPrefix), Addr: l.Addr,
+		Incarnation: l.Holder.Incarnation, Joined: l.Since, Lease: l.Duration, Rev: l.Rev}
 }

@@ -2,12 +2,13 @@ package regent_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/regentd/regent/internal/mutant"
 )
 
 // mutants are faults of the package. Each replaces a snippet that stands exactly once in a file, and
@@ -63,8 +64,8 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"",
 		"TestHungStore"},
 	{"the_reaper_is_told_after_the_release", "seat.go",
-		"\t\t\tt.life.end(t.cause)\n\t\t\te.lifeline(t.beat, true, false)\n\t\t\tt.stopKeep()\n",
-		"\t\t\tt.life.end(t.cause)\n\t\t\tt.stopKeep()\n",
+		"\t\t\tt.life.end(t.cause)\n\t\t\te.lifeline(t.beat, true, false)\n\t\t}\n",
+		"\t\t\tt.life.end(t.cause)\n\t\t}\n",
 		"TestHungStore"},
 	{"a_release_waits_for_a_request_without_bound", "seat.go",
 		"\t\tcase <-limit.C: // a driver that does not heed its context: the release does without its answer\n",
@@ -123,13 +124,57 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"",
 		"TestLostClaim"},
 	{"the_second_rollback_is_not_barred", "follow.go",
-		"\tif s.seen && l.Epoch < s.lease.Epoch {\n\t\treturn true\n\t}\n",
+		"\tif l.Epoch < s.shown {\n\t\treturn true\n\t}\n",
 		"",
 		"TestRollback"},
 	{"an_old_answer_counts_as_a_rollback", "follow.go",
-		"\tif l.Epoch < highest && began.order <= s.learned {\n",
-		"\tif false {\n",
+		"\tif l.Epoch < highest && began.order <= s.learned || ",
+		"\tif ",
 		"TestRollback"},
+	{"an_answer_older_than_what_a_request_was_shown_counts_as_a_rollback", "follow.go",
+		" || l.Epoch < s.shown && began.order <= s.shownAt {\n",
+		" {\n",
+		"TestWhatAnyRequestShows"},
+	{"a_term_that_only_a_request_was_shown_is_not_given_a_lease", "requests.go",
+		"\t\t\ts.shown = l.Epoch\n",
+		"",
+		"TestWhatAnyRequestShows"},
+	{"a_record_older_than_what_a_request_was_shown_is_claimed_on", "requests.go",
+		"\t\t\ts.stale = s.stale || s.seen && s.lease.Epoch < l.Epoch\n",
+		"",
+		"TestWhatAnyRequestShows"},
+	{"a_rollback_is_reported_at_every_read", "follow.go",
+		"\ts.shown = l.Epoch\n",
+		"",
+		"TestWhatAnyRequestShows"},
+	{"a_heartbeat_that_only_a_request_was_shown_does_not_count", "requests.go",
+		"\t\th.see(l, began, e.clock.Now())\n",
+		"",
+		"TestWhatAnyRequestShows"},
+	{"what_an_admin_reads_does_not_count", "admin.go",
+		"\t\tsaw(l)\n",
+		"",
+		"TestWhatAnyRequestShows"},
+	{"a_register_that_an_admin_does_not_find_does_not_count", "admin.go",
+		"\t\tsaw(Lease{Name: name})\n",
+		"",
+		"TestWhatAnyRequestShows"},
+	{"what_an_admin_writes_does_not_count", "admin.go",
+		"\t\tsaw(got)\n",
+		"\t\t_ = saw\n",
+		"TestWhatAnyRequestShows"},
+	{"a_joining_member_watches_its_register_by_itself", "keep.go",
+		"\ts := e.sightOf(name)\n\ts.see(l, began, e.clock.Now())\n",
+		"\ts := &sight{}\n\ts.see(l, began, e.clock.Now())\n",
+		"TestWhatAnyRequestShows"},
+	{"how_long_another_record_was_watched_counts", "follow.go",
+		"\tif l.Via == \"\" && h.lease.Rev != l.Rev {\n",
+		"\tif false {\n",
+		"TestWhatAnyRequestShows"},
+	{"a_named_successor_waits_for_its_poll", "follow.go",
+		"\t\ts.checkAt = now.at + e.reservation()/3",
+		"\t\t//",
+		"TestPreemptWithoutNotifications"},
 	{"an_old_answer_is_claimed_on", "follow.go",
 		"\t\ts.stale = true\n\t\te.mu.Unlock()\n\t\te.kick()\n\t\treturn\n\t}\n\tnow := e.moment()\n\tif e.wentBack(s, l, highest) {\n",
 		"\t}\n\tnow := e.moment()\n\tif began.order > s.learned && e.wentBack(s, l, highest) {\n",
@@ -217,6 +262,15 @@ var mutants = []struct{ name, file, old, new, caught string }{
 }
 
 // TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
+// TestMutantsApply checks that each mutant still fits the code.
+func TestMutantsApply(t *testing.T) {
+	for _, m := range mutants {
+		if err := mutant.Check(".", mutant.Edit{File: m.file, Old: m.old, New: m.new}); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+}
+
 // without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
@@ -229,20 +283,8 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			dir := t.TempDir()
-			source, err := os.ReadFile(m.file)
+			list, err := mutant.Overlay(".", dir, mutant.Edit{File: m.file, Old: m.old, New: m.new})
 			check(t, err)
-			if n := bytes.Count(source, []byte(m.old)); n != 1 {
-				t.Fatalf("%s holds what this mutant replaces %d times, and not once: adapt it\n%s", m.file, n, m.old)
-			}
-			mutated := filepath.Join(dir, m.file)
-			check(t, os.WriteFile(mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600))
-
-			original, err := filepath.Abs(m.file)
-			check(t, err)
-			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
-			check(t, err)
-			list := filepath.Join(dir, "overlay.json")
-			check(t, os.WriteFile(list, overlay, 0o600))
 
 			binary := filepath.Join(dir, "regent.test")
 			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, ".")

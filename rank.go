@@ -66,6 +66,9 @@ type MemberInfo struct {
 	Region    string            `json:"region,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Elections []string          `json:"elections,omitempty"` // that it campaigns for; "*" for more than it lists
+	Facts     map[string]string `json:"facts,omitempty"`     // as [Member] has them
+
+	run string // its incarnation
 }
 
 // maxListed is how many elections a member names in its register, which is written anew at every heartbeat.
@@ -78,6 +81,7 @@ func memberInfo(l Lease) MemberInfo {
 		i = MemberInfo{}
 	}
 	i.ID, i.Addr = l.Holder.ID, l.Addr
+	i.run = l.Holder.Incarnation
 	return i
 }
 
@@ -85,6 +89,9 @@ func memberInfo(l Lease) MemberInfo {
 func (i MemberInfo) runsFor(election string) bool {
 	return i.Eligible && i.Healthy && (slices.Contains(i.Elections, election) || slices.Contains(i.Elections, "*"))
 }
+
+// isRun reports whether the member is in this very run. Whoever has just released a seat may not have left yet.
+func (i MemberInfo) isRun(who Identity) bool { return i.ID == who.ID && i.run == who.Incarnation }
 
 // share picks one of the candidates for a seat, the same one everywhere (rendezvous hashing), so that the many seats of one dead
 // member spread over those who are left.

@@ -102,10 +102,18 @@ func TestHandOff(t *testing.T) {
 				a := c.member("a", config(profile)).lead()
 				leader(t, 5*time.Second, a)
 				b, x := c.member("b", config(profile)).lead(), c.member("x", config(profile)).lead()
-				time.Sleep(3 * time.Second)
+				time.Sleep(3100 * time.Millisecond) // no heartbeat and no poll is due
+				before := x.client.Counts()
+				others := b.client.Counts().Writes()
 				check(t, a.HandOff(c.ctx, "seat", "x"))
 				if n, took := leader(t, time.Second, a, b, x); n != x || took > 5*time.Millisecond {
 					t.Errorf("%s leads after %v", n.ID, took)
+				}
+				if now := x.client.Counts(); now.Writes()-before.Writes() != 1 || now.Total()-before.Total() != 1 {
+					t.Errorf("the successor sent %+v, before the handoff %+v: want one write and nothing else", now, before)
+				}
+				if n := b.client.Counts().Writes() - others; n != 0 {
+					t.Errorf("another candidate wrote %d times", n)
 				}
 				if n := c.noted("a stops 1: handoff"); n != 1 {
 					t.Errorf("got %q", c.log)

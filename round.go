@@ -10,6 +10,9 @@ import (
 // follow looks at all elections of the member, round after round. Between rounds it sleeps until the next time that something could
 // have changed, and a hint only shortens that (rule 12).
 func (e *engine) follow() {
+	if !e.sleep(e.ctx, e.firstLook()) {
+		return
+	}
 	hints := e.subscribe()
 	defer func() { hints.stop() }()
 	defer e.m.stats.loopDue.Store(0)
@@ -32,8 +35,8 @@ func (e *engine) follow() {
 		case <-e.kicked:
 		case l := <-hints.seats:
 			news = append(news, l)
-		case <-hints.members:
-			beats = true
+		case l := <-hints.members:
+			beats = e.memberChanged(l)
 		case <-e.ctx.Done():
 		}
 		t.Stop()
@@ -44,7 +47,11 @@ func (e *engine) follow() {
 			news = append(news, l)
 		default:
 		}
-		beats = took(hints.members) || beats
+		select {
+		case l := <-hints.members:
+			beats = e.memberChanged(l) || beats
+		default:
+		}
 		took(e.kicked)
 	}
 }
@@ -120,7 +127,11 @@ func (e *engine) round(seats, beats bool) time.Duration {
 		chosen, again := e.choose(open)
 		next = min(next, again)
 		e.claim(e.ctx, chosen, func(s *seat) Lease { return s.lease })
-		if len(dead) == 0 || !e.mayLead() { // who may not lead leaves revoking to those who may
+		if len(dead) == 0 {
+			break
+		}
+		if may, again := e.mayRevoke(); !may { // who may not lead leaves revoking to those who may
+			next = min(next, again)
 			break
 		}
 		if !e.revokeAll(dead) {
@@ -143,16 +154,17 @@ const conflictWait = 20 * time.Millisecond
 // failureWait comes after the store has failed.
 func (e *engine) failureWait() time.Duration { return min(e.cfg.ElectionInterval, time.Second) }
 
-// pollInterval doubles while nothing changes, up to its maximum.
+// pollInterval is how long to wait for the next poll. It doubles while nothing changes, up to its maximum.
 func (e *engine) pollInterval() time.Duration {
 	d := e.cfg.ElectionInterval
 	for range e.quiet {
 		if d > e.cfg.ElectionIntervalMax/2 {
-			return e.cfg.ElectionIntervalMax
+			d = e.cfg.ElectionIntervalMax
+			break
 		}
 		d *= 2
 	}
-	return d
+	return e.untilPhase(e.clock.Now(), d)
 }
 
 // askWitness asks the store, if it can tell, whether the processes behind the heartbeats that were just read are dead.
@@ -188,7 +200,7 @@ func (e *engine) dueAt(h *sight) time.Duration {
 	case h.lease.Vacant() || h.began.at >= end:
 		return never
 	case strings.HasPrefix(h.lease.Name, memberPrefix):
-		end = min(later(h.began.at, h.lease.Duration/3), end)
+		end = min(later(h.began.at, e.untilPhase(h.began.at, h.lease.Duration/3)), end)
 	}
 	return max(end, h.retry.at)
 }
@@ -211,7 +223,7 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 	defer e.mu.Unlock()
 	now := e.clock.Now()
 	for _, s := range e.seats {
-		if s.term != nil || s.stale {
+		if s.term != nil || s.stale || s.claimed {
 			continue
 		}
 		v, at := e.judge(s, now)
@@ -242,7 +254,10 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 func (e *engine) revokeAll(dead []Lease) bool {
 	done := false
 	for _, l := range dead {
-		switch err := e.revoke(e.ctx, l); {
+		e.mu.Lock()
+		end := e.sightOf(l.Name).ending(e.clock.Now())
+		e.mu.Unlock()
+		switch err := e.revoke(e.ctx, l, end); {
 		case err == nil:
 			done = true
 		case errors.Is(err, ErrConflict):
@@ -252,6 +267,27 @@ func (e *engine) revokeAll(dead []Lease) bool {
 		}
 	}
 	return done
+}
+
+// mayRevoke reports whether the member may revoke heartbeats; if it may not now, when to ask again.
+func (e *engine) mayRevoke() (may bool, again time.Duration) {
+	if e.mayLead() {
+		return true, never
+	}
+	if !e.lastResort() {
+		return false, never
+	}
+	live, known := e.roster.recent(e)
+	other := func(i MemberInfo) bool { return i.ID != e.m.ID && i.Eligible && i.Healthy }
+	return known && !slices.ContainsFunc(live, other), e.clock.Now() + e.cfg.HeartbeatInterval
+}
+
+// lastResort reports whether a duty that keeps failing is all that keeps the member from leading. Then it leads if nobody
+// healthy is there: a leader whose duty fails is better than none. A member whose own health check fails never does.
+func (e *engine) lastResort() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cfg.Eligible && e.sick == nil && len(e.m.ailing) > 0 && (e.cfg.OwnLease || e.self != nil && e.self.life.live(e.clock.Now()))
 }
 
 func (e *engine) mayLead() bool {

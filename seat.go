@@ -28,16 +28,22 @@ type seat struct {
 	received   moment        // when this revision of it was first received
 	answered   uint64        // the order of the moment when it was last received
 	stale      bool          // it has changed since, for all we know
+	claimed    bool          // it was vacant and has changed since: read at the next poll
+	standBack  time.Duration // the other candidates are not listed again before: one of them is better
 	open       bool          // it was judged free
 	openSince  time.Duration // when that began
+	foundHeld  bool          // it was held when it was first received
+	seenLed    bool          // its holder was seen to heartbeat, or was this member
 	barred     time.Duration // not to be claimed before (rule 5)
 	barredFor  uint64        // the highest epoch that the store has gone back behind
 	unreleased Identity      // of its last term with a lease of its own, if the store did not take the release
 	forgotten  Identity      // the holder whose joining the store has forgotten
-	checkAt    time.Duration // when a record that this member holds is to be read; 0 if it is not
+	checkAt    time.Duration // when a record that this member holds, or was asked to take over, is to be read; 0 if it is not
 	retry      retry         // after it could not be read
 	fenced     int           // terms in a row that ended because a fence refused them
 	learned    uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
+	shown      uint64        // the highest epoch that any answer has shown since the record was received, its own included
+	shownAt    uint64        // the order of the moment when that answer came: an answer to an older read may show less
 	holdBack   time.Duration // not to be claimed before, out of courtesy
 	claims     []claim       // sent, and maybe applied
 	lastHeld   Lease         // who held it last, and since when
@@ -80,6 +86,7 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	t.ctx, t.cancel = context.WithCancelCause(context.WithValue(s.cand.ctx, t, true)) // so that who asks from inside the duty is known
 	t.public = Term{Election: s.name, Epoch: l.Epoch, Since: l.Since, Incarnation: c.life.who.Incarnation, t: t}
 	s.term = t
+	s.seenLed = true
 	s.open = false
 	s.checkAt = 0
 
@@ -98,9 +105,24 @@ func (e *engine) beginLocked(s *seat, c claim) *term {
 	c.life.attach(t)
 	e.m.terms.Store(s.name, t)
 	e.m.stats.transitions.Add(1)
-	e.emit(Event{Kind: EventBecameLeader, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{"term": t.public.Incarnation}})
+	if p := c.ended; p.Epoch != 0 {
+		e.emit(Event{Kind: EventLostLeadership, Node: p.Holder, Election: s.name, Epoch: p.Epoch,
+			Metadata: map[string]string{"reason": p.Reason, "reported_by": e.m.ID}})
+	}
+	e.emit(becameLeader(s, t))
 	e.notify(s)
 	return t
+}
+
+// becameLeader is the event of a term that begins. It tells how the term before it ended.
+func becameLeader(s *seat, t *term) Event {
+	before := viewOf(s.lease, s.name).Before()
+	ev := Event{Kind: EventBecameLeader, Election: s.name, Epoch: s.lease.Epoch, Metadata: map[string]string{
+		"term": t.public.Incarnation, "previous_leader": before.Leader, "previous_reason": before.Reason}}
+	if before.Vacant >= 0 {
+		ev.Measurements = map[string]float64{"time": seconds(time.Now()), "vacant": before.Vacant.Seconds()}
+	}
+	return ev
 }
 
 // start runs a term's duty. Before that, the companion process is told that a term depends on this process.
@@ -411,19 +433,20 @@ func (e *engine) noteLeader(s *seat, previous Lease) {
 	}
 	if !l.Vacant() && l.Holder.ID != e.m.ID && (l.Holder != previous.Holder || l.Epoch != previous.Epoch) {
 		s.holdBack = 0 // what it stood back for has come
-		before := previous.Holder.ID
-		if before == "" && len(l.Past) > 0 {
-			before = l.Past[len(l.Past)-1].Holder
+		before := viewOf(l, s.name).Before()
+		if previous.Holder.ID != "" {
+			before.Leader = previous.Holder.ID
 		}
 		e.emit(Event{Kind: EventLeaderChanged, Election: s.name, Epoch: l.Epoch, Metadata: map[string]string{
-			"previous_leader": before, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
+			"previous_leader": before.Leader, "previous_reason": before.Reason, "new_leader": l.Holder.ID, "term": l.Holder.Incarnation}})
 	}
 }
 
 // moved makes the next poll come soon. The poll interval grows only while nothing changes. The engine's mutex is held.
 func (e *engine) moved() {
 	e.quiet = 0
-	e.pollAt = min(e.pollAt, e.clock.Now()+e.cfg.ElectionInterval)
+	now := e.clock.Now()
+	e.pollAt = min(e.pollAt, now+e.untilPhase(now, e.cfg.ElectionInterval))
 }
 
 // notify wakes the watchers of a seat. The engine's mutex is held.

@@ -84,9 +84,64 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 
-	t.Run("C12_a_leader_that_is_back_within_the_takeover_delay_stays", func(t *testing.T) {
-		// Two seconds of delay and a pause of heartbeats that ends half a second after the lease has run out for the observer: the
-		// leader's own trust has ended by then, so the pause must be of what the observer sees.
+	t.Run("C12_a_leader_that_is_back_within_the_takeover_delay_leads_again_before_anybody_else", func(t *testing.T) {
+		// It is silent for longer than its lease, so that its own deadline has passed, and for less than lease and delay.
+		for name, faults := range map[string]memstore.Faults{"both_ways": cut, "requests": {CutRequests: true}, "outage": {Outage: true}} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					delay := config(regent.Cluster(), func(c *regent.Config) { c.TakeoverDelay = 10 * time.Second })
+					a := c.member("a", delay).lead()
+					leader(t, time.Second, a)
+					b, x := c.member("b", delay).lead(), c.member("x", delay).lead()
+					time.Sleep(10 * time.Second)
+					a.client.SetFaults(faults)
+					neverTwo(t, 9*time.Second, a, b, x)
+					if a.leads() || b.leads() || x.leads() {
+						t.Fatalf("somebody leads: %q", c.log)
+					}
+					a.client.SetFaults(memstore.Faults{})
+					neverTwo(t, 30*time.Second, a, b, x)
+					if !a.leads() || c.noted("a starts 2") != 1 || len(c.log) != 3 {
+						t.Errorf("a does not lead again: %q", c.log)
+					}
+					b.quit()
+					x.quit()
+					a.quit()
+				})
+			})
+		}
+	})
+
+	t.Run("C12_the_head_start_of_a_leader_that_returns_is_one_heartbeat", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			delay := config(regent.Cluster(), func(c *regent.Config) { c.TakeoverDelay = 10 * time.Second })
+			a := c.member("a", delay)
+			// When it joins again, it cannot claim.
+			var back atomic.Bool
+			var joined atomic.Int64
+			c.store.OnSwap = func(_, l regent.Lease, _ string) {
+				if back.Load() && l.Name == regent.MemberRegister("a") && !l.Vacant() && joined.CompareAndSwap(0, time.Now().UnixNano()) {
+					a.client.Adjust(func(f *faults) { f.CutRequests = true })
+				}
+			}
+			a.lead()
+			leader(t, time.Second, a)
+			b := c.member("b", delay).lead()
+			time.Sleep(10 * time.Second)
+			a.client.SetFaults(cut)
+			time.Sleep(9 * time.Second)
+			back.Store(true)
+			a.client.SetFaults(memstore.Faults{})
+			leader(t, 20*time.Second, b)
+			if d := time.Since(time.Unix(0, joined.Load())); d < 1500*time.Millisecond || d > 1600*time.Millisecond {
+				t.Errorf("b leads %v after a has joined again", d)
+			}
+			b.quit()
+			a.quit()
+		})
+	})
+
+	t.Run("C12_a_leader_that_was_only_not_seen_for_a_while_stays", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			delay := config(regent.Cluster(), func(c *regent.Config) { c.TakeoverDelay = 2 * time.Second })
 			a := c.member("a", delay).lead()
@@ -207,7 +262,7 @@ func TestTakeover(t *testing.T) {
 			leader(t, time.Second, a)
 			b := c.member("twin").lead()
 			neverTwo(t, time.Minute, a, b)
-			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 || len(b.kinds(regent.EventMemberWaiting)) != 1 {
+			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 || len(b.kinds(regent.EventMemberWaiting)) != 2 {
 				t.Errorf("b has joined, or says nothing: %v", b.events)
 			}
 			a.client.SetFaults(cut) // and now it runs out

@@ -131,7 +131,7 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 	case errors.Is(rerr, ErrNotFound):
 		got = Lease{Name: sent.Name}
 	case rerr != nil:
-		return fmt.Errorf("save checkpoint of %s: %w; and read: %w", sent.Name, err, rerr)
+		return fmt.Errorf("save checkpoint of %s: %w: %w; and read: %w", sent.Name, ErrStore, err, rerr)
 	}
 	if !t.holds(got) {
 		// Somebody else has it, or the store has forgotten this term: the term is over, and not only for this call.
@@ -165,7 +165,7 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 	case errors.Is(err, ErrConflict) && got.Rev != sent.Rev:
 		return errEdited
 	}
-	return fmt.Errorf("save checkpoint of %s: %w", sent.Name, err)
+	return fmt.Errorf("save checkpoint of %s: %w: %w", sent.Name, ErrStore, err)
 }
 
 // holds reports whether a record is this term's.
@@ -196,6 +196,8 @@ var (
 var (
 	// ErrNotLeader says that this member does not lead the election, or no longer.
 	ErrNotLeader = errors.New("not the leader")
+	// ErrStore says that the store has failed: what wraps it is no fault of a duty.
+	ErrStore = errors.New("store failed")
 	// ErrCandidate says that this member campaigns for the election already.
 	ErrCandidate = errors.New("already a candidate")
 )
@@ -206,8 +208,9 @@ const (
 	reasonSteppedDown = "stepped down"
 	reasonUnhealthy   = "unhealthy"
 	reasonFenced      = "fenced"
-	reasonExpired     = "expired"   // the successor found the heartbeat run out, or its process dead
-	reasonDied        = "died"      // its companion process saw its process die
+	reasonExpired     = "expired"   // the successor, or the store itself, found the heartbeat expired
+	reasonDied        = "died"      // its companion process, or the store's witness, proved its process dead
+	reasonRejoined    = "rejoined"  // its member has joined anew since: it was restarted, or had lost its lease
 	reasonAbandoned   = "abandoned" // a claim was applied after it had been given up
 )
 

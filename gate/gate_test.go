@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/gate"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/storetest"
 )
@@ -43,7 +43,7 @@ func TestGate(t *testing.T) {
 	})
 
 	t.Run("L13_reads_are_served_anywhere_and_writes_on_the_leader_alone", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			a := &regent.Member{Store: store, ID: "a", Addr: "10.0.0.1:80"}
 			b := &regent.Member{Store: store, ID: "b", Addr: "10.0.0.2:80"}
@@ -89,7 +89,7 @@ func TestGate(t *testing.T) {
 	})
 
 	t.Run("L13_a_write_that_outlives_its_term_is_answered_as_refused", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			stop, cancel := context.WithCancel(t.Context())
 			slow := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +119,7 @@ func TestGate(t *testing.T) {
 	})
 
 	t.Run("a_handler_that_refuses_by_itself_is_left_alone", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.NotFoundHandler())
 			lead(t, m, func() {
@@ -133,7 +133,7 @@ func TestGate(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	t.Run("a_handler_may_set_deadlines_before_it_decides_and_must_not_hijack", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				c := http.NewResponseController(w)
@@ -151,7 +151,7 @@ func TestAnswers(t *testing.T) {
 		})
 	})
 	t.Run("a_handler_that_writes_nothing_is_checked_too", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			stop, cancel := context.WithCancel(t.Context())
 			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -211,7 +211,7 @@ func TestFenced(t *testing.T) {
 	})
 
 	t.Run("one_of_two_terms_with_one_epoch_passes", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			first, second := storetest.TwoTerms(t, store, "seat", func() func() {
 				snapshot := store.Snapshot()

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -20,7 +20,7 @@ func seat(nonce uint64) regent.Lease {
 // bubble runs tests of faults where time is free. Each gets a store with one register, of nonce 1.
 func bubble(t *testing.T, name string, f func(t *testing.T, s *memstore.Store, l regent.Lease)) {
 	t.Run(name, func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			s := memstore.New()
 			l, err := s.Swap(t.Context(), seat(1))
 			if err != nil {

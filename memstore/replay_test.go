@@ -5,16 +5,16 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
 // fates runs a client through a storm and tells what became of each request.
 func fates(t *testing.T, name string, seed uint64, disturb bool) (all []string) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		c := s.Client(name, memstore.Faults{
 			Seed: seed, Request: memstore.Delay{Max: time.Second}, Answer: memstore.Delay{Max: time.Second}, LoseRequest: 0.2,
@@ -55,7 +55,7 @@ func TestASeedReplays(t *testing.T) {
 }
 
 func TestHooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		s := memstore.New()
 		var history, sent []string
 		begin := time.Now()

@@ -3,10 +3,10 @@ package memstore_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -26,7 +26,7 @@ func TestHints(t *testing.T) {
 	const changes = 10
 	// change hands over a register, or only renews it, once a minute, with a listener that has the given faults.
 	woken := func(t *testing.T, f memstore.Faults, hands bool) (n int) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			s := memstore.New()
 			ctx := within(t, changes*time.Minute+time.Minute)
 			hints := s.Client("c", f).Wake(ctx, "sea")

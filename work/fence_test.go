@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"net/http/httptest"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/gate"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/storetest"
 	"github.com/regentd/regent/work"
@@ -91,7 +91,7 @@ func TestFence(t *testing.T) {
 	})
 
 	t.Run("E11_no_grace_for_an_epoch_that_was_followed_too_long_ago", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			w := worker(newRan())
 			w.Fence = &regent.Fence{Grace: 5 * time.Second}
 			direct := func(body string) int {

@@ -163,6 +163,12 @@ func post(t testing.TB, url, body string, header ...string) (r reply) {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	return do(t, req)
+}
+
+// do sends a request to a worker.
+func do(t testing.TB, req *http.Request) (r reply) {
+	t.Helper()
 	resp, err := http.DefaultClient.Do(req)
 	check(t, err)
 	defer resp.Body.Close()

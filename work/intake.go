@@ -3,8 +3,6 @@ package work
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/gate"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // ServeHTTP takes tasks, and tells results at the path below called results. Both are POST requests: a question, too, raises the fence.
@@ -24,13 +23,22 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusInternalServerError, err)
 		return
 	}
-	switch {
-	case r.Method != http.MethodPost:
+	if r.Method != http.MethodPost {
 		rw.Header().Set("Allow", http.MethodPost)
 		w.refuse(rw, http.StatusMethodNotAllowed, fmt.Errorf("%s: tasks and questions come by POST", r.Method))
-	case !w.knows(r):
-		rw.Header().Set("WWW-Authenticate", "Bearer")
-		w.refuse(rw, http.StatusUnauthorized, errors.New("this needs the cluster's token: Authorization: Bearer …"))
+		return
+	}
+	var large *http.MaxBytesError
+	switch err := w.authenticate(r); {
+	case errors.As(err, &large):
+		w.refuse(rw, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBody))
+		return
+	case err != nil:
+		rw.Header().Set("WWW-Authenticate", signed.Scheme)
+		w.refuse(rw, http.StatusUnauthorized, err)
+		return
+	}
+	switch {
 	case strings.HasSuffix(r.URL.Path, "/results"):
 		w.tell(rw, r)
 	default:
@@ -38,15 +46,12 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knows reports whether the sender may send: by the token, or by a certificate that the server has verified.
-func (w *Worker) knows(r *http.Request) bool {
+// authenticate returns nil if the sender may send: it has signed the request, or the server has verified its certificate.
+func (w *Worker) authenticate(r *http.Request) error {
 	if w.Token == "" || r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return true
+		return nil
 	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	// Hashed, so that neither content nor length shows in the time that it takes.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(w.Token))
-	return ok && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+	return w.verifier.Verify(r, maxBody)
 }
 
 // receive takes a batch: the fence first, then the journal, then the tasks run.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -199,16 +200,18 @@ func TestWhoMaySend(t *testing.T) {
 		w := worker(newRan())
 		w.Token = "secret"
 		url := serve(t, w)
-		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "secret"}, {"Authorization", "Basic secret"}, {"Authorization", "Bearer "}} {
+		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Bearer secret"}, {"Authorization", "secret"}, {"Authorization", "Basic secret"}, {"Authorization", "Bearer "}} {
 			for _, path := range []string{"", "/results"} {
 				r := post(t, url+path, batch(7, 0, task("a")), header...)
 				r.wants(t, 401, "")
-				if r.header.Get("WWW-Authenticate") != "Bearer" || strings.Contains(r.Error, "secret") {
+				if r.header.Get("WWW-Authenticate") != signed.Scheme || strings.Contains(r.Error, "secret") {
 					t.Errorf("answered %+v", r)
 				}
 			}
 		}
-		post(t, url, batch(1, 0, task("a")), "Authorization", "Bearer secret").wants(t, 200, "") // and its fence was not raised
+		if highest, err := w.Fence.Highest(); err != nil || highest.Epoch != 0 {
+			t.Errorf("its fence was raised to %v, %v", highest, err)
+		}
 		h := lead(t, memstore.New(), "a")
 		for token, want := range map[string]error{"wrong": work.ErrUnreachable, "secret": nil} {
 			p := h.pool(t, work.Options{Token: token})

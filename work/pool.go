@@ -13,18 +13,21 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // Options is how a pool works. The zero Options do.
 type Options struct {
 	Leader string       // the sender's name, for the workers' logs
-	Token  string       // sent as a bearer token
+	Token  string       // requests are signed with it; it is never sent itself
 	Client *http.Client // one with connections of its own if nil
 	Scheme string       // of addresses that name none; http if empty
 	Path   string       // /v1/tasks if empty
 	Batch  int          // tasks in one request; 128 if 0
 	Queue  int          // tasks that wait for one worker, or are with it; 4096 if 0
 
+	// Sign authenticates a request to the worker at addr, in place of Token: for a token that may change.
+	Sign func(r *http.Request, worker, addr string, body []byte)
 	// Found is told of results that nobody here waits for: an earlier term's. Recall is how long before the pool was made they may have ended when a worker is first
 	// asked; a minute if 0. When a worker was started anew, it may tell of some a second time, of this term's as well.
 	Found  func(worker string, r Result)
@@ -68,6 +71,9 @@ func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
 	}
 	if p.opts.Recall == 0 {
 		p.opts.Recall = time.Minute
+	}
+	if p.opts.Sign == nil {
+		p.opts.Sign = signed.NewSigner(signed.NewSecret(opts.Token)).Sign
 	}
 	if p.opts.Client == nil {
 		p.own = &http.Transport{MaxIdleConnsPerHost: 3, IdleConnTimeout: time.Minute}

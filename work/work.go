@@ -6,7 +6,9 @@
 // from a leader that has not noticed its own end: what is not guaranteed is that it arrives at all. A task id runs once per worker, however
 // often it is delivered, as long as the worker remembers it: Worker.Keep says how many.
 //
-// A token is not a credential: set a Token, or have clients verified by the server's TLS configuration.
+// A fencing token is not a credential: set a Token, or have clients verified by the server's TLS configuration. A pool signs
+// its requests with the Token, and never sends it: a worker's address may come from whoever can write the store. The clocks
+// of leaders and workers must be within a minute of each other for that.
 //
 //	w := &work.Worker{Election: "coordinator", Fence: &regent.Fence{Path: "epoch"}, Token: token}
 //	w.Handle("resize", func(ctx context.Context, t work.Task) (json.RawMessage, error) {
@@ -60,17 +62,20 @@ type Result struct {
 	Kind    string
 	Epoch   uint64
 	Outcome Outcome
-	Error   string          // why, unless it is done
+	Error   string          // why, unless it is done; or that its data was dropped: see Worker.KeepBytes
 	Data    json.RawMessage // what its handler returned
 	Began   time.Time       // by the worker's wall clock; zero if it did not
 	Took    time.Duration
 }
 
+// MaxBody is how many bytes a request to a worker may have.
+const MaxBody = 4 << 20
+
 // Limits of what is sent.
 const (
 	maxID    = 256       // bytes of a task's id
 	maxBatch = 1024      // tasks in a request
-	maxBody  = 4 << 20   // bytes of a request
+	maxBody  = MaxBody   // bytes of a request
 	maxData  = 256 << 10 // bytes of a result's data
 	maxError = 1000      // bytes of a result's error
 )

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // Handler does the tasks of a kind. Its context ends when the task's time is over, or the worker stops. What it returns is passed to the leader: it
@@ -23,7 +25,10 @@ type Handler func(ctx context.Context, t Task) (json.RawMessage, error)
 type Worker struct {
 	Election string
 	Fence    *regent.Fence // one that remembers nothing over a restart if nil
-	Token    string        // that leaders must carry, unless their certificate was verified; empty for none
+	Token    string        // that leaders must sign with, unless their certificate was verified; empty for none
+	// ID and Addr are the names under which leaders know this worker: those given to [Pool.Add]. With a Token, set both: a
+	// request that was signed for another worker, and passed on by whoever received it, is then refused.
+	ID, Addr string
 	// Journal is a file that tells which tasks were begun and how they ended, so that a worker that is started again runs none of them
 	// twice, and tells the leader of those that it was running. Empty for none. It is written, not synced: it survives the death of
 	// the process, not that of the machine. A second worker that opens it is refused, where the system has file locks.
@@ -31,9 +36,15 @@ type Worker struct {
 	Concurrency int // tasks at once; 64 if 0
 	Queue       int // tasks that wait beyond that; 1024 if 0
 	Keep        int // ended tasks that are remembered; 10,000 if 0
-	Log         *slog.Logger
+	// KeepBytes is how much of what handlers have returned is kept, in memory and after that in the journal; and, apart from it, how
+	// much the payloads of tasks that have not ended may take. 32 MiB if 0. Of results beyond it the oldest lose their data: the task is
+	// still remembered, so that it does not run twice, and its result says in Error that the data was dropped. While half as much
+	// waits to be told to a leader, no task is taken.
+	KeepBytes int
+	Log       *slog.Logger
 
 	handlers map[string]Handler
+	verifier *signed.Verifier
 	opening  sync.Once
 	openErr  error
 	journal  *journal
@@ -46,6 +57,10 @@ type Worker struct {
 	mu       sync.Mutex
 	runs     map[string]*run // by id: what waits, runs, or has ended and is remembered
 	open     int             // those that have not ended
+	payload  int             // bytes of their payloads
+	kept     int             // bytes of what those that have ended returned
+	unheard  int             // bytes of that which no leader was told of yet
+	stripped int             // how many of the oldest in ended have no data any more
 	waiting  []*run
 	running  int
 	stopping bool
@@ -66,6 +81,8 @@ type WorkerStats struct {
 	Late       uint64             `json:"late"`       // a former leader's, taken within the grace: the fence's count
 	Busy       uint64             `json:"busy"`       // refused for want of room
 	Unknown    uint64             `json:"unknown"`    // refused for want of a handler
+	Dropped    uint64             `json:"dropped"`    // results whose data was dropped for want of room
+	KeptBytes  int                `json:"keptBytes"`  // of the data that is kept
 	Outcomes   map[Outcome]uint64 `json:"outcomes"`
 	Waiting    int                `json:"waiting"`
 	Running    int                `json:"running"`
@@ -92,6 +109,8 @@ func (w *Worker) Open() error {
 			w.Log = slog.New(slog.DiscardHandler)
 		}
 		w.Concurrency, w.Queue, w.Keep = or(w.Concurrency, 64), or(w.Queue, 1024), or(w.Keep, 10_000)
+		w.KeepBytes = or(w.KeepBytes, 32<<20)
+		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
 		w.openErr = w.recall()
 	})
 	return w.openErr
@@ -109,7 +128,7 @@ func (w *Worker) recall() error {
 	if w.Journal == "" {
 		return nil
 	}
-	journal, past, err := openJournal(w.Journal, w.Keep, w.Log, w.memory)
+	journal, past, err := openJournal(w.Journal, w.Keep, w.KeepBytes, w.Log, w.memory)
 	if err != nil {
 		return err
 	}
@@ -148,7 +167,7 @@ func (w *Worker) memory() (ended, open []*run) {
 			open = append(open, r)
 		}
 	}
-	return w.ended[:len(w.ended):len(w.ended)], open // what has ended is not changed any more
+	return slices.Clone(w.ended), open // a run that has ended is not changed any more, but another one may take its place
 }
 
 // Stats returns the worker's figures.
@@ -161,6 +180,7 @@ func (w *Worker) Stats() WorkerStats {
 	s := w.stats
 	s.Outcomes = maps.Clone(s.Outcomes)
 	s.Waiting, s.Running = len(w.waiting), w.running
+	s.KeptBytes = w.kept
 	s.Stale, s.Late = w.Fence.Refused(), w.Fence.Late()
 	return s
 }

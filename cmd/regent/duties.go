@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/regentd/regent"
@@ -60,9 +58,9 @@ func runDuty(ctx context.Context, t regent.Term, c *runner.Command, d config.Dut
 	return nil
 }
 
-// environ is this process's environment with further variables, and without the cluster's token, which is none of a duty's business.
+// environ is this process's environment with further variables, and without its secrets, which are none of a duty's business.
 func environ(more map[string]string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REGENT_TOKEN=") })
+	env := config.ForChildren(os.Environ())
 	for name, value := range more {
 		env = append(env, name+"="+value)
 	}

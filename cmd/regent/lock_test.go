@@ -19,11 +19,18 @@ func TestLock(t *testing.T) {
 		"--heartbeat-interval", "1s", "--election-interval", "1s", "--election-interval-max", "8s", "--reaper=false"}
 	holder := func(r *redisServer) string { return r.cli("GET", key) }
 
-	t.Run("L04_a_renewal_that_fails_is_tried_three_times_more_then_the_leader_steps_down_and_acquires_anew", func(t *testing.T) {
+	t.Run("L04_a_renewal_that_fails_is_tried_again_after_500ms_1s_2s_then_the_leader_steps_down_deletes_its_key_and_acquires_anew", func(t *testing.T) {
 		t.Parallel()
+		const lease = 90 * time.Second // so long that the key does not expire by itself
 		r := startRedis(t)
-		a := start(t, "a", r.address(), nil, append(quick, "--lease-duration", "15s", "--worker-timeout", "15s")...)
+		a := start(t, "a", r.address(), nil, append(quick, "--lease-duration", lease.String(), "--worker-timeout", lease.String(), "--renew-interval", "5s")...)
 		a.until("/leader", 200)
+		// While it is paused nobody takes it, so that the key is seen to go.
+		if code, _, body := a.do("POST", "/v1/elections/"+key+"/pause", `{"epoch":1}`); code != http.StatusOK {
+			t.Fatalf("pause: %d %v", code, body)
+		}
+		log := r.monitor()
+		began := time.Now()
 		// Its renewals are refused, which is a failure and not a loss.
 		r.cli("CONFIG", "SET", "min-replicas-to-write", "1")
 		a.await(`msg="lost leadership".* reason=partition`)
@@ -33,7 +40,25 @@ func TestLock(t *testing.T) {
 		if n := a.figures().RenewFailures; n != 4 {
 			t.Errorf("%d renewals failed: one, and three tries more", n)
 		}
+		tries := log.writes(key, "a/")
+		if len(tries) < 4 {
+			t.Fatalf("the server saw renewals at %v", tries)
+		}
+		for i, want := range []float64{0.5, 1, 2} {
+			if wait := tries[i+1] - tries[i]; wait < want-0.05 || wait > want+5 {
+				t.Errorf("try %d came %.2f s after the one before, want %.1f", i+1, wait, want)
+			}
+		}
+
 		r.cli("CONFIG", "SET", "min-replicas-to-write", "0")
+		for limit := began.Add(lease - 20*time.Second); r.cli("EXISTS", key) != "0"; <-time.After(50 * time.Millisecond) {
+			if time.Now().After(limit) {
+				t.Fatalf("its key is still there: %q expires in %s ms", holder(r), r.cli("PTTL", key))
+			}
+		}
+		if code, _, body := a.do("POST", "/v1/elections/"+key+"/resume", `{"epoch":1}`); code != http.StatusOK {
+			t.Fatalf("resume: %d %v", code, body)
+		}
 		for a.until("/leader", 200)["epoch"] != 2.0 {
 		}
 		if got := holder(r); !strings.HasPrefix(got, "a/") {

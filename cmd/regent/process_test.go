@@ -35,7 +35,7 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 // command returns the built command with arguments, and without the variables of this process that would configure it.
-func command(t *testing.T, env []string, args ...string) *exec.Cmd {
+func command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	bin, err := binary()
 	if err != nil {
@@ -49,7 +49,7 @@ func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 
 // daemon is a real 'regent serve'.
 type daemon struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	cmd  *exec.Cmd
 	url  string
@@ -61,7 +61,7 @@ type daemon struct {
 }
 
 // start runs a node on a free port and waits until it serves.
-func start(t *testing.T, name, store string, env []string, args ...string) *daemon {
+func start(t testing.TB, name, store string, env []string, args ...string) *daemon {
 	t.Helper()
 	d := launch(t, name, command(t, env, serveArgs(t, name, store, args...)...), nil)
 	d.serves()
@@ -69,14 +69,14 @@ func start(t *testing.T, name, store string, env []string, args ...string) *daem
 }
 
 // serveArgs returns the arguments of a node on a free port.
-func serveArgs(t *testing.T, name, store string, args ...string) []string {
+func serveArgs(t testing.TB, name, store string, args ...string) []string {
 	node := []string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}
 	return append(node, args...)
 }
 
 // launch starts a process. It keeps the lines of its standard error, and passes those of its
 // standard output to out unless that is nil.
-func launch(t *testing.T, name string, cmd *exec.Cmd, out func(line []byte)) *daemon {
+func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *daemon {
 	t.Helper()
 	d := &daemon{t: t, name: name, cmd: cmd, gone: make(chan struct{}), news: make(chan struct{})}
 

@@ -12,8 +12,10 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
+	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 )
 
 // runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
@@ -39,7 +41,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	case err != nil:
 		return fmt.Errorf("run: %w", err)
 	}
-	settings, err := source.Load(os.Environ(), os.ReadFile)
+	settings, err := source.Load(os.Environ(), config.ReadFile)
 	switch {
 	case err != nil:
 		return err
@@ -51,35 +53,76 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	if err := policy.Validate(); err != nil {
 		return fmt.Errorf("run: %w: %w", err, errUsage)
 	}
+	storeUnnamed(settings)
 	return supervise(ctx, settings, policy, program, in, errs)
 }
 
 func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, program []string, in *os.File, errs io.Writer) error {
-	log := logger(s, errs)
+	log := logger(s, s.LogLevel, errs)
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
+	if err := validateStore(s.Store); err != nil {
+		return err
+	}
+	log.Info("campaigning", "election", s.Election, "store", location(s.Store), "profile", s.Profile)
+	if err := brood.Confinable(); err != nil && container.Adopter() == 0 {
+		log.Info("program has no cgroup of its own: what leaves its session with a clean environment is not found", "reason", err)
+	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
-	store := node.NewStore(opener(s.Store, true, storeWarning(log))) // the program may outlive this process, so its death alone proves nothing
+	// The program may outlive this process, so its death alone proves nothing.
+	open := opener(s.Store, true, s.Regent.StartupJitterMax, storeWarning(log))
+	store := node.NewStore(forElection(s.Election, storeWarning(log), open))
+	store.Log = log
+	if s.Regent.StartupJitterMax == 0 {
+		store.Begin()
+	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	go store.Run(life, func(err error) { log.Error("store unreachable", "store", config.Redact(s.Store), "error", err) })
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	go func() {
+		err := store.Run(life, func(err error) {
+			log.Error("store unreachable", "store", location(s.Store), "error", err)
+		})
+		if err != nil {
+			refuse(err)
+		}
+	}()
 	defer store.Close()
 
-	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnEvent: regent.LogEvents(log), OnLifeline: companion.Lifeline}
-	c := &runner.Command{Path: program[0], Args: program[1:], Node: s.Node, Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
-		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup}
+	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnLifeline: companion.Lifeline}
+	m.OnEvent = beginStore(store, regent.LogEvents(log))
+	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
+		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),
+		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
+		OnSuspend: func() {
+			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)
+		}}
 	ctx, stop := runner.Forward(ctx, c)
 	defer stop()
 	code, err := runner.Supervise(ctx, m, s.Election, c, policy)
 	if code == 0 && err == nil {
 		return nil
 	}
-	if at, cause := store.Seen(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {
+	if cause := context.Cause(ctx); errors.Is(cause, regent.ErrRefused) {
+		return cause
+	}
+	if at, cause := store.Answered(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {
 		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
 	}
 	return &exitError{code, err}
+}
+
+// beginStore lets a store be opened when the start-up jitter has passed.
+func beginStore(store *node.Store, next func(regent.Event)) func(regent.Event) {
+	return func(e regent.Event) {
+		if e.Kind == regent.EventMemberStarted {
+			store.Begin()
+		}
+		next(e)
+	}
 }
 
 // unreachable says why nobody can know whether the seat was free.

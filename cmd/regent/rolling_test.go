@@ -10,14 +10,14 @@ import (
 // TestCrew stops and kills the nodes of a cluster that runs polls: whatever becomes of leaders, each slot runs once.
 func TestCrew(t *testing.T) {
 	sqlite := func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "x.db") }
-	// follows waits for a leader other than the one that was stopped, which must be there within 5 s, unless the disk itself stands still.
+	// follows waits for a leader other than the one that was stopped, which must be there within 5 s, unless the disk itself stood still meanwhile.
 	follows := func(c *crew, gone *daemon, since time.Time) *daemon {
 		c.t.Helper()
 		next := c.leader(gone)
-		if took := time.Since(since); took > 5*time.Second && !c.stalled() {
-			c.t.Errorf("%s leads %v after %s was stopped", next.name, took, gone.name)
-		} else {
-			c.t.Logf("%s stopped, %s leads after %v", gone.name, next.name, took.Round(time.Millisecond))
+		took := time.Since(since)
+		c.t.Logf("%s stopped, %s leads after %v", gone.name, next.name, took.Round(time.Millisecond))
+		if took > 5*time.Second {
+			c.excuse(since, "%s leads %v after %s was stopped", next.name, took, gone.name)
 		}
 		return next
 	}

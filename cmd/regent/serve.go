@@ -10,17 +10,21 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // serve runs a node until ctx ends.
 func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	set := flag.NewFlagSet("regent serve", flag.ContinueOnError)
-	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, and exit")
+	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, ask the store whether it can be used, and exit")
 	format := set.String("o", "text", "with --check-config: text or json")
 	source := config.Flags(set)
 	switch err := config.Parse(set, args); {
@@ -29,21 +33,42 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("serve: %w", err)
 	}
-	settings, err := source.Load(os.Environ(), os.ReadFile)
+	hangups := make(chan os.Signal, 1) // from now on, so that a signal at any time reloads, and none ends the node
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	load := func() (*config.Settings, error) { return source.Load(os.Environ(), config.ReadFile) }
+	settings, err := load()
 	if err != nil {
 		return err
 	}
 	if len(settings.Args) > 0 {
 		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
 	}
-	if *check {
-		return settings.Explain(out, *format)
+	storeUnnamed(settings)
+	if err := settings.ChooseAdvertise(config.ThisMachine()); err != nil {
+		return err
 	}
-	return runNode(ctx, settings, logger(settings, errs))
+	if *check {
+		refused := probeStore(ctx, settings)
+		return errors.Join(settings.Explain(out, *format), refused)
+	}
+	level := new(slog.LevelVar)
+	level.Set(settings.LogLevel)
+	return runNode(ctx, settings, &reloader{load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups})
 }
 
-func logger(s *config.Settings, w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: s.LogLevel}
+// withPort returns the address of a listener, with a host that others can reach in place of one that stands for all.
+func withPort(address string, listener net.Listener) string {
+	tcp, ok := listener.Addr().(*net.TCPAddr)
+	host, _, err := net.SplitHostPort(address)
+	if !ok || err != nil || !tcp.IP.IsUnspecified() {
+		return listener.Addr().String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
+func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
 	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
@@ -56,18 +81,24 @@ func storeWarning(log *slog.Logger) func(string) {
 }
 
 // runNode starts what a node consists of, and stops it in the order of C06: duties, the seat, then everything else.
-func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
+func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
+	log := reload.log
 	for _, w := range s.Warnings {
 		log.Warn(w)
+	}
+	if err := validateStore(s.Store); err != nil {
+		return err
 	}
 	notifier, err := node.NewNotifier(os.Getenv)
 	if err != nil {
 		return err
 	}
-	secure, client, scheme, err := transport(s)
+	others, err := newPeers(s, log)
 	if err != nil {
 		return err
 	}
+	token := signed.NewSecret(s.Token)
+	reload.peers, reload.token = others, token
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
@@ -76,31 +107,54 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 	}
 	advertise := s.Advertise
 	if !s.Given("advertise") {
-		advertise = listener.Addr().String() // the port may have been left to the system
+		advertise = withPort(advertise, listener) // which may have been left to the system
 	}
+	factsOf := func(token string) (map[string]string, error) {
+		return node.Facts(s.Election, token, s.Profile, version(), s.Regent.LeaseDuration)
+	}
+	facts, err := factsOf(s.Token)
+	if err != nil {
+		return err
+	}
+	client, scheme := others.client()
+	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
 	n, err := node.New(node.Options{
-		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: config.Redact(s.Store),
-		Open: opener(s.Store, len(s.Duties) > 0, storeWarning(log)), Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
-		Crew: node.Crew{Token: s.Token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker, DataDir: s.DataDir, Tasks: s.Tasks, ExecPolls: s.ExecPolls},
+		Facts: facts, Now: testClock(os.Getenv(testClockFile)),
+		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
+		Open:     forElection(s.Election, storeWarning(log), open),
+		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
+		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
+			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {
 		_ = listener.Close()
 		return err
 	}
+	reload.publish = func(token string) error {
+		facts, err := factsOf(token)
+		if err == nil {
+			n.Publish(facts)
+		}
+		return err
+	}
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)
-	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: s.Token, Guarded: s.Exposed(), Hosts: []string{host}, Version: version()}, stopping), log)
+	limits := api.NewLimits(log)
+	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: token, Guarded: s.Exposed(), Hosts: []string{host}, Version: version(), Limits: limits}, stopping), log)
+	accepting := limits.Attach(server, listener)
 	served := make(chan error, 1)
 	go func() {
-		if server.TLSConfig = secure; secure != nil {
-			served <- server.ServeTLS(listener, "", "")
+		if server.TLSConfig = others.server(); server.TLSConfig != nil {
+			served <- server.ServeTLS(accepting, "", "")
 		} else {
-			served <- server.Serve(listener)
+			served <- server.Serve(accepting)
 		}
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go n.Watchdog(ctx, notifier)
+	go others.watch(ctx)
+	go reload.run(ctx)
 	failed := make(chan error, 1)
 	go func() {
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
@@ -108,7 +162,8 @@ func runNode(ctx context.Context, s *config.Settings, log *slog.Logger) error {
 			cancel(nil)
 		}
 	}()
-	log.Info("serving", "listen", listener.Addr().String(), "election", s.Election, "store", config.Redact(s.Store), "profile", s.Profile)
+	log.Info("serving", "listen", listener.Addr().String(), "advertise", advertise, "election", s.Election,
+		"store", location(s.Store), "profile", s.Profile)
 	if err := notifier.Ready(); err != nil {
 		log.Warn("service manager does not listen", "error", err)
 	}

@@ -8,7 +8,39 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
 )
+
+// killed starts a leader and a standby with a lease of 30 s, kills the leader, and returns when the standby led.
+func killed(t testing.TB, store, profile string) time.Duration {
+	t.Helper()
+	a := start(t, "a", store, nil, "--profile", profile, "--lease-duration", "30s")
+	a.until("/leader", 200)
+	b := start(t, "b", store, nil, "--profile", profile, "--lease-duration", "30s")
+	b.until("/standby", 200)
+	at := time.Now()
+	a.signal(syscall.SIGKILL)
+	b.await("became leader")
+	took := time.Since(at)
+	b.stop()
+	return took
+}
+
+// BenchmarkTakeoverAfterKill is the time from kill -9 of a leader to the next one, at a lease of 30 s.
+func BenchmarkTakeoverAfterKill(b *testing.B) {
+	for _, profile := range []string{"cluster", "lock"} {
+		b.Run(profile, func(b *testing.B) {
+			store := "sqlite:" + filepath.Join(b.TempDir(), "x.db")
+			var sum time.Duration
+			for range b.N {
+				sum += killed(b, store, profile)
+			}
+			b.ReportMetric(float64(sum.Milliseconds())/float64(b.N), "ms/takeover")
+		})
+	}
+}
 
 func TestServe(t *testing.T) {
 	t.Run("C01_C03_C21_a_node_campaigns_by_default_and_a_single_one_leads_at_once", func(t *testing.T) {
@@ -26,24 +58,35 @@ func TestServe(t *testing.T) {
 		}
 	})
 
-	t.Run("C02_an_ineligible_node_registers_and_observes", func(t *testing.T) {
+	t.Run("C02_an_ineligible_node_registers_and_observes_and_sends_not_one_campaign_request", func(t *testing.T) {
 		t.Parallel()
-		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
-		o := start(t, "o", store, []string{"COORDINATOR_ELIGIBLE=false"})
+		r := startRedis(t)
+		log := r.monitor()
+		o := start(t, "o", r.address(), []string{"COORDINATOR_ELIGIBLE=false"}, "--election-interval", "1s")
 		o.await(`msg=member:joined`)
-		a := start(t, "a", store, nil)
+		<-time.After(4 * time.Second) // of polls that show it a vacant election
+		if n := log.writes("coordinator", ""); len(n) != 0 {
+			t.Errorf("%d writes of the election with no candidate", len(n))
+		}
+		if n := log.writes(regent.MemberRegister("o"), "o/"); len(n) < 2 {
+			t.Errorf("%d heartbeats", len(n))
+		}
+
+		a := start(t, "a", r.address(), nil)
 		a.until("/leader", 200)
 		for body := o.until("/readyz", 200); body["leader"] != "a"; body = o.until("/readyz", 200) {
 			if body["role"] != "observer" {
 				t.Fatalf("got %v", body)
 			}
 		}
-		if len(o.said("became leader")) != 0 {
-			t.Error("the ineligible node led")
-		}
 		a.stop()
-		if body := o.until("/readyz", 200); body["role"] != "observer" {
+		for body := o.until("/readyz", 200); body["leader"] != ""; body = o.until("/readyz", 200) {
+		}
+		if body := o.until("/readyz", 200); body["role"] != "observer" || len(o.said("became leader")) != 0 {
 			t.Errorf("got %v", body)
+		}
+		if n := log.writes("coordinator", "o/"); len(n) != 0 {
+			t.Errorf("it sent %d claims", len(n))
 		}
 		o.stop()
 	})
@@ -70,25 +113,27 @@ func TestServe(t *testing.T) {
 		b.stop()
 	})
 
-	t.Run("C07_after_kill_9_at_a_30s_lease_a_standby_leads_at_once", func(t *testing.T) {
-		t.Parallel()
-		for _, profile := range []string{"cluster", "lock"} {
+	for _, profile := range []string{"cluster", "lock"} {
+		t.Run("C07_after_kill_9_at_a_30s_lease_a_standby_leads_at_once_"+profile, func(t *testing.T) {
+			t.Parallel()
 			store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
-			a := start(t, "a", store, nil, "--profile", profile, "--lease-duration", "30s")
-			a.until("/leader", 200)
-			b := start(t, "b", store, nil, "--profile", profile, "--lease-duration", "30s")
-			b.until("/standby", 200)
-			killed := time.Now()
-			a.signal(syscall.SIGKILL)
-			b.await("became leader")
-			took := time.Since(killed)
-			t.Logf("%s: %v after kill -9", profile, took)
-			if took > 10*time.Second {
-				t.Errorf("%s: took %v", profile, took)
+			// A busy machine can hold up one takeover, but not all of them.
+			best := time.Hour
+			for range 5 {
+				took := killed(t, store, profile)
+				if took > 10*time.Second {
+					t.Errorf("%v after kill -9", took)
+				}
+				if best = min(best, took); best < 500*time.Millisecond {
+					break
+				}
 			}
-			b.stop()
-		}
-	})
+			t.Logf("%v after kill -9", best)
+			if best > time.Second {
+				t.Errorf("the best of five takeovers came %v after kill -9: well under a second is promised", best)
+			}
+		})
+	}
 
 	t.Run("C07_a_frozen_leader_is_killed_at_its_deadline_before_anyone_else_leads", func(t *testing.T) {
 		t.Parallel()
@@ -107,31 +152,40 @@ func TestServe(t *testing.T) {
 		b.stop()
 	})
 
-	t.Run("C10_of_five_nodes_that_start_at_once_exactly_one_leads", func(t *testing.T) {
+	t.Run("C10_of_five_nodes_that_start_at_once_one_leads_and_all_others_watch_it", func(t *testing.T) {
 		t.Parallel()
 		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
-		var nodes []*daemon
+		nodes := map[string]*daemon{}
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
-			nodes = append(nodes, start(t, name, store, nil))
+			nodes[name] = launch(t, name, command(t, nil, serveArgs(t, name, store)...), nil)
 		}
-		leaders := 0
-		for _, n := range nodes {
-			if body := n.until("/readyz", 200); body["role"] == "leader" {
-				leaders++
-			}
+		for _, d := range nodes {
+			d.serves()
 		}
-		for leaders == 0 {
-			for _, n := range nodes {
-				if code, _ := n.get("/leader"); code == 200 {
-					leaders++
+		// watched waits until all name one leader in an epoch, and returns it.
+		watched := func(epoch float64) string {
+			leader := ""
+			for _, d := range nodes {
+				h := seen(d, "/readyz", func(h node.Health) bool { return float64(h.Epoch) == epoch && h.Leader != "" })
+				if leader == "" {
+					leader = h.Leader
+				}
+				if h.Leader != leader || (h.Role == node.Leader) != (d.name == leader) || h.LeaderAddr != strings.TrimPrefix(nodes[leader].url, "http://") {
+					t.Errorf("%s says %+v, another one that %s leads", d.name, h, leader)
 				}
 			}
+			return leader
 		}
-		if leaders != 1 {
-			t.Errorf("%d leaders", leaders)
-		}
-		for _, n := range nodes {
-			n.stop()
+		first := watched(1)
+		nodes[first].stop()
+		delete(nodes, first)
+		second := watched(2) // all others follow the next change
+		nodes[second].signal(syscall.SIGKILL)
+		<-nodes[second].gone
+		delete(nodes, second)
+		watched(3)
+		for _, d := range nodes {
+			d.stop()
 		}
 	})
 
@@ -175,8 +229,8 @@ func TestServe(t *testing.T) {
 
 	t.Run("a_store_that_cannot_be_opened_is_waited_for_and_said", func(t *testing.T) {
 		t.Parallel()
-		dir := filepath.Join(t.TempDir(), "later")
-		a := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), nil)
+		r := newRedis(t)
+		a := start(t, "a", r.address(), nil)
 		a.await("store unreachable")
 		if code, body := a.get("/readyz"); code != 503 || body["role"] != "starting" {
 			t.Errorf("%d %v", code, body)
@@ -184,9 +238,7 @@ func TestServe(t *testing.T) {
 		if code, _ := a.get("/livez"); code != 200 {
 			t.Errorf("livez is %d", code)
 		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		r.start()
 		a.until("/leader", 200)
 		a.stop()
 	})

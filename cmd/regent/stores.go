@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
@@ -13,17 +15,31 @@ import (
 )
 
 // opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
-// them, and the store is told so. What a store warns of at its opening goes to warn.
-func opener(address string, children bool, warn func(string)) func(context.Context) (regent.Store, error) {
+// them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
+// start at once: each then checks its server in steps, over one to six times that time, and not all at once.
+//
+// An error that is a [regent.ErrRefused] stays until somebody changes something.
+func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (regent.Store, error) {
 	return func(ctx context.Context) (regent.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
 		case "sqlite":
-			return sqlite.Open(ctx, rest, sqlite.Options{NoWitness: children})
+			store, err := sqlite.Open(ctx, rest, sqlite.Options{NoWitness: children})
+			if err != nil {
+				return nil, err // a nil *sqlite.Store in an interface is not nil
+			}
+			for _, w := range store.Warnings() {
+				warn(w)
+			}
+			return store, nil
 		case "memory":
 			return memstore.New(), nil
 		case "redis", "rediss":
-			store, err := redis.Open(ctx, address, redis.Options{})
+			opts := redis.Options{OnWarning: warn}
+			if jitter > 0 {
+				opts.CheckOver = jitter + rand.N(5*jitter)
+			}
+			store, err := redis.Open(ctx, address, opts)
 			if err != nil {
 				return nil, err
 			}
@@ -32,6 +48,7 @@ func opener(address string, children bool, warn func(string)) func(context.Conte
 			}
 			return store, nil
 		}
-		return nil, fmt.Errorf("store %s: there is no driver for %s: yet", config.Redact(address), scheme)
+		return nil, regent.Refused(fmt.Errorf("store %s: no such driver; this binary has %s",
+			config.Redact(address), strings.Join(config.Schemes(), ", ")))
 	}
 }

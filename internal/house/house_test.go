@@ -192,3 +192,22 @@ func TestAlertsNameMetrics(t *testing.T) {
 		}
 	}
 }
+
+// TestVirtualTimeSurvivesTheRaceDetector forbids synctest.Test outside of internal/virtual, which says why.
+func TestVirtualTimeSurvivesTheRaceDetector(t *testing.T) {
+	for _, path := range files(t, ".go") {
+		if path == "internal/virtual/virtual.go" {
+			continue
+		}
+		ast.Inspect(parse(t, path, 0), func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok || call.Sel.Name != "Test" && call.Sel.Name != "Run" {
+				return true
+			}
+			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "synctest" {
+				t.Errorf("%s uses synctest.%s: use internal/virtual, or the race detector may crash", path, call.Sel.Name)
+			}
+			return true
+		})
+	}
+}

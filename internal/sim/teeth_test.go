@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	mutator "github.com/regentd/regent/internal/mutant"
 )
 
 // TestTeeth shows that the checker finds what it is there for: the code under test is compiled with
@@ -61,27 +61,16 @@ var verdict = regexp.MustCompile(`seed (\d+) \((\w+)\) violates (\w+): (.*)`)
 // run compiles this package's test over the mutated root package, and returns what it says.
 func (m mutant) run(t *testing.T, root string, seeds int) string {
 	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	var edits []mutator.Edit
 	for _, e := range m.edits {
-		path := filepath.Join(root, e.file)
-		if overlay.Replace[path] == "" {
-			overlay.Replace[path] = filepath.Join(dir, filepath.Base(e.file))
-			m.write(t, overlay.Replace[path], m.read(t, path))
-		}
-		source := m.read(t, overlay.Replace[path])
-		if n := bytes.Count(source, []byte(e.old)); n != 1 {
-			t.Fatalf("%s holds %d times what this mutant replaces, and not once: adapt it to the code\n%s", e.file, n, e.old)
-		}
-		m.write(t, overlay.Replace[path], bytes.Replace(source, []byte(e.old), []byte(e.new), 1))
+		edits = append(edits, mutator.Edit{File: e.file, Old: e.old, New: e.new})
 	}
-	list, err := json.Marshal(overlay)
+	list, err := mutator.Overlay(root, dir, edits...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.write(t, filepath.Join(dir, "overlay.json"), list)
 	binary := filepath.Join(dir, "sim.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", filepath.Join(dir,
-		"overlay.json"), ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("compile: %v\n%s", err, out)
 	}
@@ -92,26 +81,12 @@ func (m mutant) run(t *testing.T, root string, seeds int) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	test := exec.CommandContext(ctx, binary, "-test.run", "^TestSeeds$")
-	test.Env = append(os.Environ(), "GOMAXPROCS=1", "REGENT_SEEDS="+strconv.Itoa(seeds), "REGENT_SEED=", "REGENT_FIRST=1",
-		"REGENT_ONLY="+only)
+	test.Env = append(os.Environ(), "GOMAXPROCS=1", "REGENT_SEEDS="+strconv.Itoa(seeds), "REGENT_FROM=", "REGENT_SEED=",
+		"REGENT_FIRST=1", "REGENT_ONLY="+only)
 	out, err := test.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 		return fmt.Sprintf("%s\n%v, %v", out, err, ctx.Err())
 	}
 	return string(out)
-}
-
-func (m mutant) read(t *testing.T, path string) []byte {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func (m mutant) write(t *testing.T, path string, b []byte) {
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -139,7 +139,7 @@ func (a *address) parseHosts(authority string) error {
 			host = "localhost"
 		}
 		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 || strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return &regent.ConfigError{Key: "host", Value: strconv.Quote(hostport), Rule: "must be host or host:port"}
+			return &regent.ConfigError{Key: "host", Value: strconv.Quote(hostport), Rule: "must be host or host:port, the port a number from 1 to 65535"}
 		}
 		a.hosts = append(a.hosts, net.JoinHostPort(host, p))
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -18,33 +19,68 @@ var probeLua string
 // oldest is the first version that will do.
 const oldestMajor, oldestMinor = 6, 2
 
-// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is
-// a warning.
-func (s *Store) inspect(ctx context.Context) error {
+// inspect looks at the server once. What makes Regent fail is an error, what makes Redis forget is a warning. It
+// subscribes to a channel for a moment, which must not be the one that the store listens to. Between its steps it pauses.
+func (s *Store) inspect(ctx context.Context, channel string, pause func()) (warnings []string, err error) {
 	if err := s.checkVersion(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.checkPermissions(ctx); err != nil {
-		return err
+	pause()
+	if err := s.checkPermissions(ctx, channel); err != nil {
+		return nil, err
 	}
-	if err := s.checkIdentity(ctx); err != nil {
-		return err
+	pause()
+	warnings, err = s.checkIdentity(ctx)
+	if err != nil {
+		return nil, err
 	}
+	pause()
 	for node, client := range s.client.Nodes() {
 		if !s.cluster {
 			node = ""
 		}
-		s.warnings = append(s.warnings, s.checkNode(ctx, node, client)...)
+		warnings = append(warnings, s.checkNode(ctx, node, client)...)
 	}
-	slices.Sort(s.warnings)
-	return nil
+	slices.Sort(warnings)
+	return warnings, nil
+}
+
+// checkTimeout bounds a check that nobody waits for.
+const checkTimeout = 10 * time.Second
+
+// inspectLater looks at the server in several steps over that time, unless the store is closed before, and passes on what
+// it finds.
+func (s *Store) inspectLater(over time.Duration, warn func(string)) {
+	pause := func() {
+		t := time.NewTimer(over / 4)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+		}
+	}
+	pause()
+
+	ctx, cancel := context.WithTimeout(s.ctx, over+checkTimeout)
+	defer cancel()
+	warnings, err := s.inspect(ctx, s.channel+":probe", pause)
+	if err != nil {
+		warnings = append(warnings, err.Error())
+	}
+	if warn == nil || s.closed.Load() {
+		return
+	}
+	for _, w := range warnings {
+		warn(w)
+	}
 }
 
 func (s *Store) checkVersion(ctx context.Context) error {
 	hello, err := s.do(ctx, s.client.B().Arbitrary("HELLO").Build()).AsStrMap()
 	if err != nil {
 		if _, ok := rueidis.IsRedisErr(err); ok {
-			return fmt.Errorf("the server is too old: it must be Redis %d.%d or later, or Valkey (it answers HELLO with %q)", oldestMajor, oldestMinor, err.Error())
+			return refusef("the server is too old: it must be Redis %d.%d or later, or Valkey (it answers HELLO with %q)",
+				oldestMajor, oldestMinor, err.Error())
 		}
 		return s.explain(ctx, err)
 	}
@@ -56,25 +92,27 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("the server says that its version is %q: it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
 	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
-		return fmt.Errorf("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
+		return refusef("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
 	case hello["mode"] == "sentinel":
-		return errors.New("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary that it watches")
+		return refusef("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary that it watches")
 	case hello["mode"] == "cluster" && !s.cluster:
-		return errors.New("the server is part of a cluster: add ?cluster=true to the address")
+		return refusef("the server is part of a cluster: add ?cluster=true to the address")
 	}
 	return nil
 }
 
 // checkPermissions tries everything once, on keys of Regent's own.
-func (s *Store) checkPermissions(ctx context.Context) error {
+func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 	r := s.getRequest("regent/probe")
 	if !s.cluster {
 		r.keys = append(r.keys, s.index)
 	}
 	r.args = append(r.args, s.channel)
 	refused, err := s.do(ctx, s.command(newScript(probeLua), r, true)).AsStrSlice()
-	if err == nil {
-		err = s.do(ctx, s.command(newScript(probeLua), r, false)).Error()
+	if err == nil { // by its hash, as scripts are called from now on
+		if err = s.eval(ctx, s.get, s.getRequest("regent/probe")).Error(); rueidis.IsRedisNil(err) {
+			err = nil
+		}
 	}
 	if err == nil && s.cluster {
 		err = s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args("XX", "0", "").Build()).Error()
@@ -85,7 +123,7 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 	if err == nil {
 		// Together, so that both go to one node.
 		err = s.doMulti(ctx, []rueidis.Completed{
-			s.client.B().Subscribe().Channel(s.channel).Build(), s.client.B().Unsubscribe().Channel(s.channel).Build(),
+			s.client.B().Subscribe().Channel(channel).Build(), s.client.B().Unsubscribe().Channel(channel).Build(),
 		})[0].Error()
 	}
 	if err == nil && s.addr.replicas > 0 {
@@ -102,12 +140,17 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 		return nil
 	case strings.Contains(all, "READONLY"):
 		return errors.New("the server is a replica, which takes no writes: name the primary, or the sentinels with ?sentinel=NAME")
+	case strings.Contains(all, "WRONGTYPE"):
+		return refusef("a key of Regent's, %s or one that begins with %sregent/probe, holds something of another program: "+
+			"add ?prefix=NAME to the address (%s)", s.index, s.addr.prefix, all)
+	case !slices.ContainsFunc(denials(), func(words string) bool { return strings.Contains(all, words) }):
+		return fmt.Errorf("the server takes no writes now: %s", all) // out of memory, or without its replicas: that may pass
 	default:
 		who := s.addr.user
 		if who == "" {
 			who = "default"
 		}
-		return fmt.Errorf("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
+		return refusef("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
 	}
 }
 
@@ -115,17 +158,17 @@ func (s *Store) checkPermissions(ctx context.Context) error {
 var identityLua = serverLua + "return server()"
 
 // checkIdentity tells whether scripts learn the ID of their server.
-func (s *Store) checkIdentity(ctx context.Context) error {
+func (s *Store) checkIdentity(ctx context.Context) (warnings []string, err error) {
 	r := s.getRequest("regent/probe")
 	id, err := s.do(ctx, s.command(script{text: identityLua}, r, true)).ToString()
 	if err != nil {
-		return s.explain(ctx, err)
+		return nil, s.explain(ctx, err)
 	}
 	if id == "" {
-		s.warnings = append(s.warnings, "scripts may not call INFO: in profile lock a failover or restart that loses "+
+		warnings = append(warnings, "scripts may not call INFO: in profile lock a failover or restart that loses "+
 			"renewals lets a lease expire while its holder still leads; allow +info")
 	}
-	return nil
+	return warnings, nil
 }
 
 // checkNode returns what makes a node forget.

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 func TestAddress(t *testing.T) {
@@ -180,6 +182,15 @@ func TestOpenLooks(t *testing.T) {
 		cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&other", "+@all")
 		refusedOpen(t, "redis://poor:p@"+srv.addr(), `user "poor" lacks permissions`, "channel")
 	})
+	t.Run("a_server_that_takes_no_writes_for_a_while_is_not_refused_for_good", func(t *testing.T) {
+		alone := startServer(t, "--min-replicas-to-write", "1")
+		full := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+		for _, url := range []string{alone.url(), full.url()} {
+			if _, err := Open(t.Context(), url, Options{}); err == nil || errors.Is(err, regent.ErrRefused) {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 	t.Run("a_wrong_password_is_an_error", func(t *testing.T) {
 		refusedOpen(t, "redis://poor:wrong@"+srv.addr(), "WRONGPASS")
 	})
@@ -295,4 +306,53 @@ func writeCertificate(t *testing.T, dir string) {
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestCheckOver(t *testing.T) {
+	srv := startServer(t, "--save", "", "--appendonly", "no")
+	t.Run("an_open_only_connects_and_the_check_warns_later", func(t *testing.T) {
+		found := make(chan string, 8)
+		began := time.Now()
+		s, err := Open(t.Context(), srv.url(), Options{CheckOver: 400 * time.Millisecond, OnWarning: func(w string) { found <- w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		hints := s.Wake(t.Context(), "x")
+		await(t, "subscribed", 10*time.Second, func() bool { return took(hints) })
+		if w := <-found; !strings.Contains(w, "keeps nothing on disk") || time.Since(began) < 400*time.Millisecond {
+			t.Errorf("%q after %v", w, time.Since(began))
+		}
+
+		// The check has left the store's own subscription alone.
+		swap(t, open(t, srv.url()), held("x", "a", 1))
+		if got := next(t, hints); got.Name != "x" {
+			t.Errorf("%+v is hinted at", got)
+		}
+	})
+
+	t.Run("what_an_open_would_refuse_is_a_warning", func(t *testing.T) {
+		if out := cli(t, srv, "ACL", "SETUSER", "poor", "on", ">p", "~*", "&*", "+@all", "-publish"); !strings.Contains(out, "OK") {
+			t.Fatal(out)
+		}
+		found := make(chan string, 8)
+		s, err := Open(t.Context(), "redis://poor:p@"+srv.addr(), Options{CheckOver: time.Millisecond, OnWarning: func(w string) { found <- w }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if w := <-found; !strings.Contains(w, "lacks permissions") || !strings.Contains(w, "PUBLISH") {
+			t.Errorf("it warns: %q", w)
+		}
+	})
+
+	t.Run("a_store_that_is_closed_before_checks_nothing", func(t *testing.T) {
+		s, err := Open(t.Context(), srv.url(), Options{CheckOver: time.Hour, OnWarning: func(w string) { t.Errorf("it warns: %s", w) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -24,7 +24,8 @@ func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 		r = s.getRequest(name)
 		res = s.eval(ctx, s.get, r)
 	}
-	l, err := s.read(name, res)
+	msg, err := res.ToMessage()
+	l, err := s.read(name, msg, err)
 	if err == nil && s.addr.replicas > 0 {
 		err = s.confirm(ctx, name, r)
 	}
@@ -59,8 +60,11 @@ const foreigner = "foreign"
 const forEver = 10 * 365 * 24 * time.Hour
 
 // read makes a record of the answer of get.lua.
-func (s *Store) read(name string, res rueidis.RedisResult) (regent.Lease, error) {
-	all, err := res.ToArray()
+func (s *Store) read(name string, msg rueidis.RedisMessage, err error) (regent.Lease, error) {
+	var all []rueidis.RedisMessage
+	if err == nil {
+		all, err = msg.ToArray()
+	}
 	if rueidis.IsRedisNil(err) {
 		return regent.Lease{}, regent.ErrNotFound
 	}

@@ -63,6 +63,12 @@ type Options struct {
 	// was not confirmed has no known outcome, and a record that waits for it is not shown by Get.
 	Replicas       int
 	ReplicaTimeout time.Duration
+
+	// CheckOver puts off what Open checks of the server: its version, permissions and what makes it forget. Many processes
+	// that start at once can spread that so. Open then only connects, the checks follow in steps over that time, and
+	// OnWarning gets what they find, an error included: one line each. With 0 Open checks, and returns the error.
+	CheckOver time.Duration
+	OnWarning func(string)
 }
 
 // Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker],
@@ -122,7 +128,7 @@ const (
 func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	a, err := parseAddress(addr, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", redact(addr), err)
+		return nil, fmt.Errorf("open store %s: %w", redact(addr), regent.Refused(err))
 	}
 	s := &Store{
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
@@ -138,9 +144,13 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	}
 	if err := s.connect(ctx); err != nil {
 		s.cancel()
-		return nil, fmt.Errorf("open store %s: %w", a, err)
+		return nil, fmt.Errorf("open store %s: %w", a, refusal(err))
 	}
-	if err := s.inspect(ctx); err != nil {
+	if opts.CheckOver > 0 {
+		s.work.Go(func() { s.inspectLater(opts.CheckOver, opts.OnWarning) })
+		return s, nil
+	}
+	if s.warnings, err = s.inspect(ctx, s.channel, func() {}); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
@@ -208,6 +218,7 @@ func (s *Store) clientOption() rueidis.ClientOption {
 func (s *Store) String() string { return s.addr.String() }
 
 // Warnings returns what Open found that makes the store forget more than it should, or could not find out: one line each.
+// It is empty with Options.CheckOver.
 func (s *Store) Warnings() []string { return s.warnings }
 
 // Close implements [regent.Store].
@@ -263,5 +274,5 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		// Somebody else was connecting and gave up. That is not this caller's context.
 		err = fmt.Errorf("connect: %v", err)
 	}
-	return err
+	return refusal(err)
 }

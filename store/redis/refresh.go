@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,7 +17,8 @@ import (
 // waits for one page at most, since it uses the same connection.
 const refreshPage = 1024
 
-// Refresh implements [regent.Refresher]. It asks for 1,024 registers in one round trip. The server
+// Refresh implements [regent.Refresher]. It asks for 1,024 registers in one round trip, with one
+// call of a script for every 64 of them unless the server is a cluster. The server
 // compares the revisions, so that of a register which has not changed neither the record nor the
 // revision travels back.
 func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
@@ -89,14 +92,13 @@ func (s *Store) readEach(ctx context.Context, known []regent.Lease) []regent.Out
 		}
 
 		lost = nil
-		for k, res := range s.evalAll(ctx, s.get, rs) {
+		for k, a := range s.readAll(ctx, rs) {
 			i := asked[k]
-			if !again && broken(ctx, res) {
+			if !again && a.broken(ctx) {
 				lost = append(lost, i)
 				continue
 			}
-			out[i].Lease, out[i].Err = s.reread(known[i], res)
-			s.done(rs[k], res)
+			out[i].Lease, out[i].Err = s.reread(known[i], a)
 		}
 	}
 	s.confirmEach(ctx, known, out)
@@ -108,15 +110,86 @@ func (s *Store) readEach(ctx context.Context, known []regent.Lease) []regent.Out
 	return out
 }
 
-// reread makes a record of an answer of get.lua, which is 1 if the register still has the known
-// revision.
-func (s *Store) reread(known regent.Lease, res rueidis.RedisResult) (regent.Lease, error) {
-	if known.Rev != "" {
-		if msg, err := res.ToMessage(); err == nil && msg.IsInt64() {
-			return known, nil
+// answer is what get.lua says of one register.
+type answer struct {
+	msg rueidis.RedisMessage
+	err error
+}
+
+// broken reports whether the connection was found dead: a read may be sent again.
+func (a answer) broken(ctx context.Context) bool {
+	if a.err == nil || ctx.Err() != nil || errors.Is(a.err, regent.ErrClosed) {
+		return false
+	}
+	_, said := rueidis.IsRedisErr(a.err) // by the server, so that the connection works
+	return !said
+}
+
+// together is how many registers one call of get.lua reads. The server does nothing else meanwhile.
+const together = 64
+
+// readAll reads registers in one round trip. In a cluster each is read by a call of its own, since one call reaches one
+// node. Elsewhere a call reads several. Should a call fail, each of its registers is read alone: what the server says of
+// one must not hide the others.
+func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
+	answers := make([]answer, 0, len(rs))
+	if s.cluster || len(rs) == 1 {
+		for _, res := range s.evalAll(ctx, s.get, rs) {
+			msg, err := res.ToMessage()
+			answers = append(answers, answer{msg, err})
+		}
+		return answers
+	}
+
+	parts := slices.Collect(slices.Chunk(rs, together))
+	calls := make([]*request, len(parts))
+	for i, part := range parts {
+		calls[i] = joined(part)
+	}
+	for i, res := range s.evalAll(ctx, s.get, calls) {
+		all, err := res.ToArray()
+		switch {
+		case len(parts[i]) == 1:
+			msg, err := res.ToMessage()
+			answers = append(answers, answer{msg, err})
+		case err == nil && len(all) == len(parts[i]):
+			for _, msg := range all {
+				answers = append(answers, answer{msg, msg.Error()})
+			}
+		case err == nil || (answer{err: err}).broken(ctx) || ctx.Err() != nil || s.closed.Load():
+			answers = append(answers, slices.Repeat([]answer{{err: cmp.Or(err, errShortAnswer)}}, len(parts[i]))...)
+		default:
+			for _, res := range s.evalAll(ctx, s.get, parts[i]) {
+				msg, err := res.ToMessage()
+				answers = append(answers, answer{msg, err})
+			}
 		}
 	}
-	return s.read(known.Name, res)
+	return answers
+}
+
+var errShortAnswer = fmt.Errorf("%w: the server answered for another number of registers", errUnreadable)
+
+// joined returns one request for all registers of several.
+func joined(rs []*request) *request {
+	all := &request{}
+	for _, r := range rs {
+		all.keys = append(all.keys, r.keys...)
+		if len(r.args) == 0 {
+			all.args = append(all.args, "")
+		}
+		all.args = append(all.args, r.args...)
+	}
+	return all
+}
+
+// reread makes a record of an answer of get.lua, which is 1 if the register still has the known
+// revision.
+func (s *Store) reread(known regent.Lease, a answer) (regent.Lease, error) {
+	if known.Rev != "" && a.err == nil && a.msg.IsInt64() {
+		return known, nil
+	}
+	return s.read(known.Name, a.msg, a.err)
 }
 
 func (s *Store) explainEach(ctx context.Context, name string, err error) error {

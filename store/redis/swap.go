@@ -209,8 +209,8 @@ func replaces(rev string, nonce uint64) bool {
 
 func (s *Store) command(sc script, r *request, full bool) rueidis.Completed {
 	keys := "2"
-	if len(r.keys) == 3 {
-		keys = "3"
+	if len(r.keys) != 2 {
+		keys = strconv.Itoa(len(r.keys))
 	}
 	if full {
 		return s.client.B().Arbitrary("EVAL", sc.text, keys).Keys(r.keys...).Args(r.args...).Build()

@@ -68,6 +68,8 @@ type Store struct {
 	writer string      // this process, as its records name it; empty for nobody
 	self   process     // this process; zero where the host cannot tell
 
+	warnings []string // what Open found
+
 	readers *sql.DB
 	get     *sql.Stmt
 	list    *sql.Stmt
@@ -129,27 +131,51 @@ DROP TABLE regent_lease;` + schema + `
 INSERT INTO regent_lease (name, rev, moved, writer, record) SELECT name, rev, moved, writer, record FROM regent_former;
 DROP TABLE temp.regent_former;`
 
-// Open opens the database at path, or creates it. The directory must be there.
+// Open opens the database at path, or creates it, readable and writable by its owner alone. The directory must be there.
+// See [Store.Warnings] for files that were there and that others can read.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
-	real, err := resolve(path)
+	real, err := locate(path)
 	if err != nil {
-		return nil, fmt.Errorf("open store %q: %w", path, err)
-	}
-	if err := checkFileSystem(real); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, err)
 	}
 	s := &Store{path: real, known: map[string]known{}, revs: newRevisions()}
 	if s.self, err = self(); err == nil && !opts.NoWitness {
 		s.writer = s.self.String()
 	}
-	if err := retry(ctx, func() error { return prepareFile(ctx, real, "rwc") }); err != nil {
+	if err := createFile(real); err != nil {
+		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real, err)
+	}
+	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
+	s.warnings = exposed(real)
 	return s, nil
+}
+
+// locate returns the path that SQLite derives its side files from, if there can be a store.
+func locate(path string) (string, error) {
+	real, err := resolve(path)
+	if err == nil {
+		err = checkFileSystem(real)
+	}
+	if err != nil {
+		return "", regent.Refused(err)
+	}
+	return real, nil
+}
+
+// Locate returns the absolute path of the database that Open would open, without opening or creating it. The error is the one that Open
+// would return for a path that cannot be.
+func Locate(path string) (string, error) {
+	real, err := locate(path)
+	if err != nil {
+		return "", fmt.Errorf("store %q: %w", path, err)
+	}
+	return real, nil
 }
 
 // resolve returns the path that SQLite derives its side files from.
@@ -196,8 +222,8 @@ func dsn(path, query string) string {
 }
 
 // prepareFile looks before it writes: another program's database is left as it is.
-func prepareFile(ctx context.Context, path, mode string) error {
-	connector, err := modernc.NewConnector(dsn(path, "mode="+mode+"&_synchronous=FULL&_txlock=immediate"))
+func prepareFile(ctx context.Context, path string) error {
+	connector, err := modernc.NewConnector(dsn(path, "mode=rw&_synchronous=FULL&_txlock=immediate"))
 	if err != nil {
 		return err
 	}
@@ -232,7 +258,9 @@ func prepareFile(ctx context.Context, path, mode string) error {
 	case version == 1:
 		change = migrate
 	default:
-		return nil
+		// Of a file that it cannot write SQLite makes this a transaction that reads. So it is asked for a write of nothing.
+		_, err := tx.ExecContext(ctx, "DELETE FROM regent_lease WHERE 0")
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, change); err != nil {
 		return err
@@ -260,13 +288,13 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case encoding != "UTF-8":
-		return fmt.Errorf("the database is in %s, which sorts names another way: give Regent a file of its own", encoding)
+		return regent.Refused(fmt.Errorf("the database is in %s, which sorts names another way: give Regent a file of its own", encoding))
 	case !there && version != 0:
-		return fmt.Errorf("the database belongs to another program (user_version %d, no regent_lease): give Regent a file of its own", version)
+		return regent.Refused(fmt.Errorf("the database belongs to another program (user_version %d, no regent_lease): give Regent a file of its own", version))
 	case there && version > schemaVersion:
-		return fmt.Errorf("user_version is %d and this build knows %d: a newer Regent has been here, upgrade this one", version, schemaVersion)
+		return regent.Refused(fmt.Errorf("user_version is %d and this build knows %d: a newer Regent has been here, upgrade this one", version, schemaVersion))
 	case there && version < 1:
-		return fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion)
+		return regent.Refused(fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion))
 	}
 	return nil
 }
@@ -312,7 +340,8 @@ func (s *Store) usable() error {
 		return regent.ErrClosed
 	}
 	if same, err := isFile(s.path, s.file); !same {
-		return fmt.Errorf("%s was removed or replaced while open: restart this process: %w", s.path, errors.Join(err, fs.ErrNotExist))
+		return regent.Refused(fmt.Errorf("%s was removed or replaced while open: restart this process: %w",
+			s.path, errors.Join(err, fs.ErrNotExist)))
 	}
 	return nil
 }
@@ -322,7 +351,7 @@ func (s *Store) located(err error) error {
 	if code(err) == 0 {
 		return err
 	}
-	return fmt.Errorf("%s: %w", s.path, err)
+	return fmt.Errorf("%s: %w", s.path, explain(s.path, err))
 }
 
 // Close implements [regent.Store]. It waits for a commit under way.
@@ -389,12 +418,13 @@ func retry(ctx context.Context, f func() error) error {
 	}
 }
 
+// explain says what to do about an error of SQLite, and marks those that only somebody's help ends.
 func explain(path string, err error) error {
-	switch code(err) {
-	case codeNotADB:
-		return fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err)
-	case codeReadOnly, codeCantOpen:
-		return fmt.Errorf("this user must be able to write %s and its directory: %w", path, err)
+	switch c := code(err); {
+	case c == codeNotADB:
+		return regent.Refused(fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err))
+	case c == codeReadOnly, c == codeCantOpen, errors.Is(err, fs.ErrPermission):
+		return regent.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
 	}
 	return err
 }

@@ -162,7 +162,7 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 	if s.w == nil {
 		// Whatever it was that failed, the file may have changed: an older copy may have been
 		// restored into it.
-		if err := prepareFile(background, s.path, "rw"); err != nil {
+		if err := prepareFile(background, s.path); err != nil {
 			return busy(err), err
 		}
 		if s.w, err = openWriter(s.path); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
@@ -21,10 +22,11 @@ import (
 type Options struct {
 	Node    *node.Node
 	Log     *slog.Logger
-	Token   string   // that write verbs must carry; empty for none
-	Guarded bool     // writes need a proof, even if no token is set: a certificate
-	Hosts   []string // names under which the node may be asked, besides addresses and localhost
+	Token   *signed.Secret // that write verbs and streams must prove; nil for none
+	Guarded bool           // writes need a proof, even if no token is set: a certificate
+	Hosts   []string       // names under which the node may be asked, besides addresses and localhost
 	Version string
+	Limits  *Limits // of streams and connections; those of NewLimits if nil
 }
 
 // maxBody is the largest body that a request may have.
@@ -39,11 +41,15 @@ const patience = 30 * time.Second
 type server struct {
 	Options
 	stopping <-chan struct{}
+	verifier *signed.Verifier
 }
 
 // New returns the handler of a node. Streams end when stopping is closed.
 func New(opts Options, stopping <-chan struct{}) http.Handler {
-	s := &server{opts, stopping}
+	if opts.Limits == nil {
+		opts.Limits = NewLimits(opts.Log)
+	}
+	s := &server{Options: opts, stopping: stopping, verifier: signed.NewVerifier(opts.Token, opts.Node.Member.ID, opts.Node.Member.Addr)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
@@ -58,10 +64,10 @@ func New(opts Options, stopping <-chan struct{}) http.Handler {
 	mux.HandleFunc("GET /v1/members", s.members())
 	s.servePolls(mux)
 	if opts.Node.Worker != nil {
-		mux.Handle("POST "+tasks, s.authorized(opts.Node.Worker))
-		mux.Handle("POST "+tasks+"/results", s.authorized(opts.Node.Worker))
+		mux.Handle("POST "+tasks, s.fromMembers(opts.Node.Worker))
+		mux.Handle("POST "+tasks+"/results", s.fromMembers(opts.Node.Worker))
 	}
-	mux.HandleFunc("GET /v1/events", s.events)
+	mux.Handle("GET /v1/events", s.readers(s.events))
 	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
 		return m.HandOff(ctx, election, b.To, regent.AtEpoch(*b.Epoch))
 	}))
@@ -113,11 +119,12 @@ func (s *server) livez(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz is 200 for a leader and for a standby that see the store: a node that is ready only while it leads makes rollouts hang.
+// readyz is 200 for a leader and for a standby that can read and write the store: a node that is ready only while it leads makes rollouts hang.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Node.Health()
 	code := http.StatusOK
-	if !h.Store.Reachable || h.Role == node.Starting || h.Role == node.Unknown {
+	blocked := s.Node.Member.Blocked() != ""
+	if !h.Store.Reachable || !h.Store.Writable || h.Role == node.Starting || h.Role == node.Unknown || blocked {
 		code = http.StatusServiceUnavailable
 	}
 	answer(w, code, h)
@@ -165,19 +172,12 @@ type Status struct {
 	Version  string      `json:"version"`
 }
 
-// WhyLeading says how the last term ended, which is why the current one began.
-type WhyLeading struct {
-	Previous string    `json:"previous"`
-	Reason   string    `json:"reason"`
-	Ended    time.Time `json:"ended"`
-}
-
 // status is how the node is, and how the cluster is, which it asks the leader for, unless the query says local=1: so the leader asks its members.
 func (s *server) status(w http.ResponseWriter, r *http.Request) {
-	v, _ := s.Node.Member.View(s.Node.Election())
+	v, seen := s.Node.Member.View(s.Node.Election())
 	body := Status{Health: s.Node.Health(), Election: s.Node.Election(), Since: v.Since, Paused: v.Paused, Next: v.Next, Version: s.Version}
-	if n := len(v.Past); n > 0 {
-		body.Why = &WhyLeading{v.Past[n-1].Holder, v.Past[n-1].Reason, v.Past[n-1].Ended}
+	if seen {
+		body.Why = why(v)
 	}
 	if r.URL.Query().Get("local") == "" {
 		c := s.cluster(r.Context())
@@ -206,15 +206,14 @@ type Election struct {
 func (s *server) record(w http.ResponseWriter, r *http.Request) (Election, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	name := r.PathValue("election")
-	if !regent.ValidName(name) {
-		answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", name)})
+	name, ok := electionName(w, r)
+	if !ok {
 		return Election{}, false
 	}
 	l, err := s.Node.Member.Store.Get(ctx, name)
 	switch {
 	case errors.Is(err, regent.ErrNotFound):
-		answer(w, http.StatusNotFound, failure{Error: fmt.Sprintf("election %q was never held", name)})
+		answer(w, http.StatusNotFound, neverHeld(name))
 		return Election{}, false
 	case err != nil:
 		answer(w, http.StatusBadGateway, failure{Error: err.Error()})
@@ -269,14 +268,16 @@ func (s *server) verb(run func(context.Context, *regent.Member, string, request)
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
-		election := r.PathValue("election")
-		if !regent.ValidName(election) {
-			answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", election)})
+		election, ok := electionName(w, r)
+		if !ok {
 			return
 		}
 		l, err := s.Node.Member.Store.Get(ctx, election)
 		switch {
-		case err != nil && !errors.Is(err, regent.ErrNotFound):
+		case errors.Is(err, regent.ErrNotFound): // nothing is made of a name that was mistyped
+			answer(w, http.StatusNotFound, neverHeld(election))
+			return
+		case err != nil:
 			answer(w, http.StatusBadGateway, failure{Error: err.Error()})
 			return
 		case l.Epoch != *body.Epoch:

@@ -2,69 +2,123 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"os"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
 )
 
 // heartbeat is how often a stream says that it lives, so that proxies keep it open.
 const heartbeat = 15 * time.Second
 
-// events streams what happens. A client that comes back with Last-Event-ID gets what it has missed, as far as it is kept.
-func (s *server) events(w http.ResponseWriter, r *http.Request) {
-	var after uint64
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		var err error
-		if after, err = strconv.ParseUint(id, 10, 64); err != nil {
-			answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("Last-Event-ID %q: it must be the number of an event", id)})
+// EventGap is the kind of the event that a stream begins with if its client has missed some that are not kept any more.
+const EventGap = "stream:gap"
+
+// readers lets a request for a stream through: with a proof where there is a token or certificates are asked for, and as
+// long as there are not too many.
+func (s *server) readers(next http.HandlerFunc) http.Handler {
+	limited := s.Limits.stream(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Token.Token() != "" || asksForCertificates(r) {
+			s.authorized(limited).ServeHTTP(w, r)
 			return
 		}
-	}
-	past, coming, stop := s.Node.Hub.Listen(after)
-	defer stop()
-	c := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	send := func(text string) bool {
-		_ = c.SetWriteDeadline(time.Now().Add(heartbeat))
-		_, err := fmt.Fprint(w, text)
-		return err == nil && c.Flush() == nil
-	}
-	if !send(": what happens on this node\n\n") {
+		limited.ServeHTTP(w, r)
+	})
+}
+
+// events streams what happens. A client that comes back with Last-Event-ID gets what it has missed, as far as it is kept.
+func (s *server) events(w http.ResponseWriter, r *http.Request) {
+	subscription, err := s.Node.Hub.Subscribe(r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		answer(w, http.StatusBadRequest, failure{Error: "Last-Event-ID " + err.Error()})
 		return
 	}
-	for _, e := range past {
-		if !send(frame(e)) {
-			return
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead { // there is no end to wait for
+		subscription.Close()
+		return
+	}
+
+	err = s.stream(r, &frames{w: w, c: http.NewResponseController(w), hub: s.Node.Hub}, subscription)
+	if errors.Is(err, os.ErrDeadlineExceeded) { // it does not read at all
+		subscription.CutOff()
+	}
+	if subscription.Close() {
+		s.Log.Warn("event subscriber was too slow and is cut off; it gets what it missed if it comes back with Last-Event-ID",
+			"remote", r.RemoteAddr, "cutOff", s.Node.Hub.CutOff())
+	}
+}
+
+// stream returns when the client has left or is cut off, or the node stops.
+func (s *server) stream(r *http.Request, out *frames, from *node.Subscription) error {
+	if err := out.comment("what happens on this node"); err != nil {
+		return err
+	}
+	if from.Missed != "" {
+		gap := regent.Event{Time: time.Now(), Kind: EventGap, Node: s.Node.Member.ID, Metadata: map[string]string{"reason": from.Missed}}
+		if err := out.event(gap, ""); err != nil {
+			return err
+		}
+	}
+	for _, e := range from.Past {
+		if err := out.event(e, out.hub.ID(e)); err != nil {
+			return err
 		}
 	}
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for {
+		var err error
 		select {
-		case e, ok := <-coming:
-			if !ok || !send(frame(e)) { // too slow: it comes back with the number of the last one
-				return
+		case e, ok := <-from.Events():
+			if !ok { // too slow
+				return nil
 			}
+			err = out.event(e, out.hub.ID(e))
 		case <-tick.C:
-			if !send(": still here\n\n") {
-				return
-			}
+			err = out.comment("still here")
 		case <-r.Context().Done():
-			return
+			return nil
 		case <-s.stopping:
-			return
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-func frame(e regent.Event) string {
+// frames writes a stream. Each write has a deadline of its own.
+type frames struct {
+	w   http.ResponseWriter
+	c   *http.ResponseController
+	hub *node.Hub
+}
+
+func (f *frames) comment(text string) error { return f.send(": " + text + "\n\n") }
+
+// event writes one. Without an ID, the client keeps that of the event before.
+func (f *frames) event(e regent.Event, id string) error {
 	b, err := json.Marshal(e)
 	if err != nil { // an event holds nothing that JSON cannot hold
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Kind, b)
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	return f.send(fmt.Sprintf("%sevent: %s\ndata: %s\n\n", id, e.Kind, b))
+}
+
+func (f *frames) send(text string) error {
+	_ = f.c.SetWriteDeadline(time.Now().Add(heartbeat))
+	if _, err := fmt.Fprint(f.w, text); err != nil {
+		return err
+	}
+	return f.c.Flush()
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/health"
+	"github.com/regentd/regent/cmd/regent/internal/hostport"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/signed"
 )
 
 // forwarded says that a request comes from a node that does not lead. It is not passed on again: views of who leads may differ for a moment.
@@ -29,11 +32,13 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 			next(w, r)
 		case h.Leader == "" || h.LeaderAddr == "":
 			otherwise(w, r, "nobody leads")
+		case !hostport.Valid(h.LeaderAddr):
+			otherwise(w, r, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr))
 		case r.Header.Get(forwarded) != "":
 			otherwise(w, r, fmt.Sprintf("%s leads, as far as %s knows", h.Leader, h.Node))
 		case client == nil:
 			otherwise(w, r, "this node does not ask others")
-		case scheme == "https" && r.Method != http.MethodGet && !proved(r) && !s.carriesToken(r):
+		case scheme == "https" && r.Method != http.MethodGet && !vouched(r):
 			// This node would vouch for it with its own certificate.
 			answer(w, http.StatusForbidden, failure{Error: "a write that proves nothing is not passed on to the leader"})
 		default:
@@ -42,9 +47,14 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 	}
 }
 
-// forward passes a request on to the leader.
+// forward passes a request on to the leader. The sender's own credentials stay here: the leader's address comes from the
+// store, and may be anybody's. A sender that has proved itself to this node is vouched for by this node's signature.
 func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, otherwise func(w http.ResponseWriter, r *http.Request, why string)) {
 	client, scheme := s.Node.Peers()
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
 	proxy := &httputil.ReverseProxy{
 		Transport: client.Transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -53,13 +63,20 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, 
 			for _, name := range []string{"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"} {
 				p.Out.Header.Del(name) // this node has looked at them; to the leader they name another host
 			}
+			for _, name := range []string{"Authorization", "Cookie"} {
+				p.Out.Header.Del(name)
+			}
+			p.Out.Body, p.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			if vouched(r) {
+				s.Node.Sign(p.Out, h.Leader, h.LeaderAddr, body)
+			}
 		},
+		ModifyResponse: signed.Refused,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			var large *http.MaxBytesError
 			var dial *net.OpError
 			switch {
-			case errors.As(err, &large):
-				answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
+			case errors.Is(err, signed.ErrOld):
+				answer(w, http.StatusBadGateway, failure{Error: fmt.Sprintf("the leader, %s, has refused the request: %v", h.Leader, err)})
 			case errors.As(err, &dial) && dial.Op == "dial":
 				s.Log.Warn("leader cannot be reached", "leader", h.Leader, "addr", h.LeaderAddr, "error", err)
 				otherwise(w, r, fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr))
@@ -112,6 +129,8 @@ func (s *server) cluster(ctx context.Context) Cluster {
 		return brief(s.Node.Cluster.Snapshot())
 	case h.Leader == "" || h.LeaderAddr == "":
 		return brief(health.NoCoordinator(nil, "nobody leads"))
+	case !hostport.Valid(h.LeaderAddr):
+		return brief(health.NoCoordinator(nil, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr)))
 	case client == nil:
 		return brief(health.NoCoordinator(nil, "this node does not ask others"))
 	}

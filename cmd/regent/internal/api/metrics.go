@@ -14,7 +14,7 @@ import (
 // metrics serves what the node counts, read when it is asked for: nothing is kept twice.
 func (s *server) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(s.Node, s.Version), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(newCollector(s.Node, s.Version), &faceCollector{s.Limits, s.Node.Hub}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
@@ -23,7 +23,7 @@ type collector struct {
 	version string
 
 	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build,
-	tasks, members, cluster, slots, polls, latency, duties *prometheus.Desc
+	tasks, members, cluster, slots, polls, latency, duties, overdue, jumps, behind, reachable, writable *prometheus.Desc
 }
 
 func newCollector(n *node.Node, version string) *collector {
@@ -50,6 +50,11 @@ func newCollector(n *node.Node, version string) *collector {
 		slots:      desc("polls_total", "Slots of polls that this node has settled as their leader, by outcome.", "outcome"),
 		polls:      desc("polls", "Polls by the state of their targets; on the leader alone.", "state"),
 		latency:    desc("poll_duration_seconds", "How long checks took, by kind.", "kind"),
+		overdue:    desc("polls_overdue", "Polls that have not run for longer than they can take; on the leader alone."),
+		jumps:      desc("poll_clock_jumps_total", "How often this node, as leader, found that clocks disagree about slots."),
+		behind:     desc("store_behind", "1 while the store shows a lower epoch than this node knows of: it has lost writes.", "election"),
+		reachable:  desc("store_reachable", "1 while the store answers this node's reads."),
+		writable:   desc("store_writable", "1 while the store takes this node's writes, as far as any were sent."),
 		duties:     desc("duty_failures_total", "Duties that failed, and were run again.", "duty"),
 	}
 }
@@ -57,7 +62,7 @@ func newCollector(n *node.Node, version string) *collector {
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build,
-		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties} {
+		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.overdue, c.jumps, c.behind, c.reachable, c.writable} {
 		ch <- d
 	}
 }
@@ -71,11 +76,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
 	h, s, counts, election := c.node.Health(), c.node.Member.Stats(), c.node.Counts(), c.node.Election()
-	leads := 0.0
-	if h.Role == node.Leader {
-		leads = 1
-	}
-	gauge(c.leader, leads, election)
+	gauge(c.leader, truth(h.Role == node.Leader), election)
+	gauge(c.behind, truth(h.Store.Behind), election)
+	gauge(c.reachable, truth(h.Store.Reachable))
+	gauge(c.writable, truth(h.Store.Writable))
 	gauge(c.epoch, float64(h.Epoch), election)
 	gauge(c.remaining, float64(h.LeaseRemainingMs)/1000, election)
 	ch <- prometheus.MustNewConstSummary(c.heartbeat, s.Heartbeats, s.HeartbeatTime.Seconds(), map[float64]float64{
@@ -93,6 +97,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.coordination(ch, gauge, counter)
 }
 
+// truth is 1 for true.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // coordination collects what the node does as a worker, and as a leader.
 func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter func(*prometheus.Desc, float64, ...string)) {
 	if c.node.Worker != nil {
@@ -108,6 +120,7 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 	for outcome, n := range p.Slots {
 		counter(c.slots, float64(n), outcome)
 	}
+	counter(c.jumps, float64(p.Jumps))
 	for kind, h := range p.Latency {
 		buckets, count := h.Buckets()
 		ch <- prometheus.MustNewConstHistogram(c.latency, count, h.Sum.Seconds(), buckets, kind)
@@ -119,6 +132,7 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 	if _, leads := c.node.Member.Leads(c.node.Election()); !leads || !seen.Known {
 		return
 	}
+	gauge(c.overdue, float64(p.Overdue))
 	for state, n := range p.Polls {
 		gauge(c.polls, float64(n), string(state))
 	}
@@ -128,10 +142,6 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 		gauge(c.members, float64(count), string(status))
 	}
 	for _, status := range []health.Status{health.Healthy, health.Degraded, health.Critical} {
-		is := 0.0
-		if seen.Status == status {
-			is = 1
-		}
-		gauge(c.cluster, is, string(status))
+		gauge(c.cluster, truth(seen.Status == status), string(status))
 	}
 }

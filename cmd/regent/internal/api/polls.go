@@ -153,7 +153,10 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 func refusePoll(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	var moved *regent.MovedError
+	var bad *regent.ConfigError
 	switch {
+	case errors.As(err, &bad):
+		code = http.StatusUnprocessableEntity
 	case errors.As(err, &moved):
 		answer(w, http.StatusConflict, failure{Error: err.Error(), Epoch: moved.Epoch})
 		return

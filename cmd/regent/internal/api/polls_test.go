@@ -93,15 +93,17 @@ func TestPolls(t *testing.T) {
 		}
 	})
 
-	t.Run("tasks_of_more_than_the_common_limit_are_read_and_need_the_token", func(t *testing.T) {
+	t.Run("tasks_of_more_than_the_common_limit_are_read_and_must_be_signed", func(t *testing.T) {
 		_, election := b.ask("GET", "/v1/elections/seat", "", token...)
 		big := fmt.Sprintf(`{"election":"seat","leader":"a","epoch":1,"term":%q,"tasks":[{"id":"x","kind":"nothing","payload":%q}]}`,
 			election["incarnation"], strings.Repeat("x", 100<<10))
-		if got, body := b.ask("POST", "/v1/tasks", big, token...); got != 422 || !strings.Contains(fmt.Sprint(body), "handler") {
+		if got, body := b.ask("POST", "/v1/tasks", big, b.signature("secret", "POST", "/v1/tasks", big)...); got != 422 || !strings.Contains(fmt.Sprint(body), "handler") {
 			t.Errorf("%d %v", got, body)
 		}
-		if got, _ := b.ask("POST", "/v1/tasks", big); got != 401 {
-			t.Errorf("%d", got)
+		for _, header := range [][]string{nil, token, b.signature("another", "POST", "/v1/tasks", big)} {
+			if got, body := b.ask("POST", "/v1/tasks", big, header...); got != 401 {
+				t.Errorf("%q: %d %v", header, got, body)
+			}
 		}
 	})
 }

@@ -1,14 +1,20 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/regentd/regent/internal/signed"
+	"github.com/regentd/regent/work"
 )
 
 // protect is what every request passes: the host that it asks for is this node's, a write does not come from another site's page, and its body
@@ -34,6 +40,9 @@ func (s *server) protect(next http.Handler) http.Handler {
 // known reports whether a Host header names this node. A page that has made a name of its own point here (DNS rebinding) gets nothing: it can
 // fake neither an address nor the name localhost.
 func (s *server) known(hostport string) bool {
+	if hostport == "" { // HTTP/1.0, as load balancers speak it; no browser does
+		return true
+	}
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
@@ -47,30 +56,76 @@ func (s *server) known(hostport string) bool {
 	return err == nil && strings.EqualFold(host, self)
 }
 
-// authorized lets a write through if it carries the token, where there is one, or comes from a client whose certificate was verified. It must do one
-// of the two where the node has a token, asks for certificates, or is guarded.
+// proofKey is the key of a request's context under which authorized leaves a mark.
+type proofKey struct{}
+
+// vouched reports whether authorized has let the request through because it proves who sends it.
+func vouched(r *http.Request) bool { return r.Context().Value(proofKey{}) != nil }
+
+// authorized lets a write through if it carries the token, is signed with it by another member, or comes from a client whose
+// certificate was verified. It must do one of these where the node has a token, asks for certificates, or is guarded.
 func (s *server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		verified, asks := proved(r), asksForCertificates(r)
-		switch {
-		case verified || s.carriesToken(r) || s.Token == "" && !asks && !s.Guarded:
-			next.ServeHTTP(w, r)
-		case s.Token != "":
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer(w, http.StatusUnauthorized, failure{Error: "this needs the cluster's token: Authorization: Bearer …"})
-		case asks:
-			answer(w, http.StatusUnauthorized, failure{Error: "this needs a certificate that is signed as tlsCA says"})
-		default:
-			answer(w, http.StatusForbidden, failure{Error: "others can reach this node, so that it takes writes only with a proof, for which it must have a token or tlsCA"})
+		if proved(r) || s.carriesToken(r) {
+			s.admit(w, r, next, nil)
+			return
 		}
+		s.admit(w, r, next, s.verifier.Verify(r, maxBody))
 	})
 }
 
+// fromMembers lets a request through that a member sends to a member: signed, or with a certificate that was verified. The
+// token itself is not accepted: a member that sends it would send it to any address that the store names.
+func (s *server) fromMembers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if proved(r) {
+			s.admit(w, r, next, nil)
+			return
+		}
+		s.admit(w, r, next, s.verifier.Verify(r, work.MaxBody))
+	})
+}
+
+// admit passes a request on, unless it needs a proof and unproved says why it has none.
+func (s *server) admit(w http.ResponseWriter, r *http.Request, next http.Handler, unproved error) {
+	var large *http.MaxBytesError
+	token, asks := s.Token.Token() != "", asksForCertificates(r)
+	switch {
+	case unproved == nil:
+		protectConnection(r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proofKey{}, true)))
+	case !token && !asks && !s.Guarded:
+		next.ServeHTTP(w, r)
+	case errors.As(unproved, &large):
+		answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)})
+	case token:
+		if !strings.HasPrefix(r.URL.Path, tasks) {
+			w.Header().Add("WWW-Authenticate", "Bearer")
+		}
+		w.Header().Add("WWW-Authenticate", signed.Scheme)
+		answer(w, http.StatusUnauthorized, failure{Error: s.unproved(r, unproved)})
+	case asks:
+		answer(w, http.StatusUnauthorized, failure{Error: "this needs a certificate that is signed as tlsCA says"})
+	default:
+		answer(w, http.StatusForbidden, failure{Error: "others can reach this node, so that it takes writes only with a proof, " +
+			"for which it must have a token or tlsCA"})
+	}
+}
+
+// unproved says what is missing: a person is told of the token, a member what is wrong with its signature.
+func (s *server) unproved(r *http.Request, signature error) string {
+	if strings.HasPrefix(r.URL.Path, tasks) || signed.Present(r) {
+		return signature.Error()
+	}
+	return "this needs the cluster's token: Authorization: Bearer …"
+}
+
 func (s *server) carriesToken(r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	given, ok := signed.Bearer(r)
+	token := s.Token.Token()
 	// Hashed, so that neither content nor length shows in the time that it takes.
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.Token))
-	return ok && s.Token != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
+	return ok && token != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
 // asksForCertificates reports whether the server verifies the certificates of clients. It takes those without one as well, for what everybody may read.

@@ -3,6 +3,8 @@ package check
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // probe is a check that makes sense and is ready to be made.
@@ -19,6 +21,9 @@ func builtin() map[string]func(*reader) probe {
 		"exec": readExec,
 	}
 }
+
+// Names returns the names of all kinds that are built in, sorted, whether they can be run here or not.
+func Names() []string { return slices.Sorted(maps.Keys(builtin())) }
 
 // Builtin reports whether the kind is one of this package.
 func Builtin(kind string) bool { return builtin()[kind] != nil }

@@ -12,10 +12,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// schemes returns how a store's address can begin.
-func schemes() []string {
-	return []string{"sqlite:", "memory:", "redis://", "rediss://", "s3://", "postgres://", "etcd://", "nats://", "kube://"}
-}
+// Schemes returns how a store's address can begin: what this binary has a driver for.
+func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }
 
 // check returns every rule that is broken: the node's, and the library's.
 func (s *Settings) check() []finding {
@@ -26,12 +24,14 @@ func (s *Settings) check() []finding {
 		}
 	}
 	scheme := func(begin string) bool { return strings.HasPrefix(s.Store, begin) }
-	check(slices.ContainsFunc(schemes(), scheme), "store", s.Store, "must begin with "+oneOf(schemes()))
+	check(slices.ContainsFunc(Schemes(), scheme), "store", s.Store, "must begin with "+oneOf(Schemes())+", the stores that this binary has")
 	check(strings.TrimSpace(s.Store) != "sqlite:", "store", s.Store, "must name a file, as in sqlite:regent.db")
 	check(regent.ValidName(s.Election) && !strings.HasPrefix(s.Election, "regent/"), "election", s.Election,
 		`must be 1 to 250 bytes of UTF-8 without control characters, and not begin with "regent/"`)
 	check(s.Node == "" || s.Node != "*" && regent.ValidName(regent.MemberRegister(s.Node)), "node", s.Node,
 		`must be 1 to `+strconv.Itoa(250-len(regent.MemberRegister("")))+` bytes of UTF-8 without control characters, and not "*"`)
+	check(s.Node != "." && s.Node != ".." && !strings.ContainsAny(s.Node, `/\`), "node", s.Node,
+		`must not hold / or \, and be neither . nor ..: it names a directory below dataDir`)
 	check(slices.Contains([]string{"text", "json"}, s.LogFormat), "logFormat", s.LogFormat, "must be text or json")
 	check(s.Token == "" || !s.Given("token") || s.TokenFile == "", "tokenFile", s.TokenFile, "cannot be combined with token", "token")
 	check(!strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }), "token", s.Token,
@@ -39,6 +39,7 @@ func (s *Settings) check() []finding {
 	check(s.TLSCert == "" || s.TLSKey != "", "tlsCert", s.TLSCert, "needs tlsKey", "tlsKey")
 	check(s.TLSCA == "" || s.TLSCert != "", "tlsCA", s.TLSCA, "needs tlsCert and tlsKey, which this node proves itself by", "tlsCert")
 	check(s.Tasks >= 1 && s.Tasks <= 10_000, "workerTasks", strconv.Itoa(s.Tasks), "must be 1 to 10000")
+	check(s.TaskBytes >= 1<<20 && s.TaskBytes <= 1<<32, "workerBytes", strconv.Itoa(s.TaskBytes), "must be 1048576 (1 MiB) to 4294967296 (4 GiB)")
 	check(s.DataDir != "" || !s.Worker, "dataDir", s.DataDir, "must name a directory, unless worker is false", "worker")
 	check(len(s.Polls) == 0 || !s.Regent.OwnLease || s.Regent.Register, "register", strconv.FormatBool(s.Regent.Register),
 		"must be true where there are polls, so that workers are known, unless the member's heartbeat keeps the seats", "ownLease")

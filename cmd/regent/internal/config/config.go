@@ -3,7 +3,7 @@
 // One table of keys, [Keys], drives all of it: what a key is called in each place, its type, its default in each profile and the sentence
 // that help says of it. Nothing here touches the process: arguments, environment and files are passed in.
 //
-//	settings, err := config.Load(os.Args[2:], os.Environ(), os.ReadFile)
+//	settings, err := config.Load(os.Args[2:], os.Environ(), config.ReadFile)
 //
 // A variable that is set to nothing counts as not set. A value is looked at only where it takes effect: a bad one in the file does no
 // harm while a flag overrides it.
@@ -55,6 +55,7 @@ type Settings struct {
 	DataDir   string // of what a worker must not forget
 	ExecPolls bool
 	Tasks     int // that a worker runs at once
+	TaskBytes int // of results that a worker keeps
 	TLSCA     string
 	Regent    regent.Config
 

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 )
 
@@ -52,6 +53,9 @@ func (c *contents) readPart(key string, n *yaml.Node, at func(int) string) {
 		case key == "polls":
 			var p poll.Poll
 			if p, err = poll.FromYAML(name, value); err == nil {
+				err = p.CheckKind(check.Names())
+			}
+			if err == nil {
 				c.polls = append(c.polls, p)
 				shown := p.Redacted()
 				c.parts = append(c.parts, part{key + "." + name, fmt.Sprintf("%s %s, %s", shown.Kind, shown.Target, when(p)), where})
@@ -141,8 +145,30 @@ func readDuty(name string, n *yaml.Node) (Duty, error) {
 			refuse("command", "(none)", "must name a program")
 		}
 	}
+	d.refuseNUL(refuse)
 	if restarts := []string{"on-failure", "always", "never"}; !slices.Contains(restarts, d.Restart) {
 		refuse("restart", fmt.Sprintf("%.100q", d.Restart), "must be "+oneOf(restarts))
 	}
 	return d, errors.Join(errs...)
+}
+
+// refuseNUL refuses what the system cannot pass to a program: a NUL byte, or a variable without a name.
+func (d *Duty) refuseNUL(refuse func(key, value, rule string)) {
+	const rule = "must not hold a NUL byte"
+	for _, word := range d.Command {
+		if strings.ContainsRune(word, 0) {
+			refuse("command", fmt.Sprintf("%.100q", word), rule)
+		}
+	}
+	if strings.ContainsRune(d.Dir, 0) {
+		refuse("dir", fmt.Sprintf("%.100q", d.Dir), rule)
+	}
+	for name, value := range d.Env {
+		switch {
+		case name == "" || strings.ContainsAny(name, "=\x00"):
+			refuse("env", fmt.Sprintf("%.100q", name), "must have names without = and NUL bytes")
+		case strings.ContainsRune(value, 0):
+			refuse("env."+name, "(set)", rule)
+		}
+	}
 }

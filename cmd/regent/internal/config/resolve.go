@@ -75,10 +75,8 @@ func (r *resolver) resolve() {
 	}
 	r.follow(base)
 	r.readToken()
+	r.warnOfSecrets()
 	r.judge(r.check())
-	if host, _, err := splitAddress(r.Listen); err == nil && everywhere(host) && r.Advertise == r.Listen {
-		r.Warnings = append(r.Warnings, "listen "+r.Listen+" is no address that others can reach: set advertise")
-	}
 }
 
 // take sets a key to what was given.
@@ -141,19 +139,59 @@ func (r *resolver) readToken() {
 	if r.TokenFile == "" || r.Token != "" {
 		return
 	}
-	data, err := r.readFile(r.TokenFile)
+	var data []byte
+	err := regular(r.TokenFile)
+	if err == nil {
+		data, err = r.readFile(r.TokenFile)
+	}
 	r.Token = strings.TrimSpace(string(data))
 	rule := ""
 	switch {
 	case err != nil:
 		rule = "cannot be read: " + err.Error()
+	case len(data) > maxToken:
+		rule = fmt.Sprintf("must have at most %d bytes", maxToken)
 	case r.Token == "":
 		rule = "must not be empty"
 	}
 	if rule != "" {
+		r.Token = ""
 		r.refuse(finding{key: "tokenFile", value: quote("tokenFile", r.TokenFile), rule: rule}, r.Origin("tokenFile"))
 	}
 	r.derive("token", "tokenFile")
+}
+
+// shortToken is the length below which a token is warned about: whoever records a signed request can try that many.
+const shortToken = 16
+
+// warnOfSecrets warns of secrets that others can see, or guess.
+func (r *resolver) warnOfSecrets() {
+	warn := func(text string) {
+		if text != "" {
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
+	if r.TokenFile != "" {
+		warn(Exposed("tokenFile", r.TokenFile))
+	}
+	if r.TLSKey != "" {
+		warn(Exposed("tlsKey", r.TLSKey))
+	}
+	if strings.HasPrefix(r.Origin("store"), "flag") && Redact(r.Store) != r.Store {
+		warn("store is given by a flag with a secret in it, so that other users see it in the list of processes: use a variable or the file")
+	}
+	switch from := r.Origin("token"); {
+	case r.Token == "":
+		return
+	case strings.HasPrefix(from, "flag"):
+		warn("token is given by a flag, so that other users see it in the list of processes: use tokenFile")
+	case strings.HasPrefix(from, "file"):
+		warn(Exposed("config, which holds the token,", r.File))
+	}
+	if len(r.Token) < shortToken {
+		warn(fmt.Sprintf("token has %d characters: whoever records a request between nodes can guess it; take at least %d, "+
+			"at random", len(r.Token), shortToken))
+	}
 }
 
 // finding is a rule that a value breaks, and the other keys that play a part in it.

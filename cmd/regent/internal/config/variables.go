@@ -61,3 +61,14 @@ func (k Key) same(a, b string) bool {
 	}
 	return format(k.field(&x)) == format(k.field(&y))
 }
+
+// ForChildren returns an environment without the variables of Regent's that carry a secret: the token, and addresses with a
+// password in them. No program that Regent starts needs them.
+func ForChildren(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
+		name, value, _ := strings.Cut(pair, "=")
+		rest, ours := strings.CutPrefix(name, prefix)
+		names := strings.HasSuffix(rest, "_FILE") // it says where a secret is
+		return ours && !names && (secretName(rest) || Redact(value) != value)
+	})
+}

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -119,7 +119,7 @@ func (c *cluster) want(n *node, cluster health.Status, members map[string]health
 }
 
 func TestMembersOfTheLibrary(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, store: memstore.New(), cut: map[string]bool{}}
 		a := c.join("a")
 		time.Sleep(3 * time.Second)

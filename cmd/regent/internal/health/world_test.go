@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 const (
@@ -62,7 +63,7 @@ func (f *fake) at(now time.Time) regent.MemberView {
 // bubble runs f with a world in virtual time.
 func bubble(t *testing.T, f func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		w := &world{t: t, start: time.Now(), changed: make(chan regent.Lease, 1)}
 		w.opts = Options{Self: "a", Members: w.list, Probe: w.probe, Changed: w.changed, Emit: func(e regent.Event) {
 			w.mu.Lock()

@@ -31,6 +31,7 @@ type setup struct {
 	Election string
 	Config   regent.Config
 	Reaper   bool
+	Bomb     string // a file: while it exists the next swap removes it, and panics
 }
 
 // claim says that a node led at an instant between two times on CLOCK_BOOTTIME. It is a line of
@@ -79,6 +80,9 @@ func member(arg string, log *slog.Logger) error {
 	}
 	defer store.Close()
 
+	if s.Bomb != "" {
+		store = &bombed{store, s.Bomb}
+	}
 	m := &regent.Member{Store: store, ID: s.Node, Config: s.Config, OnEvent: regent.LogEvents(log)}
 	if s.Reaper {
 		companion, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Config.StopTimeout, Log: log})
@@ -96,6 +100,19 @@ func member(arg string, log *slog.Logger) error {
 		return nil
 	}
 	return err
+}
+
+// bombed is a store whose driver panics when it is told to.
+type bombed struct {
+	regent.Store
+	path string
+}
+
+func (b *bombed) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if os.Remove(b.path) == nil {
+		panic("the driver is broken")
+	}
+	return b.Store.Swap(ctx, l)
 }
 
 // claimAlways claims until it is told to stop: the program of 'regent run' leads for as long as it

@@ -8,25 +8,29 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
 // Crew is how a node works with the others: as their leader, and as a worker.
 type Crew struct {
-	Token  string       // that tasks carry
-	Client *http.Client // for requests to other nodes; without one, nobody is asked how it is
-	Scheme string       // http or https
-	Polls  []poll.Poll  // of the configuration file
+	Token  *signed.Secret // that requests to other nodes are signed with; nil for none
+	Client *http.Client   // for requests to other nodes; without one, nobody is asked how it is
+	Scheme string         // http or https
+	Polls  []poll.Poll    // of the configuration file
 
 	Worker    bool   // take tasks
 	DataDir   string // where the worker keeps what it must not forget
 	Tasks     int    // at once
+	TaskBytes int    // of results that the worker keeps
 	ExecPolls bool
 }
 
@@ -39,6 +43,7 @@ func (n *Node) coordinate() error {
 		n.opts.Crew.Scheme = "http"
 	}
 	opts, crew := n.opts, n.opts.Crew
+	n.signer = signed.NewSigner(crew.Token)
 	var probe func(context.Context, regent.MemberView) (health.Report, error)
 	if crew.Client != nil {
 		probe = health.HTTPProbe(crew.Client, crew.Scheme)
@@ -46,7 +51,7 @@ func (n *Node) coordinate() error {
 	n.changed = make(chan regent.Lease, 1)
 	var err error
 	n.Cluster, err = health.New(health.Options{
-		Self: n.Member.ID, Members: n.Member.Members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
+		Self: n.Member.ID, Members: n.members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
 		HeartbeatInterval: opts.Config.HeartbeatInterval,
 		Past:              func() []regent.Past { v, _ := n.Member.View(opts.Election); return v.Past },
 	})
@@ -54,14 +59,17 @@ func (n *Node) coordinate() error {
 		return err
 	}
 	n.Polls = poll.NewOrchestrator(poll.Options{
-		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
+		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Kinds: check.Names(), Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
 		Hints: func(ctx context.Context) <-chan regent.Lease { return n.store.Wake(ctx, memberPrefix) },
-		Pool:  work.Options{Token: crew.Token, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log,
+		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
 	})
 	if !crew.Worker {
 		return nil
 	}
 	n.Member.Worker = true
+	if id := n.Member.ID; !filepath.IsLocal(id) || id == "." || strings.ContainsAny(id, `/\`) {
+		return fmt.Errorf("node %q: it names a directory below dataDir, and must be a single name", id)
+	}
 	n.Worker, err = n.newWorker(filepath.Join(crew.DataDir, n.Member.ID))
 	return err
 }
@@ -71,8 +79,12 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dataDir: %w (worker=false goes without)", err)
 	}
+	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		n.opts.Log.Warn("other users can write the directory of the worker's data: chmod 700 it", "dir", dir,
+			"mode", fmt.Sprintf("%04o", info.Mode().Perm()))
+	}
 	cfg, crew := n.opts.Config, n.opts.Crew
-	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, Log: n.opts.Log,
+	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, KeepBytes: crew.TaskBytes, Log: n.opts.Log,
 		Fence: &regent.Fence{Path: filepath.Join(dir, "epoch"), Confirm: n.confirm, Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled,
 			OnLate: func(epoch, newest uint64, age time.Duration) {
 				n.opts.Log.Warn("took a task of the last leader", "epoch", epoch, "newest", newest, "age", age)
@@ -85,6 +97,20 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 		return nil, errors.Join(fmt.Errorf("dataDir: %w", err), w.Close())
 	}
 	return w, nil
+}
+
+// maxAhead is how far the worker's epoch file may be ahead of the election: a store that forgets loses no more terms.
+const maxAhead = 1 << 20
+
+// checkFence compares the worker's epoch file with the epoch that an election has just reached. A worker whose file holds
+// one that the election cannot have reached refuses every leader.
+func (n *Node) checkFence(epoch uint64) {
+	highest, err := n.Worker.Fence.Highest()
+	if err == nil && highest.Epoch > epoch+maxAhead {
+		n.opts.Log.Error("epoch file of this worker is damaged: the election cannot have reached its epoch, so every task is "+
+			"refused; stop the node, and write the election's epoch into the file", "file", n.Worker.Fence.Path,
+			"holds", highest.Epoch, "election", n.opts.Election, "epoch", epoch)
+	}
 }
 
 // confirm asks the store whether there has been such a term: whoever can send a task can write any number into it.
@@ -114,6 +140,7 @@ func (n *Node) learn(e regent.Event) {
 	if err := n.Worker.Fence.Learn(token); err != nil {
 		n.opts.Log.Error("fence cannot be raised", "epoch", token.Epoch, "term", token.Term, "error", err)
 	}
+	n.checkFence(e.Epoch)
 }
 
 // interrupt ends the tasks that have not ended in time, and gives the leader a moment to hear of it: once this node has left, they are begun elsewhere.

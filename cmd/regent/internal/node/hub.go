@@ -1,6 +1,11 @@
 package node
 
 import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/regentd/regent"
@@ -9,13 +14,19 @@ import (
 // kept is how many events are kept for those who come back after a gap.
 const kept = 1000
 
-// Hub passes events on to any number of listeners, and remembers the last ones. It never waits for a listener: one that is too slow is
-// closed, and comes back with the number of the last event that it saw.
+// Hub passes events on to any number of subscribers, and remembers the last ones. It never waits for a subscriber: one that
+// is too slow is cut off, and comes back with the ID of the last event that it saw. Make one with NewHub.
 type Hub struct {
-	mu        sync.Mutex
-	past      []regent.Event // the last ones, oldest first
-	listeners map[chan regent.Event]bool
+	run string // of this process: sequence numbers begin anew with each
+
+	mu          sync.Mutex
+	past        []regent.Event // the last ones, oldest first
+	subscribers map[*Subscription]bool
+	cutOff      uint64
 }
+
+// NewHub returns a hub whose IDs are those of no other.
+func NewHub() *Hub { return &Hub{run: rand.Text()[:13], subscribers: map[*Subscription]bool{}} }
 
 // Send passes an event on.
 func (h *Hub) Send(e regent.Event) {
@@ -25,39 +36,112 @@ func (h *Hub) Send(e regent.Event) {
 	if len(h.past) > 2*kept {
 		h.past = append([]regent.Event(nil), h.past[len(h.past)-kept:]...)
 	}
-	for c := range h.listeners {
+	for s := range h.subscribers {
 		select {
-		case c <- e:
+		case s.events <- e:
 		default:
-			delete(h.listeners, c)
-			close(c)
+			h.cutOffLocked(s)
 		}
 	}
 }
 
-// Listen returns the kept events after one, and a channel with those that come. Stop must be called.
-func (h *Hub) Listen(after uint64) (past []regent.Event, events <-chan regent.Event, stop func()) {
+func (h *Hub) cutOffLocked(s *Subscription) {
+	delete(h.subscribers, s)
+	close(s.events)
+	s.cut = true
+	h.cutOff++
+}
+
+// ID names an event over all runs of this node.
+func (h *Hub) ID(e regent.Event) string { return h.run + "-" + strconv.FormatUint(e.Seq, 10) }
+
+// errEventID says that an ID is none.
+var errEventID = errors.New("must be the ID of an event of this node, as in 5XQZ2M7RTKDWA-42")
+
+// parseID returns the run and the number in an ID. Versions before this one had the number alone.
+func parseID(id string) (run string, seq uint64, err error) {
+	run, number, ok := strings.Cut(id, "-")
+	if !ok {
+		run, number = "", id
+	}
+	if seq, err = strconv.ParseUint(number, 10, 64); err != nil || ok && len(run) != 13 {
+		return "", 0, fmt.Errorf("%.100q: %w", id, errEventID)
+	}
+	return run, seq, nil
+}
+
+// Subscription is one subscriber's view of the events.
+type Subscription struct {
+	Past   []regent.Event // what is kept after the last event that it saw
+	Missed string         // why events are missing before those; empty if none are
+
+	h      *Hub
+	events chan regent.Event
+	cut    bool
+}
+
+// Events returns the events that follow. The channel is closed if the subscriber is cut off.
+func (s *Subscription) Events() <-chan regent.Event { return s.events }
+
+// Subscribe returns what has happened after the event with this ID, and what comes; with an empty ID, all that is kept.
+// Close must be called.
+func (h *Hub) Subscribe(after string) (*Subscription, error) {
+	s := &Subscription{h: h, events: make(chan regent.Event, 64)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.past); n > 0 && after > h.past[n-1].Seq {
-		after = 0 // the number is of another run of this node
+	var seen uint64
+	if after != "" {
+		run, seq, err := parseID(after)
+		if err != nil {
+			return nil, err
+		}
+		seen, s.Missed = h.gapLocked(run, seq)
 	}
 	for _, e := range h.past {
-		if e.Seq > after {
-			past = append(past, e)
+		if e.Seq > seen {
+			s.Past = append(s.Past, e)
 		}
 	}
-	c := make(chan regent.Event, 64)
-	if h.listeners == nil {
-		h.listeners = map[chan regent.Event]bool{}
+	h.subscribers[s] = true
+	return s, nil
+}
+
+// gapLocked returns the number after which events are sent to whoever saw event seq of a run last, and what is missing.
+func (h *Hub) gapLocked(run string, seq uint64) (after uint64, missed string) {
+	switch n := len(h.past); {
+	case run != h.run:
+		return 0, "the last event seen is of another run of this node: those between it and the end of that run are not kept"
+	case n == 0 || seq > h.past[n-1].Seq:
+		return 0, "the last event seen is not one of this run"
+	case seq+1 < h.past[0].Seq:
+		return seq, fmt.Sprintf("events %d to %d are not kept any more", seq+1, h.past[0].Seq-1)
 	}
-	h.listeners[c] = true
-	return past, c, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.listeners[c] {
-			delete(h.listeners, c)
-			close(c)
-		}
+	return seq, ""
+}
+
+// Close ends the subscription. It reports whether the subscriber had been cut off.
+func (s *Subscription) Close() (cut bool) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	if s.h.subscribers[s] {
+		delete(s.h.subscribers, s)
+		close(s.events)
 	}
+	return s.cut
+}
+
+// CutOff ends the subscription of a subscriber that does not read.
+func (s *Subscription) CutOff() {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	if s.h.subscribers[s] {
+		s.h.cutOffLocked(s)
+	}
+}
+
+// CutOff returns how many subscribers were cut off, being too slow.
+func (h *Hub) CutOff() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cutOff
 }

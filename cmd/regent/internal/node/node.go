@@ -15,6 +15,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	Crew     Crew
 	Lifeline func(regent.Lifeline) // for a companion process, or nil
 	Store    string                // the store's address, without secrets
+	Facts    map[string]string     // what others are told of this node: see Facts
+	Now      func() time.Time      // the wall clock that polls are due by; time.Now if nil
 }
 
 // Node is a member that runs as a daemon.
@@ -41,13 +44,17 @@ type Node struct {
 	Worker  *work.Worker // nil if it is none
 
 	opts    Options
+	signer  *signed.Signer
 	store   *Store
 	changed chan regent.Lease // a hint that members have come or gone
+	peers   peers
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
 	leaderless time.Duration     // how long the seat was vacant, as far as this node saw
 	since      time.Time         // when that was last counted
+	facts      map[string]string // what others are told of this node
+	behind     time.Time         // since when the store shows less than this node knows; zero if it does not
 }
 
 // New returns a node that does nothing yet.
@@ -59,10 +66,14 @@ func New(opts Options) (*Node, error) {
 		}
 		opts.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	n := &Node{opts: opts, Hub: &Hub{}, store: NewStore(opts.Open), reasons: map[string]uint64{}}
+	n := &Node{opts: opts, Hub: NewHub(), store: NewStore(opts.Open), reasons: map[string]uint64{}, facts: opts.Facts}
+	n.store.Log = opts.Log
 	log := logEvents(opts.Log)
-	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline,
+	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline, Facts: opts.Facts,
 		OnEvent: func(e regent.Event) {
+			if e.Kind == regent.EventMemberStarted {
+				n.store.Begin()
+			}
 			log(e)
 			n.take(e)
 			n.learn(e) // it may wait for the disk; whoever sees the event on the stream finds the fence raised
@@ -76,14 +87,24 @@ func (n *Node) Run(ctx context.Context) error {
 	n.mu.Lock()
 	n.since = time.Now()
 	n.mu.Unlock()
+	if n.opts.Config.StartupJitterMax == 0 {
+		n.store.Begin()
+	}
 	var others sync.WaitGroup
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	var refused error
 	others.Go(func() {
-		n.store.Run(life, func(err error) { n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err) })
+		refused = n.store.Run(life, func(err error) {
+			n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err)
+		})
+		if refused != nil {
+			stop(refused)
+		}
 	})
 	others.Go(func() { n.countLeaderless(life) })
 	others.Go(func() { n.passHints(life) })
-	campaign, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	others.Go(func() { n.watchLeader(life) })
 	unhook := context.AfterFunc(ctx, func() {
 		n.wind(n.opts.Log)
 		stop(context.Cause(ctx))
@@ -100,6 +121,9 @@ func (n *Node) Run(ctx context.Context) error {
 	if cerr := n.store.Close(); cerr != nil {
 		n.opts.Log.Warn("closing the store failed", "store", n.opts.Store, "error", cerr)
 	}
+	if refused != nil {
+		return refused
+	}
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
 	}
@@ -115,7 +139,7 @@ func logEvents(l *slog.Logger) func(regent.Event) {
 		switch {
 		case e.Kind == health.EventHealthCheck: // twice a minute is too much for a log
 			quieter(e)
-		case e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed,
+		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed, e.Kind == poll.EventClock,
 			e.Kind == poll.EventChanged && e.Metadata["to"] == string(poll.Down):
 			louder(e)
 		default:
@@ -155,7 +179,7 @@ func (n *Node) passHints(ctx context.Context) {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Kind == regent.EventLostLeadership {
+	if e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID {
 		n.reasons[e.Metadata["reason"]]++
 	}
 }
@@ -171,6 +195,7 @@ func (n *Node) countLeaderless(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			v, ok := n.Member.View(n.opts.Election)
+			n.noteEpoch(v, ok, now)
 			n.mu.Lock()
 			if !ok || v.Leader == "" {
 				n.leaderless += now.Sub(n.since)
@@ -201,16 +226,10 @@ type Health struct {
 	LeaderAddr       string            `json:"leaderAddr"`
 	Epoch            uint64            `json:"epoch"`
 	LeaseRemainingMs int64             `json:"leaseRemainingMs"`
+	HeartbeatAgeMs   int64             `json:"heartbeatAgeMs,omitempty"` // of another node that leads: how old its newest heartbeat is
 	Store            StoreHealth       `json:"store"`
 	Checks           map[string]string `json:"checks"`
-}
-
-// StoreHealth is how a node's store is, as far as it has asked.
-type StoreHealth struct {
-	Address    string `json:"address"`
-	Reachable  bool   `json:"reachable"`
-	AnsweredMs int64  `json:"answeredMs"` // how long ago; -1 for never
-	Error      string `json:"error,omitempty"`
+	Differs          []Difference      `json:"differs,omitempty"` // from other members, in configuration
 }
 
 // ok is what a check says that has passed.
@@ -219,29 +238,22 @@ const ok = "ok"
 // Health tells how the node is, without asking the store.
 func (n *Node) Health() Health {
 	h := Health{Node: n.Member.ID, Checks: map[string]string{"loop": ok, "store": ok}, Store: StoreHealth{Address: n.opts.Store, AnsweredMs: -1}}
-	at, failed := n.store.Seen()
-	fresh := n.fresh()
-	if !at.IsZero() {
-		h.Store.AnsweredMs = time.Since(at).Milliseconds()
-	}
-	h.Store.Reachable = !at.IsZero() && time.Since(at) <= fresh
-	if failed != nil {
-		h.Store.Error = failed.Error()
-	}
-	if !h.Store.Reachable {
-		h.Checks["store"] = fmt.Sprintf("no answer for more than %v", fresh)
-	}
+	n.addStore(&h)
 	if lag := n.Member.Stats().LoopLag; lag > 0 {
 		h.Checks["loop"] = fmt.Sprintf("overdue by %v", lag.Round(time.Millisecond))
 	}
 	v, seen := n.Member.View(n.opts.Election)
-	h.Leader, h.LeaderAddr, h.Epoch = v.Leader, v.Addr, v.Epoch
+	h.Leader, h.LeaderAddr = v.Leader, v.Addr
+	n.tellEpoch(&h, v)
+	n.tellPeers(&h)
+	addLeader(&h, v)
 	t, leads := n.Member.Leads(n.opts.Election)
 	switch {
 	case leads:
 		h.Role, h.LeaseRemainingMs, h.Epoch = Leader, t.Remaining().Milliseconds(), t.Epoch
 		h.Leader, h.LeaderAddr = n.Member.ID, n.opts.Addr
-	case !h.Store.Reachable && !at.IsZero():
+		delete(h.Checks, "leader")
+	case !h.Store.Reachable && h.Store.AnsweredMs >= 0:
 		h.Role = Unknown
 	case !seen:
 		h.Role = Starting
@@ -287,6 +299,9 @@ func (n *Node) Config() regent.Config { return n.opts.Config }
 func (n *Node) Peers() (client *http.Client, scheme string) {
 	return n.opts.Crew.Client, n.opts.Crew.Scheme
 }
+
+// Sign signs a request to another node, where there is a token.
+func (n *Node) Sign(r *http.Request, id, addr string, body []byte) { n.signer.Sign(r, id, addr, body) }
 
 // Drifts returns how many tasks and other work this node has refused for their old epochs.
 func (n *Node) Drifts() uint64 {

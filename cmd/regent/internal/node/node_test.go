@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -41,7 +41,7 @@ func start(t *testing.T, id string, open func(context.Context) (regent.Store, er
 
 func TestNode(t *testing.T) {
 	t.Run("health_tells_role_leader_and_lease", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			clients := map[string]*memstore.Client{}
 			open := func(id string) func(context.Context) (regent.Store, error) {
@@ -89,7 +89,7 @@ func TestNode(t *testing.T) {
 	})
 
 	t.Run("a_store_that_is_not_there_yet_is_waited_for", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			var there atomic.Bool
 			store := memstore.New()
 			a, stop := start(t, "a", func(context.Context) (regent.Store, error) {
@@ -118,39 +118,12 @@ func TestNode(t *testing.T) {
 	})
 
 	t.Run("a_node_that_is_stopped_before_its_store_is_there_stops", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			_, stop := start(t, "a", func(context.Context) (regent.Store, error) { return nil, errors.New("no") })
 			time.Sleep(10 * time.Second)
 			stop()
 		})
 	})
-}
-
-func TestHub(t *testing.T) {
-	h := &node.Hub{}
-	for i := range uint64(2500) {
-		h.Send(regent.Event{Seq: i + 1})
-	}
-	past, events, stop := h.Listen(2497)
-	if len(past) != 3 || past[0].Seq != 2498 {
-		t.Errorf("missed %d events", len(past))
-	}
-	h.Send(regent.Event{Seq: 2501})
-	if e := <-events; e.Seq != 2501 {
-		t.Errorf("got %d", e.Seq)
-	}
-	for i := range uint64(100) { // a listener that does not listen is closed
-		h.Send(regent.Event{Seq: 2502 + i})
-	}
-	n := 0
-	for range events {
-		n++
-	}
-	if n >= 100 {
-		t.Errorf("got %d events", n)
-	}
-	stop()
-	stop()
 }
 
 func TestNotify(t *testing.T) {
@@ -198,7 +171,7 @@ func TestNotify(t *testing.T) {
 
 // TestFence looks at the fence of a node's worker.
 func TestFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
 		store := memstore.New()
 		write := func(l regent.Lease) regent.Lease {
 			t.Helper()

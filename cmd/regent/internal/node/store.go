@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,18 +13,22 @@ import (
 )
 
 // Store is a store that is opened in the background, and again until that succeeds: a node whose store is not there yet says so, and waits.
-// It also remembers when the store last answered, which is what readiness goes by.
+// It also remembers what became of reads and of writes, which is what readiness goes by.
 type Store struct {
+	Log *slog.Logger // gets the first failure of reads and of writes, and when they work again; may be nil
+
 	open func(context.Context) (regent.Store, error)
 	now  func() time.Time
 
-	mu       sync.Mutex
-	store    regent.Store
-	closed   bool
-	opening  error // why it is not open
-	answered time.Time
-	failed   error // the last failure, until the next answer
-	ready    chan struct{}
+	mu      sync.Mutex
+	store   regent.Store
+	closed  bool
+	opening error // why it is not open
+	reads   access
+	writes  access
+	ready   chan struct{}
+	begun   chan struct{} // closed when it may be contacted
+	begin   sync.Once
 }
 
 var (
@@ -40,45 +45,53 @@ var errNotOpen = errors.New("store is not open yet")
 // openAgain is the wait between two tries to open the store.
 const openAgain = time.Second
 
-// NewStore returns a store that open opens. Run must run for that.
+// NewStore returns a store that open opens. Run must run for that, and Begin have been called.
 func NewStore(open func(context.Context) (regent.Store, error)) *Store {
-	return &Store{open: open, now: time.Now, opening: errNotOpen, ready: make(chan struct{})}
+	return &Store{open: open, now: time.Now, opening: errNotOpen, ready: make(chan struct{}), begun: make(chan struct{})}
 }
 
-// Run opens the store, tells failed of each try that fails, and returns when it is open or ctx has ended.
-func (s *Store) Run(ctx context.Context, failed func(error)) {
+// Begin lets Run contact the store: the start-up jitter has passed. Before that nothing does, whoever asks.
+func (s *Store) Begin() { s.begin.Do(func() { close(s.begun) }) }
+
+// Run opens the store once it may be contacted, tells failed of each try that fails, and returns when it is open or ctx has
+// ended. It gives up with an error that is a [regent.ErrRefused]: to try again is of no use then.
+func (s *Store) Run(ctx context.Context, failed func(error)) error {
+	select {
+	case <-s.begun:
+	case <-ctx.Done():
+		return nil
+	}
+
 	for {
 		store, err := s.open(ctx)
 		s.mu.Lock()
 		switch {
 		case err != nil:
-			s.opening, s.failed = err, err
+			s.opening = err
+			s.reads.fail(s.now(), err)
 		case s.closed:
 			s.mu.Unlock()
 			_ = store.Close()
-			return
+			return nil
 		default:
-			s.store, s.opening, s.failed, s.answered = store, nil, nil, s.now()
+			s.store, s.opening = store, nil
+			s.reads.succeed(s.now())
 			close(s.ready)
 		}
 		s.mu.Unlock()
-		if err == nil || ctx.Err() != nil {
-			return
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case errors.Is(err, regent.ErrRefused):
+			return err
 		}
 		failed(err)
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-time.After(openAgain):
 		}
 	}
-}
-
-// Seen returns when the store last answered, and how it has failed since; a zero time if it never did.
-func (s *Store) Seen() (time.Time, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.answered, s.failed
 }
 
 // current returns the open store. It waits for it, as long as ctx lets it.
@@ -98,18 +111,6 @@ func (s *Store) current(ctx context.Context) (regent.Store, error) {
 	return s.store, nil
 }
 
-// note takes in the outcome of a request. A conflict and a register that is not there are answers.
-func (s *Store) note(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil || errors.Is(err, regent.ErrConflict) || errors.Is(err, regent.ErrNotFound) {
-		s.answered, s.failed = s.now(), nil
-	} else if !errors.Is(err, context.Canceled) {
-		s.failed = err
-	}
-	return err
-}
-
 // Get implements [regent.Store].
 func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 	store, err := s.current(ctx)
@@ -117,7 +118,7 @@ func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 		return regent.Lease{}, err
 	}
 	l, err := store.Get(ctx, name)
-	return l, s.note(err)
+	return l, s.noteRead(err)
 }
 
 // Swap implements [regent.Store].
@@ -127,7 +128,7 @@ func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) 
 		return regent.Lease{}, err
 	}
 	l, err = store.Swap(ctx, l)
-	return l, s.note(err)
+	return l, s.noteWrite(err)
 }
 
 // List implements [regent.Store].
@@ -139,7 +140,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 			return
 		}
 		for l, err := range store.List(ctx, prefix) {
-			if !yield(l, s.note(err)) {
+			if !yield(l, s.noteRead(err)) {
 				return
 			}
 		}
@@ -152,7 +153,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	if batcher, ok := store.(regent.Batcher); ok && err == nil {
 		out := batcher.SwapAll(ctx, ls)
 		for _, o := range out {
-			_ = s.note(o.Err)
+			_ = s.noteWrite(o.Err)
 		}
 		return out
 	}
@@ -169,7 +170,7 @@ func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outc
 	if refresher, ok := store.(regent.Refresher); ok && err == nil {
 		out := refresher.Refresh(ctx, known)
 		for _, o := range out {
-			_ = s.note(o.Err)
+			_ = s.noteRead(o.Err)
 		}
 		return out
 	}

@@ -36,6 +36,7 @@ func (r *rich) Wake(context.Context, string) <-chan regent.Lease { return r.hint
 func opened(t *testing.T, s regent.Store) *node.Store {
 	t.Helper()
 	store := node.NewStore(func(context.Context) (regent.Store, error) { return s, nil })
+	store.Begin()
 	store.Run(t.Context(), func(err error) { t.Error(err) })
 	t.Cleanup(func() { _ = store.Close() })
 	return store
@@ -68,7 +69,7 @@ func TestStore(t *testing.T) {
 		if inner.requests != 1 {
 			t.Errorf("%d requests", inner.requests)
 		}
-		if _, err := store.Seen(); err != nil {
+		if _, err := store.Answered(); err != nil {
 			t.Errorf("a register that was never written counts as a failure: %v", err)
 		}
 	})

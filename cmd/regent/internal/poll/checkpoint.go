@@ -24,7 +24,8 @@ const (
 // checkpoint is what the next leader is told: up to when all slots are settled, but for those that are open. What it does not know, since it is a
 // little old, the workers tell.
 type checkpoint struct {
-	Through int64    `json:"through"` // Unix milliseconds
+	Through int64    `json:"through"`         // Unix milliseconds
+	Again   int64    `json:"again,omitempty"` // slots that are due up to here carry it: see markOf
 	Open    []string `json:"open,omitempty"`
 	Down    []string `json:"down,omitempty"` // polls whose targets are
 }
@@ -54,6 +55,9 @@ func (c *conduct) checkpoint() (checkpoint, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cp := checkpoint{Through: c.through.UnixMilli()}
+	if c.mark > cp.Through {
+		cp.Again = c.mark
+	}
 	var open []*slot
 	for s := range c.open {
 		if !s.manual {

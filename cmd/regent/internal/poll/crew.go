@@ -2,10 +2,13 @@ package poll
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/hostport"
 	"github.com/regentd/regent/work"
 )
 
@@ -75,7 +78,7 @@ func (c *conduct) see(views []regent.MemberView, now time.Time) {
 		case v.Incarnation == "" || now.Sub(m.seen) > v.Lease:
 			remove = append(remove, v)
 			delete(c.suspects, v.ID)
-		case v.Worker && v.Addr != "":
+		case v.Worker && hostport.Valid(v.Addr):
 			add = append(add, v)
 			if c.looked.IsZero() && !c.first {
 				c.suspects[v.ID] = true
@@ -132,4 +135,58 @@ func (c *crew) pick(s *slot) *work.WorkerView {
 		}
 	}
 	return best
+}
+
+// problem says why nobody takes a slot.
+func (c *crew) problem(s *slot) string {
+	if len(c.workers) == 0 {
+		return "there is no worker"
+	}
+	var assigned, usable []string
+	var failed error
+	for _, w := range c.workers {
+		m := c.members[w.ID]
+		if m == nil || !s.entry.poll.Matches(w.ID, m.view.Labels) {
+			continue
+		}
+		assigned = append(assigned, w.ID)
+		if w.Usable() {
+			usable = append(usable, w.ID)
+		} else if w.Err != nil {
+			failed = w.Err
+		}
+	}
+	kind := fmt.Sprintf("no worker makes %s checks", s.entry.poll.Kind)
+	switch {
+	case len(assigned) == 0:
+		return "no worker is one that it is assigned to, which is " + s.entry.poll.Assign
+	case len(usable) == 0 && failed != nil:
+		return "no worker that it is assigned to can be reached: " + failed.Error()
+	case len(usable) == 0:
+		return "every worker that it is assigned to is busy, or was not reached yet"
+	case !slices.ContainsFunc(usable, func(id string) bool { return !slices.Contains(s.lacking, id) }) && s.entry.poll.Assign == "any":
+		return kind
+	case !slices.ContainsFunc(usable, func(id string) bool { return !slices.Contains(s.lacking, id) }):
+		return kind + " of those that it is assigned to, which is " + s.entry.poll.Assign
+	}
+	return "every worker has refused it"
+}
+
+// refuse notes that a worker has not taken a slot, and whether it never will.
+func (s *slot) refuse(worker string, err error) {
+	s.refused = append(s.refused, worker)
+	if errors.Is(err, work.ErrUnknownKind) && !slices.Contains(s.lacking, worker) {
+		s.lacking = append(s.lacking, worker)
+	}
+}
+
+// why says why slots of a poll have waited until it was too late.
+func (e *entry) why() string {
+	switch {
+	case e.problem != "":
+		return e.problem
+	case len(e.out) >= e.poll.Concurrency:
+		return "the runs before it have not ended"
+	}
+	return "there were more than its workers could run in time"
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// dispatch sends what can be sent, and returns when there may be more.
-func (c *conduct) dispatch(now time.Time) (next time.Time) {
+// dispatch sends what can be sent, and returns when there may be more. Slots are too late by the wall clock, which now is;
+// everything else goes by mono, the clock that is never set.
+func (c *conduct) dispatch(now, mono time.Time) (next time.Time) {
 	sooner := func(t time.Time) {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = t
@@ -17,7 +18,7 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 	if c.quiet || c.looked.IsZero() {
 		return next
 	}
-	if until := c.looked.Add(recoverFor); len(c.suspects) > 0 && now.Before(until) {
+	if until := c.looked.Add(recoverFor); len(c.suspects) > 0 && mono.Before(until) {
 		return until
 	}
 	crew := c.crew()
@@ -28,16 +29,16 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 		}
 		for _, s := range e.trim(now) {
 			delete(c.open, s)
-			c.missed(e, 1)
+			c.missed(e, 1, e.why())
 		}
 		for {
-			s, at := e.sendable(now, c.doubtful)
+			s, at := e.sendable(mono, c.doubtful)
 			sooner(at)
 			if s == nil {
 				break
 			}
-			if w := c.assign(s, crew, now); w != nil {
-				c.send(s, w, now)
+			if w := c.assign(s, crew, now, mono); w != nil {
+				c.send(s, w, mono)
 			}
 		}
 		if e.listed = len(e.queue) > 0; e.listed {
@@ -50,7 +51,7 @@ func (c *conduct) dispatch(now time.Time) (next time.Time) {
 }
 
 // assign returns the worker for a slot. If there is none, the poll waits for a while, or the slot ends here.
-func (c *conduct) assign(s *slot, crew *crew, now time.Time) *work.WorkerView {
+func (c *conduct) assign(s *slot, crew *crew, now, mono time.Time) *work.WorkerView {
 	e := s.entry
 	if len(c.suspects) > 0 && c.old(s) && !repeatable(e.poll) {
 		c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Attempts: s.attempt + 1, Outcome: outcomeUnknown,
@@ -64,7 +65,8 @@ func (c *conduct) assign(s *slot, crew *crew, now time.Time) *work.WorkerView {
 		c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Attempts: s.attempt, Outcome: outcomeError,
 			Message: fmt.Sprintf("no worker takes it: it is assigned to %s, and needs one that makes %s checks", e.poll.Assign, e.poll.Kind)})
 	default:
-		s.refused, e.pause = nil, now.Add(again)
+		e.problem = crew.problem(s)
+		s.refused, e.pause = nil, mono.Add(again)
 	}
 	return w
 }
@@ -77,7 +79,7 @@ func (c *conduct) doubtful(s *slot) time.Time {
 	if len(c.suspects) == 0 || !c.old(s) {
 		return time.Time{}
 	}
-	return c.began.Add(time.Duration(s.entry.poll.Timeout) + doubtFor)
+	return c.beganAt.Add(time.Duration(s.entry.poll.Timeout) + doubtFor)
 }
 
 // send gives a slot to a worker. The mutex is held.

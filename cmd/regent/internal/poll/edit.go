@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // runNow queues a slot that is on no schedule.
@@ -18,7 +17,7 @@ func (c *conduct) runNow(name string) (chan Run, error) {
 	case c.quiet:
 		return nil, fmt.Errorf("poll %q: %w", name, ErrStopping)
 	}
-	s := &slot{entry: e, due: time.Now().UnixMilli(), manual: true, done: make(chan Run, 1)}
+	s := &slot{entry: e, due: c.o.now().UnixMilli(), manual: true, done: make(chan Run, 1)}
 	for e.find(identity{due: s.due, manual: true}) != nil {
 		s.due++
 	}
@@ -33,7 +32,7 @@ func (c *conduct) runNow(name string) (chan Run, error) {
 func (c *conduct) replace(old, e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := c.o.now()
 	c.moved++
 	defer c.stir()
 	if old != nil && e != nil && e.poll.Since.Equal(old.poll.Since) { // its slots are the same
@@ -70,7 +69,7 @@ func (c *conduct) replace(old, e *entry) {
 		e.record, e.queue, e.out = old.record, queue, out
 	}
 	c.entries[e.poll.Name] = e
-	c.enter(e, now, now)
+	c.enter(e, now, now, now)
 	c.list(e)
 	select {
 	case c.needed <- struct{}{}:

@@ -32,6 +32,8 @@ type entry struct {
 	pause     time.Time      // nobody takes what it has: not before
 	ahead     map[int64]bool // slots from next on that are known to be done, or to be with a worker: an earlier leader's clock was ahead
 	listed    bool           // among those with something to send
+	ran       time.Time      // when it last ran, or was entered, by the clock that is never set
+	problem   string         // why nobody takes what it has; empty if somebody does
 
 	record
 }
@@ -139,7 +141,7 @@ func (e *entry) trim(now time.Time) (late []*slot) {
 
 // find returns the open slot of a time.
 func (e *entry) find(i identity) *slot {
-	same := func(s *slot) bool { return s.due == i.due && s.manual == i.manual }
+	same := func(s *slot) bool { return s.due == i.due && s.manual == i.manual && s.again == i.again }
 	if n := slices.IndexFunc(e.queue, same); n >= 0 {
 		return e.queue[n]
 	}

@@ -157,14 +157,14 @@ func TestLateSlots(t *testing.T) {
 
 func TestSlotID(t *testing.T) {
 	e := &entry{poll: Poll{Name: "a.b-c_d"}}
-	for _, s := range []*slot{{due: 1794725637240}, {due: 5, attempt: 3}, {due: 7, manual: true}, {due: 7, manual: true, attempt: 1}} {
+	for _, s := range []*slot{{due: 1794725637240}, {due: 5, attempt: 3}, {due: 5, again: 9}, {due: 5, again: 9, attempt: 2}, {due: 7, manual: true}, {due: 7, manual: true, attempt: 1}} {
 		s.entry = e
 		i, ok := parseID(s.id())
-		if !ok || i != (identity{e.poll.Name, s.due, s.manual, s.attempt}) {
+		if !ok || i != (identity{e.poll.Name, s.due, s.manual, s.again, s.attempt}) {
 			t.Errorf("%s: %+v %v", s.id(), i, ok)
 		}
 	}
-	for _, id := range []string{"", "x", "x/", "x/y", "x/1#", "x/1#y", "x/1#-1", "/", "x/now-"} {
+	for _, id := range []string{"", "x", "x/", "x/y", "x/1#", "x/1#y", "x/1#-1", "/", "x/now-", "x/1~", "x/1~0", "x/1~-1", "x/1~a", "x/~1"} {
 		if i, ok := parseID(id); ok {
 			t.Errorf("%q is %+v", id, i)
 		}

@@ -19,8 +19,9 @@ import (
 type Options struct {
 	Store    regent.Store
 	Election string
-	Leader   string // this node
-	Fixed    []Poll // of the configuration file
+	Leader   string   // this node
+	Fixed    []Poll   // of the configuration file
+	Kinds    []string // all kinds of checks that there are; any if empty
 	Members  func(context.Context) ([]regent.MemberView, error)
 	// Look is how often members are listed, besides whenever Hints says so.
 	Look  time.Duration
@@ -28,6 +29,7 @@ type Options struct {
 	Pool  work.Options // how workers are reached
 	Emit  func(regent.Event)
 	Log   *slog.Logger
+	Now   func() time.Time // the wall clock that slots are due by; time.Now if nil
 }
 
 // Orchestrator is the duty that has polls run by workers. Outside of a term it knows nothing.
@@ -39,12 +41,13 @@ type Orchestrator struct {
 	begun   chan struct{}     // closed while there is a current conduct
 	totals  map[string]uint64 // slots by outcome, over all terms
 	latency map[string]*Histogram
+	jumps   uint64 // of clocks
 }
 
 // The kinds of event of polls.
 const (
 	EventChanged = "poll:changed" // poll, from, to, message, worker, slot: what it says of its target
-	EventMissed  = "poll:missed"  // poll, slots: how many it was too late for
+	EventMissed  = "poll:missed"  // polls, slots: how many it was too late for, reason
 )
 
 // Errors of what is asked of an orchestrator.
@@ -155,12 +158,17 @@ func (o *Orchestrator) Get(name string) (View, error) {
 
 // Put keeps a poll in the store, new or changed, and conducts it from now on. It reports whether it is new. An epoch other than 0 must be the current one.
 func (o *Orchestrator) Put(ctx context.Context, p Poll, epoch uint64) (created bool, err error) {
+	if len(o.opts.Kinds) > 0 {
+		if err := p.CheckKind(o.opts.Kinds); err != nil {
+			return false, err
+		}
+	}
 	err = o.edit(ctx, epoch, p.Name, func(ctx context.Context, c *conduct, old *entry) error {
 		if old != nil && old.fixed {
 			return fmt.Errorf("poll %q: %w", p.Name, ErrFixed)
 		}
 		created = old == nil
-		p.Since = time.Now().UTC()
+		p.Since = o.now().UTC()
 		if old != nil && old.poll.Enabled && p.Enabled && old.poll.Interval == p.Interval && old.poll.Cron == p.Cron && old.poll.TimeZone == p.TimeZone {
 			p.Since = old.poll.Since // its slots stay the same
 		}
@@ -260,6 +268,8 @@ type Stats struct {
 	Slots   map[string]uint64    // ended since the node was started, by outcome
 	Latency map[string]Histogram // of checks, by kind
 	Polls   map[State]int        // now; empty where the node does not lead
+	Overdue int                  // of these, polls that have stopped running
+	Jumps   uint64               // how often clocks disagreed about slots
 }
 
 // Stats returns the orchestrator's figures.
@@ -272,13 +282,18 @@ func (o *Orchestrator) Stats() Stats {
 	for k, h := range o.latency {
 		s.Latency[k] = *h
 	}
+	s.Jumps = o.jumps
 	c := o.current
 	o.mu.Unlock()
 	if c != nil {
+		now, mono := o.now(), time.Now()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, e := range c.entries {
 			s.Polls[cmp.Or(e.state, Unknown)]++
+			if e.overdue(now, mono) {
+				s.Overdue++
+			}
 		}
 	}
 	return s

@@ -25,7 +25,7 @@ func (c *conduct) ended(s *slot, attempt int, r work.Result, err error) {
 	case err == nil:
 		c.judge(s, r)
 	case errors.Is(err, work.ErrBusy), errors.Is(err, work.ErrUnknownKind), errors.Is(err, work.ErrStopping), errors.Is(err, work.ErrUnreachable):
-		s.refused = append(s.refused, s.worker)
+		s.refuse(s.worker, err)
 		c.requeue(s)
 	case !repeatable(s.entry.poll) && !c.dead(s.worker):
 		c.settle(s, Run{Slot: s.id(), Due: s.dueTime(), Worker: s.worker, Attempts: s.attempt + 1, Outcome: outcomeUnknown,
@@ -45,6 +45,10 @@ func (c *conduct) judge(s *slot, r work.Result) {
 		return
 	case work.Done:
 		var found check.Outcome
+		if len(r.Data) == 0 && r.Error != "" {
+			run.Outcome = outcomeError
+			break
+		}
 		if err := json.Unmarshal(r.Data, &found); err != nil {
 			run.Outcome, run.Message = outcomeError, "the worker's answer cannot be read: "+err.Error()
 			break
@@ -148,6 +152,10 @@ func (c *conduct) settle(s *slot, run Run) {
 // note keeps a run in its poll's history, and tells of a change.
 func (c *conduct) note(e *entry, run Run) {
 	c.o.count(run.Outcome, e.poll.Kind, run.Latency, 1)
+	if run.Outcome != outcomeUnknown {
+		e.ran = time.Now()
+		e.problem = ""
+	}
 	if from, changed := e.note(run); changed {
 		c.emit(EventChanged, map[string]string{"poll": e.poll.Name, "from": string(from), "to": string(e.state), "message": run.Message,
 			"worker": run.Worker, "slot": run.Slot})
@@ -184,8 +192,10 @@ func (c *conduct) found(worker string, r work.Result) {
 	switch {
 	case s == nil && e.ahead[i.due]: // told before
 		return
+	case s == nil && (i.again != c.markOf(i.due) || c.beyond(e, i.due)): // from before a clock went back
+		return
 	case s == nil && !e.next.IsZero() && i.due >= e.next.UnixMilli(): // not due yet, by this node's clock
-		s = &slot{entry: e, due: i.due}
+		s = &slot{entry: e, due: i.due, again: i.again}
 		e.reserve(s)
 		c.open[s] = struct{}{}
 	case s == nil || s.attempt > i.attempt && (s.worker != "" || !passed(r)):
@@ -212,8 +222,10 @@ func (c *conduct) ready(worker string, running []string) {
 		}
 		s := e.find(i)
 		switch {
+		case s == nil && (i.again != c.markOf(i.due) || c.beyond(e, i.due)):
+			continue
 		case s == nil && !e.ahead[i.due] && !e.next.IsZero() && i.due >= e.next.UnixMilli():
-			s = &slot{entry: e, due: i.due}
+			s = &slot{entry: e, due: i.due, again: i.again}
 			e.reserve(s)
 			c.open[s] = struct{}{}
 		case s == nil || s.worker != "" || s.attempt > i.attempt:

@@ -55,12 +55,22 @@ type record struct {
 	latency Histogram
 }
 
-// note takes in a run, and reports whether the state has changed in a way that somebody should hear of: from unknown to up is none.
-func (r *record) note(run Run) (from State, changed bool) {
+// count adds to the slots of an outcome.
+func (r *record) count(outcome string, n uint64) {
 	if r.counts == nil {
 		r.counts = map[string]uint64{}
 	}
-	r.counts[run.Outcome]++
+	r.counts[outcome] += n
+}
+
+// forgetAfter forgets the runs of slots that are due after a time: what runs next is newer than they are.
+func (r *record) forgetAfter(now time.Time) {
+	r.runs = slices.DeleteFunc(r.runs, func(run Run) bool { return run.Due.After(now) })
+}
+
+// note takes in a run, and reports whether the state has changed in a way that somebody should hear of: from unknown to up is none.
+func (r *record) note(run Run) (from State, changed bool) {
+	r.count(run.Outcome, 1)
 	if slices.ContainsFunc(r.runs, func(o Run) bool { return o.Slot == run.Slot }) {
 		return r.state, false
 	}
@@ -111,6 +121,7 @@ type Standing struct {
 	Next       time.Time         `json:"next,omitzero"`
 	Running    int               `json:"running"`
 	Waiting    int               `json:"waiting"`
+	Problem    string            `json:"problem,omitempty"` // why nobody takes what waits
 	Counts     map[string]uint64 `json:"counts"`
 	Latency    []Bucket          `json:"latency,omitempty"`
 	Results    []Run             `json:"results,omitempty"` // the last ones, newest first
@@ -124,7 +135,7 @@ type Bucket struct {
 
 // view tells an entry; with its history, if it is asked for by itself. What is secret is still in it.
 func (e *entry) view(whole bool) View {
-	v := View{e.poll, Standing{Source: "store", State: e.state, StateSince: e.since, Next: e.next, Running: len(e.out), Waiting: len(e.queue), Counts: map[string]uint64{}}}
+	v := View{e.poll, Standing{Source: "store", State: e.state, StateSince: e.since, Next: e.next, Running: len(e.out), Waiting: len(e.queue), Problem: e.problem, Counts: map[string]uint64{}}}
 	if e.fixed {
 		v.Source = "file"
 	}

@@ -69,7 +69,7 @@ func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) 
 	if len(names) > 0 {
 		for l, err := range s.store.List(ctx, "regent/polls/") {
 			if err != nil {
-				return nil, nil, fmt.Errorf("list polls: %w", err)
+				return nil, nil, fmt.Errorf("list polls: %w: %w", regent.ErrStore, err)
 			}
 			if s.noted[l.Name] {
 				s.records[l.Name] = l
@@ -94,7 +94,7 @@ func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) 
 func (s *shelf) read(ctx context.Context, name string) error {
 	l, err := s.store.Get(ctx, name)
 	if err != nil && !errors.Is(err, regent.ErrNotFound) {
-		return fmt.Errorf("read polls: %w", err)
+		return fmt.Errorf("read polls: %w: %w", regent.ErrStore, err)
 	}
 	s.records[name] = l
 	return nil
@@ -152,14 +152,14 @@ func (s *shelf) write(ctx context.Context, name string, edit func([]byte) ([]byt
 			return nil
 		}
 		if rerr := s.read(ctx, name); rerr != nil {
-			return fmt.Errorf("write polls: %w; and read: %w", err, rerr)
+			return fmt.Errorf("write polls: %w: %w; and read: %w", regent.ErrStore, err, rerr)
 		}
 		now := s.records[name]
 		if now.Nonce == sent.Nonce {
 			return nil // it was applied
 		}
 		if now.Rev == l.Rev && !errors.Is(err, regent.ErrConflict) {
-			return fmt.Errorf("write polls: %w", err) // it may yet be applied, which an edit of the same revision will find out
+			return fmt.Errorf("write polls: %w: %w", regent.ErrStore, err) // it may yet be applied, which an edit of the same revision will find out
 		}
 	}
 }

@@ -11,23 +11,29 @@ type slot struct {
 	entry   *entry
 	due     int64    // Unix milliseconds
 	manual  bool     // asked for by somebody, not by the schedule
+	again   int64    // if it may have been run before a clock went back: see markOf
 	attempt int      // how often it may have been begun before: a worker runs each attempt once
 	retries int      // of these, how often the check itself has failed
 	tried   []string // workers whose checks have failed: others should look
 	refused []string // workers that have not taken it
+	lacking []string // workers that do not make such checks
 	worker  string   // that has it, if it was sent
 	sent    time.Time
 	settled bool
 	done    chan Run // receives once, if somebody waits for it
 }
 
-// id is what the slot is called on its way: NAME/DUE, and #ATTEMPT after the first.
+// id is what the slot is called on its way: NAME/DUE, ~MARK if it may have been run before a clock went back, and #ATTEMPT
+// after the first.
 func (s *slot) id() string {
 	id := s.entry.poll.Name + "/"
 	if s.manual {
 		id += "now-"
 	}
 	id += strconv.FormatInt(s.due, 10)
+	if s.again > 0 {
+		id += "~" + strconv.FormatInt(s.again, 10)
+	}
 	if s.attempt > 0 {
 		id += "#" + strconv.Itoa(s.attempt)
 	}
@@ -41,6 +47,7 @@ type identity struct {
 	name    string
 	due     int64
 	manual  bool
+	again   int64
 	attempt int
 }
 
@@ -53,9 +60,15 @@ func parseID(id string) (identity, bool) {
 	i.name = name
 	rest, attempt, again := strings.Cut(rest, "#")
 	rest, i.manual = strings.CutPrefix(rest, "now-")
+	rest, mark, marked := strings.Cut(rest, "~")
 	var err error
 	if i.due, err = strconv.ParseInt(rest, 10, 64); err != nil {
 		return i, false
+	}
+	if marked {
+		if i.again, err = strconv.ParseInt(mark, 10, 64); err != nil || i.again <= 0 {
+			return i, false
+		}
 	}
 	if again {
 		i.attempt, err = strconv.Atoi(attempt)

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -25,7 +25,7 @@ func bare(t *testing.T, term regent.Term, told *[]regent.Event, fixed ...Poll) *
 	c := newConduct(t.Context(), o, term)
 	c.pool = work.NewPool(t.Context(), term, work.Options{})
 	t.Cleanup(c.pool.Close)
-	c.looked = c.began
+	c.looked = c.beganAt
 	return c
 }
 
@@ -46,8 +46,8 @@ func TestTrouble(t *testing.T) {
 		c := bare(t, nobody, nil)
 		c.suspects["w"] = true
 		c.wait(entryOf(t, every), c.began)
-		now := c.began.Add(45 * time.Second) // the doubt is over, and there is no other worker
-		if next := c.dispatch(now); !next.Equal(now.Add(again)) {
+		now := c.beganAt.Add(45 * time.Second) // the doubt is over, and there is no other worker
+		if next := c.dispatch(now, now); !next.Equal(now.Add(again)) {
 			t.Errorf("the next look is at %v, now is %v", next, now)
 		}
 	})
@@ -58,7 +58,7 @@ func TestTrouble(t *testing.T) {
 		e := entryOf(t, every)
 		e.poll.Kind = "exec"
 		c.wait(e, c.began)
-		c.dispatch(c.began.Add(45 * time.Second))
+		c.dispatch(c.began.Add(45*time.Second), c.beganAt.Add(45*time.Second))
 		if len(e.runs) != 1 || e.runs[0].Outcome != outcomeUnknown || len(c.open) != 0 || e.state != "" {
 			t.Errorf("runs %v, %d open, state %s", e.runs, len(c.open), e.state)
 		}
@@ -124,7 +124,7 @@ func TestTrouble(t *testing.T) {
 	}
 
 	t.Run("a_full_checkpoint_makes_no_slot_of_one_time_twice", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { // it begins within seconds of a full minute
+		virtual.Test(t, func(t *testing.T) { // it begins within seconds of a full minute
 			var fixed []Poll
 			for i := range 2000 {
 				fixed = append(fixed, Poll{Name: fmt.Sprintf("poll-%04d", i), Kind: "tcp", Target: "h:1", Cron: "* * * * *", Enabled: true}.WithDefaults())

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/check"
+	"github.com/regentd/regent/cmd/regent/internal/nearest"
 )
 
 const (
@@ -68,6 +70,20 @@ func (p Poll) Validate() error {
 		f.refuse("", fmt.Sprintf("(%d bytes)", len(data)), "must be at most %d bytes as JSON", sizeMax)
 	}
 	return errors.Join(f.errs...)
+}
+
+// CheckKind refuses a poll whose kind no worker of this cluster can have: kinds are all that there are.
+func (p Poll) CheckKind(kinds []string) error {
+	if slices.Contains(kinds, p.Kind) {
+		return nil
+	}
+	f := &faults{key: keyOf(p.Name)}
+	rule := "must be one of " + strings.Join(kinds, ", ")
+	if near := nearest.Name(p.Kind, kinds); near != "" {
+		rule += ": did you mean " + near + "?"
+	}
+	f.check(false, "kind", p.Kind, "%s", rule)
+	return f.errs[0]
 }
 
 func (p Poll) checkTarget(f *faults) {

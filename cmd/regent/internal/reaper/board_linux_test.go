@@ -7,11 +7,11 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"golang.org/x/sys/unix"
 )
@@ -257,7 +257,7 @@ func TestBoard(t *testing.T) {
 func TestLink(t *testing.T) {
 	dead := held("1", 0)
 	t.Run("a_store_that_cannot_be_opened_or_does_not_answer_is_opened_again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			if _, err := store.Swap(t.Context(), regent.Lease{Name: "r", Holder: dead.holder(), Epoch: 1, Nonce: 1, Duration: time.Minute}); err != nil {
 				t.Fatal(err)
@@ -282,7 +282,7 @@ func TestLink(t *testing.T) {
 		})
 	})
 	t.Run("reaping_is_given_up_when_it_makes_no_sense_any_more", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
 			broken := errors.New("broken")
 			open, stop := context.WithCancel(t.Context())
 			l := &link{ctx: open, log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(ctx context.Context, _ string) (regent.Store, error) {

@@ -25,7 +25,11 @@ func exitCode(*os.ProcessState) (int, syscall.Signal) { return 1, 0 }
 
 type terminal struct{}
 
-func takeTerminal(*os.File, brood.Brood) *terminal { return nil }
-func (*terminal) giveBack()                        {}
+func takeTerminal(*os.File, brood.Brood, func()) *terminal { return nil }
+func (*terminal) giveBack()                                {}
 
 func others() []os.Signal { return nil }
+
+func suspensions() []os.Signal { return nil }
+
+func (c *Command) suspend() {}

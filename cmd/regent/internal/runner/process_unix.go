@@ -26,8 +26,12 @@ func start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		cmd.SysProcAttr = attributes()
-		err := cmd.Start()
+		attr, done, err := attributes(b.Cgroup)
+		if err == nil {
+			cmd.SysProcAttr = attr
+			err = cmd.Start()
+			done()
+		}
 		if err == nil {
 			p.brood = b.Led(cmd.Process.Pid) // before it is waited for: until then the pid is its own
 		}
@@ -55,4 +59,21 @@ func exitCode(s *os.ProcessState) (int, syscall.Signal) {
 // others are the signals that are passed on, and mean nothing to this process.
 func others() []os.Signal {
 	return []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+}
+
+// suspensions are the signals that stop a process for a while, and that it can refuse.
+func suspensions() []os.Signal { return []os.Signal{syscall.SIGTSTP} }
+
+// suspend stops this process, unless a program runs: see [Forward].
+func (c *Command) suspend() {
+	c.mu.Lock()
+	runs := c.running.Leader != 0
+	c.mu.Unlock()
+	if runs {
+		c.refuseSuspension()
+		return
+	}
+	if os.Getppid() != 1 && c.Adopter == 0 { // there is somebody to let it go on again
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
 }

@@ -2,7 +2,7 @@
 //
 // The program runs in a process group of its own. When its term ends, everything that it has started is told to stop (TERM), killed after a
 // part of the stop timeout (KILL), and waited for; only then is the seat released. The same happens when it has exited and left
-// others behind. What counts as started by it, and what can escape, is said in package brood.
+// others behind, and when this process got TERM and passed it on: KILL follows after the stop timeout. What counts as started by it, and what can escape, is said in package brood.
 //
 // Should this very process die, the kernel kills the program itself (a death signal, tied to a thread that is kept for it), and the reaper
 // all that it has started: Command.OnStart and OnEnd are for telling it.
@@ -58,14 +58,22 @@ type Command struct {
 	StopTimeout time.Duration // G of the member's configuration: all must be dead so long after the term's end
 	KillAfter   time.Duration // when KILL follows TERM; three quarters of StopTimeout if 0, which is also the most
 
+	// Adopter is the process that adopts the orphans of this one, if this is the only program that it runs; else 0.
+	Adopter int
+
 	// OnStart is called before the program starts, when only the mark of its brood is known, so that it is found even if this process dies
 	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
 	OnStart, OnEnd func(brood.Brood)
+
+	// OnSuspend is called when somebody has tried to stop the program for a while (Ctrl-Z), which is not done: see [Forward].
+	OnSuspend func()
 
 	mu       sync.Mutex
 	running  brood.Brood    // its Leader is 0 if none
 	stopping bool           // it was told to stop, or has exited: what is left of it is being ended
 	asked    syscall.Signal // the last signal to end that was passed on to it
+	overdue  chan struct{}  // closed when a program that was passed TERM still runs after the stop timeout
+	limit    *time.Timer    // closes it; nil before TERM
 }
 
 // Result is what became of a program.
@@ -91,23 +99,20 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{Code: ExitLost, Lost: true, Cause: context.Cause(ctx)}, nil
 	}
-	b := brood.New()
-	cmd := exec.Command(c.Path, c.Args...)
-	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
-	c.connect(cmd)
-	c.tell(c.OnStart, b)
-	p, err := c.start(cmd, b)
+	p, err := c.startConfined(t)
 	if err != nil {
-		c.tell(c.OnEnd, b)
 		return Result{Code: cannotStart(err)}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	c.tell(c.OnStart, p.brood)
-	terminal := takeTerminal(c.Stdin, p.brood)
+	terminal := takeTerminal(c.Stdin, p.brood, c.refuseSuspension)
 
 	var r Result
+	stop := func() { p.brood.Stop(c.killAfter()) }
 	select {
 	case <-p.exited:
 	case <-ctx.Done():
+	case <-c.overdue:
+		stop = func() { _ = p.brood.Kill(context.Background()) } // it fails with its context alone
 	}
 	if ctx.Err() != nil { // asked for last, so that no code of 0 hides a loss
 		r.Lost, r.Cause = true, context.Cause(ctx)
@@ -115,15 +120,11 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	c.mu.Lock()
 	c.stopping = true
 	c.mu.Unlock()
-	p.brood.Stop(c.killAfter())
+	stop()
 	<-p.exited
-	c.mu.Lock()
-	c.running = brood.Brood{}
-	c.stopping = false
-	r.Asked = c.asked
-	c.asked = 0
-	c.mu.Unlock()
+	r.Asked = c.ended()
 	terminal.giveBack()
+	p.brood.Remove()
 	c.tell(c.OnEnd, p.brood)
 	r.Code, r.Signal = exitCode(p.state)
 	return r, nil
@@ -132,6 +133,9 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 // Signal sends a signal to the program's process group. It returns ErrNotRunning if no program
 // runs, and if one is being stopped: a signal that means an end is then meant for whoever would run
 // it again.
+//
+// TERM means that all must end: what still lives when the stop timeout has passed is killed. What
+// any other signal means is for the program to say.
 func (c *Command) Signal(sig os.Signal) error {
 	s, ok := sig.(syscall.Signal)
 	if !ok {
@@ -145,7 +149,55 @@ func (c *Command) Signal(sig os.Signal) error {
 	if slices.Contains(endings(), sig) {
 		c.asked = s
 	}
-	return c.running.Signal(s)
+	err := c.running.Signal(s)
+	if s == syscall.SIGTERM {
+		c.running.Continue() // one that is stopped must hear it
+		if overdue := c.overdue; c.limit == nil {
+			c.limit = time.AfterFunc(c.StopTimeout, func() { close(overdue) })
+		}
+	}
+	return err
+}
+
+// ended takes in that nothing of the program lives any more, and returns the last signal to end that was passed on to it.
+func (c *Command) ended() syscall.Signal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.limit != nil {
+		c.limit.Stop()
+		c.limit = nil
+	}
+	asked := c.asked
+	c.running, c.asked = brood.Brood{}, 0
+	c.stopping = false
+	return asked
+}
+
+// startConfined starts the program in a cgroup of its own, if it can have one, and else without: a kernel before 5.7, or a filter of system
+// calls, does not start a process in a cgroup.
+func (c *Command) startConfined(t regent.Term) (*process, error) {
+	b := brood.New()
+	b.Adopter = c.Adopter
+	if confined, err := b.Confined(); err == nil {
+		if p, err := c.startIn(t, confined); err == nil {
+			return p, nil
+		}
+	}
+	return c.startIn(t, b)
+}
+
+// startIn starts the program as one brood, and tells of it before and after.
+func (c *Command) startIn(t regent.Term, b brood.Brood) (*process, error) {
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
+	c.connect(cmd)
+	c.tell(c.OnStart, b)
+	p, err := c.start(cmd, b)
+	if err != nil {
+		b.Remove()
+		c.tell(c.OnEnd, b)
+	}
+	return p, err
 }
 
 // start holds the mutex, so that a signal which comes meanwhile waits for the program, and is not lost.
@@ -155,6 +207,7 @@ func (c *Command) start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
 	p, err := start(cmd, b)
 	if err == nil {
 		c.running = p.brood
+		c.overdue = make(chan struct{})
 	}
 	return p, err
 }

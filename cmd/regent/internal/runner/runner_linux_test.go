@@ -23,8 +23,14 @@ import (
 // The test binary is also a process that runs a command: to be one with a terminal, or one that is killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "run" {
-		c := &Command{Path: "/bin/sh", Args: []string{"-c", os.Args[2]}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: time.Second}
+		c := &Command{Path: "/bin/sh", Args: []string{"-c", os.Args[2]}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: time.Second,
+			OnSuspend: func() { fmt.Println("not stopped") }}
 		ctx, stop := Forward(context.Background(), c)
+		if os.Args[2] == "" { // nothing to run yet
+			fmt.Println("ready")
+			<-ctx.Done()
+			os.Exit(interrupted(ctx))
+		}
 		r, err := c.Run(ctx, term)
 		stop()
 		fmt.Println("ran:", r.Code, r.Lost, err)
@@ -207,6 +213,40 @@ func TestStop(t *testing.T) {
 		r := result(t, done)
 		if took := time.Since(began); r.Code != 128+9 || took < c.KillAfter || took > c.StopTimeout || lives(child) {
 			t.Errorf("%+v after %v", r, took)
+		}
+	})
+	t.Run("who_ignores_a_TERM_that_was_passed_on_gets_KILL_after_the_stop_timeout", func(t *testing.T) {
+		c, out := shell(t, `trap '' TERM; setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1000; done' & while :; do sleep 1000; done`)
+		c.StopTimeout = time.Second
+		done := started(t.Context(), c)
+		child := number(t, out)
+		began := time.Now()
+		send(t, c, syscall.SIGTERM)
+		send(t, c, syscall.SIGTERM) // which gives it no more time
+		r := result(t, done)
+		if took := time.Since(began); r.Code != 128+9 || r.Lost || !r.Ended() || took < c.StopTimeout || lives(child) {
+			t.Errorf("%+v after %v, and its child lives: %v", r, took, lives(child))
+		}
+	})
+	t.Run("who_is_stopped_hears_a_TERM_that_was_passed_on", func(t *testing.T) {
+		c, out := shell(t, `trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done`)
+		c.StopTimeout = within
+		done := started(t.Context(), c)
+		line(t, out)
+		send(t, c, syscall.SIGSTOP)
+		send(t, c, syscall.SIGTERM)
+		if r := result(t, done); r.Code != 7 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("an_interrupt_kills_nobody", func(t *testing.T) {
+		c, out := shell(t, `trap 'echo interrupted' INT; echo ready; sleep 1; sleep 1; exit 3`)
+		c.StopTimeout = 100 * time.Millisecond
+		done := started(t.Context(), c)
+		line(t, out)
+		send(t, c, syscall.SIGINT)
+		if r := result(t, done); r.Code != 3 {
+			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("a_code_of_0_does_not_hide_a_loss", func(t *testing.T) {

@@ -26,10 +26,13 @@ func interrupted(ctx context.Context) int {
 // Forward passes the signals that this process gets on to the program while it runs. While it does not, those that mean an end (INT, TERM,
 // HUP, QUIT) end the returned context with a [SignalError], and the others are dropped. Signals that this process was told to ignore, by nohup
 // say, stay ignored. Call stop when done.
+//
+// Ctrl-Z (TSTP) does not stop this process while the program runs, nor the program: whoever is stopped holds the lease and does nothing
+// with it, until it expires and the reaper kills both. OnSuspend tells. Without a program it stops this process, as usual.
 func Forward(ctx context.Context, c *Command) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	got := make(chan os.Signal, 16)
-	for _, sig := range slices.Concat(endings(), others()) {
+	for _, sig := range slices.Concat(endings(), others(), suspensions()) {
 		if !signal.Ignored(sig) {
 			signal.Notify(got, sig)
 		}
@@ -55,10 +58,20 @@ func endings() []os.Signal {
 }
 
 func (c *Command) pass(sig os.Signal, cancel context.CancelCauseFunc) {
+	if slices.Contains(suspensions(), sig) {
+		c.suspend()
+		return
+	}
 	if err := c.Signal(sig); !errors.Is(err, ErrNotRunning) {
 		return
 	}
 	if s, ok := sig.(syscall.Signal); ok && slices.Contains(endings(), sig) {
 		cancel(&SignalError{s})
+	}
+}
+
+func (c *Command) refuseSuspension() {
+	if c.OnSuspend != nil {
+		c.OnSuspend()
 	}
 }

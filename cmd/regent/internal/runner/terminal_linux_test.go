@@ -90,6 +90,7 @@ func TestTerminal(t *testing.T) {
 		user, out := onTerminal(t, `echo ready; read x; echo "got $x"`)
 		reads(t, out, "ready")
 		press(t, user, "\x1a")
+		reads(t, out, "not stopped")
 		press(t, user, "hello\n")
 		reads(t, out, "got hello")
 	})
@@ -97,4 +98,44 @@ func TestTerminal(t *testing.T) {
 		_, out := onTerminal(t, `stty tostop; echo ready`)
 		reads(t, out, "ran: 0 false <nil>") // from the background this would stop it
 	})
+}
+
+// TestSuspend sends a process what Ctrl-Z sends it where its program does not have the terminal.
+func TestSuspend(t *testing.T) {
+	t.Run("a_leader_goes_on", func(t *testing.T) {
+		run, out := apart(t, `echo ready; exec sleep 1000`)
+		line(t, out)
+		if err := run.Process.Signal(syscall.SIGTSTP); err != nil {
+			t.Fatal(err)
+		}
+		if got := line(t, out); got != "not stopped" {
+			t.Error(got)
+		}
+	})
+	t.Run("a_standby_stops_and_goes_on_when_it_is_told", func(t *testing.T) {
+		run, out := apart(t, "")
+		line(t, out)
+		if err := run.Process.Signal(syscall.SIGTSTP); err != nil {
+			t.Fatal(err)
+		}
+		awaitStop(t, run.Process.Pid)
+		for _, sig := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
+			if err := run.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := run.Wait(); run.ProcessState.ExitCode() != 128+15 {
+			t.Error(err)
+		}
+	})
+}
+
+// awaitStop waits until a child of this process is stopped.
+func awaitStop(t *testing.T, pid int) {
+	t.Helper()
+	for limit := time.Now().Add(within); !stopped(pid); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("it is not stopped")
+		}
+	}
 }

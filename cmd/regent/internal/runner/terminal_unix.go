@@ -24,8 +24,8 @@ type terminal struct {
 // runs already, and may have been stopped for touching the terminal too early: it is told to go on.
 //
 // Ctrl-Z stops it no longer than a moment: a program that leads and does nothing is of no use to anybody, and the shell could not be told,
-// since this process must not stop: it holds the lease.
-func takeTerminal(stdin *os.File, b brood.Brood) *terminal {
+// since this process must not stop: it holds the lease. refused is called then.
+func takeTerminal(stdin *os.File, b brood.Brood, refused func()) *terminal {
 	if stdin == nil {
 		return nil
 	}
@@ -44,6 +44,7 @@ func takeTerminal(stdin *os.File, b brood.Brood) *terminal {
 		for range t.children {
 			if stopped(b.Leader) {
 				_ = b.Signal(syscall.SIGCONT)
+				refused()
 			}
 		}
 	})

@@ -21,17 +21,25 @@ type process struct {
 // look returns the living processes of the brood that are not in its group, and whether anything of it lives at all.
 func (b Brood) look() (strays []int, alive bool) {
 	grouped := b.grouped()
+	strays, held := b.confined()
 	all, err := processes()
 	if err != nil { // no /proc: the group is all that can be asked for
-		return nil, grouped && syscall.Kill(-b.Leader, 0) != syscall.ESRCH
+		return strays, held || grouped && syscall.Kill(-b.Leader, 0) != syscall.ESRCH
 	}
+	alive = held
 	ours := map[int]bool{}
+	for _, pid := range strays {
+		ours[pid] = true
+	}
 	rest := all[:0]
 	for _, p := range all {
 		switch {
-		case p.zombie && p.dead():
+		case p.zombie && p.dead(), ours[p.pid]:
 		case grouped && p.group == b.Leader:
 			ours[p.pid], alive = true, true
+		case b.Adopter != 0 && p.parent == b.Adopter && p.pid != os.Getpid():
+			ours[p.pid] = true
+			strays = append(strays, p.pid)
 		case p.start >= b.Start && b.marks(p.pid): // whatever began before the command is none of its children
 			ours[p.pid] = true
 			strays = append(strays, p.pid)

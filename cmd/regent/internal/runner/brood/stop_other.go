@@ -19,3 +19,6 @@ func (Brood) Kill(context.Context) error { return errors.ErrUnsupported }
 
 // Signal says that it cannot.
 func (Brood) Signal(syscall.Signal) error { return errors.ErrUnsupported }
+
+// Continue does nothing.
+func (Brood) Continue() {}

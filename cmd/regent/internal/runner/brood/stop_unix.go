@@ -44,6 +44,9 @@ func (b Brood) Signal(sig syscall.Signal) error {
 	return syscall.Kill(-b.Leader, sig)
 }
 
+// Continue lets the process group go on, if it is stopped.
+func (b Brood) Continue() { _ = b.Signal(syscall.SIGCONT) }
+
 // asker sends TERM to the group once, and once to each that has left it. Those that are stopped must go on to hear it.
 func (b Brood) asker() func([]int) {
 	asked := map[int]bool{}
@@ -68,6 +71,9 @@ func (b Brood) asker() func([]int) {
 
 func (b Brood) signal(sig syscall.Signal, strays []int) {
 	_ = b.Signal(sig) // the whole group in one call, so that none escapes by forking
+	if sig == syscall.SIGKILL {
+		b.killCgroup()
+	}
 	for _, pid := range strays {
 		_ = syscall.Kill(pid, sig)
 	}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// served is a command that a server has run.
+type served struct {
+	at     float64 // seconds of the server's clock
+	name   string
+	line   string
+	script bool // called by a script, not by a client
+}
+
+// serverLog is all commands that a Redis server runs, as the server itself reports them.
+type serverLog struct {
+	mu  sync.Mutex
+	all []served
+}
+
+var monitorLine = regexp.MustCompile(`^\+?(\d+\.\d+) \[\d+ (\S+?)\] "([^"]*)"`)
+
+// monitor has a server report every command from now on.
+func (r *redisServer) monitor() *serverLog {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", "127.0.0.1:"+r.port)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		r.t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	if ok, err := in.ReadString('\n'); err != nil || strings.TrimSpace(ok) != "+OK" {
+		r.t.Fatalf("MONITOR: %q, %v", ok, err)
+	}
+
+	l := &serverLog{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if m := monitorLine.FindStringSubmatch(line); m != nil {
+				at, _ := strconv.ParseFloat(m[1], 64)
+				l.mu.Lock()
+				l.all = append(l.all, served{at, strings.ToLower(m[3]), line, m[2] == "lua"})
+				l.mu.Unlock()
+			}
+		}
+	}()
+	r.t.Cleanup(func() { _ = conn.Close(); <-done })
+	return l
+}
+
+// writes returns when clients sent writes of an election's register for a holder, or for anybody. A call of the script that
+// writes has at least six arguments after the two keys, and one that reads has one.
+func (l *serverLog) writes(election, holder string) []float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var at []float64
+	for _, c := range l.all {
+		words := monitorWord.FindAllStringSubmatch(c.line, -1)
+		if c.script || !strings.HasPrefix(c.name, "eval") || len(words) < 11 || words[3][1] != election {
+			continue
+		}
+		if strings.HasPrefix(words[8][1], holder) {
+			at = append(at, c.at)
+		}
+	}
+	return at
+}
+
+var monitorWord = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+
+// now returns the server's time.
+func (r *redisServer) now() float64 {
+	r.t.Helper()
+	parts := strings.Fields(r.cli("TIME"))
+	if len(parts) != 2 {
+		r.t.Fatalf("TIME: %q", parts)
+	}
+	seconds, _ := strconv.ParseFloat(parts[0], 64)
+	micros, _ := strconv.ParseFloat(parts[1], 64)
+	return seconds + micros/1e6
+}
+
+// seconds counts the commands in each second from a time on: those of clients, or those of scripts as well.
+func (l *serverLog) seconds(from float64, n int, scripts bool) []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := make([]int, n)
+	for _, c := range l.all {
+		if k := int(math.Floor(c.at - from)); k >= 0 && k < n && c.name != "monitor" && (scripts || !c.script) {
+			counts[k]++
+		}
+	}
+	return counts
+}
+
+// even fails if clients sent more than three times the mean in some second. It reports false if that cannot be told: the
+// server ran nothing for a second in which many members renewed their leases, so that it, or the machine, stood still.
+func (l *serverLog) even(t *testing.T, from float64, n int) bool {
+	t.Helper()
+	counts := l.seconds(from, n, false)
+	sum := 0
+	for _, c := range counts {
+		sum += c
+	}
+	mean := float64(sum) / float64(n)
+	top := slices.Max(counts)
+	t.Logf("%d commands, %.1f a second, at most %d: %v", sum, mean, top, counts)
+	t.Logf("with those of scripts: %v", l.seconds(from, n, true))
+	if slices.Contains(counts[n/2:], 0) {
+		t.Logf("the server stood still: this does not count")
+		return false
+	}
+	if float64(top) > 3*mean {
+		t.Errorf("%d commands in second %d, the mean is %.1f", top, slices.Index(counts, top), mean)
+	}
+	return true
+}
+
+// fleet is many real nodes of profile fleet on one Redis server.
+type fleet struct {
+	t     *testing.T
+	redis *redisServer
+	size  int
+	args  []string
+	dirs  []string // of the nodes, kept over restarts
+	nodes []*daemon
+}
+
+func newFleet(t *testing.T, size int, args ...string) *fleet {
+	t.Helper()
+	if _, err := binary(); err != nil { // built before the clock runs
+		t.Fatal(err)
+	}
+	r := newRedis(t)
+	r.sync = "no" // what is measured is what nodes send, not the disk
+	r.start()
+	f := &fleet{t: t, redis: r, size: size, args: append([]string{"--profile", "fleet"}, args...)}
+	for range size {
+		f.dirs = append(f.dirs, t.TempDir())
+	}
+	return f
+}
+
+// start starts all nodes at once, the one with the smallest ID in the middle.
+func (f *fleet) start() {
+	f.nodes = make([]*daemon, f.size)
+	for i := range f.size {
+		k := (i + f.size/2) % f.size
+		name := fmt.Sprintf("n%03d", k)
+		args := append(serveArgs(f.t, name, f.redis.address()), "--data-dir", f.dirs[k])
+		f.nodes[k] = launch(f.t, name, command(f.t, nil, append(args, f.args...)...), nil)
+	}
+}
+
+// stop stops all nodes at once, and waits for them.
+func (f *fleet) stop() {
+	f.t.Helper()
+	for _, d := range f.nodes {
+		d.signal(syscall.SIGTERM)
+	}
+	for _, d := range f.nodes {
+		select {
+		case <-d.gone:
+		case <-time.After(60 * time.Second):
+			f.t.Fatalf("%s did not stop", d.name)
+		}
+	}
+}
+
+// leader waits until all nodes name the same leader, each by its own word, and returns it.
+func (f *fleet) leader() *daemon {
+	f.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(90 * time.Second); time.Now().Before(limit); <-tick.C {
+		var first *daemon
+		for _, d := range f.nodes {
+			if len(d.said("became leader")) > 0 {
+				first = d
+				break
+			}
+		}
+		if first == nil {
+			continue
+		}
+		known := 1
+		for _, d := range f.nodes {
+			if d != first && len(d.said("leader changed.*new_leader="+first.name+"( |$)")) > 0 {
+				known++
+			}
+		}
+		if known == f.size {
+			return first
+		}
+	}
+	f.t.Fatal("no leader that all nodes name")
+	return nil
+}
+
+// logged returns when a node logged a line.
+func (d *daemon) logged(pattern string) time.Time {
+	d.t.Helper()
+	d.await(pattern)
+	at, err := time.Parse(time.RFC3339Nano, regexp.MustCompile(`time=(\S+)`).FindStringSubmatch(d.said(pattern)[0])[1])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return at
+}
+
+// prompt reports whether this machine was quick enough for the smallest ID to be known in time: it had joined when the first
+// of all nodes was done with its wait for the others. On a slow machine processes do not start at once, whatever a test does.
+func (f *fleet) prompt(jitter time.Duration) bool {
+	first := f.nodes[0].logged("msg=serving")
+	for _, d := range f.nodes {
+		if at := d.logged("msg=serving"); at.Before(first) {
+			first = at
+		}
+	}
+	return f.nodes[0].logged("member:joined").Before(first.Add(jitter + 800*time.Millisecond))
+}
+
+// led checks who leads: the smallest ID, in this many rounds of restarting all nodes over the same store. Each starts them,
+// and reports whether the round counts.
+func (f *fleet) led(jitter time.Duration, rounds int, each func() bool) {
+	f.t.Helper()
+	for done, tries := 0, 0; done < rounds; tries++ {
+		if tries > rounds+5 {
+			f.t.Fatalf("only %d of %d rounds count: the machine is too slow to start %d processes at once", done, tries, f.size)
+		}
+		counts := each()
+		first := f.leader()
+		if counts && (first == f.nodes[0] || f.prompt(jitter)) {
+			done++
+			if first != f.nodes[0] {
+				f.t.Errorf("round %d: %s leads", done, first.name)
+			}
+		}
+		f.stop()
+	}
+}
+
+func TestFleet(t *testing.T) {
+	const half = 30 // seconds
+
+	// Few processes vary more than many, so that fewer of them have more time.
+	t.Run("J01_J11_J13_no_second_of_the_first_half_minute_has_three_times_the_mean_and_the_smallest_ID_leads", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t, 24, "--startup-jitter-max", "10s")
+		log := f.redis.monitor()
+		f.led(10*time.Second, 1, func() bool {
+			from := f.redis.now()
+			f.start()
+			<-time.After((half + 1) * time.Second)
+			return log.even(t, from, half)
+		})
+	})
+
+	t.Run("J15_after_every_restart_of_all_over_a_used_store_the_smallest_ID_leads", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(t, 10, "--startup-jitter-max", "2s", "--heartbeat-interval", "2s")
+		f.led(2*time.Second, 4, func() bool { f.start(); return true })
+	})
+
+	for _, size := range []int{40, 50} {
+		t.Run(fmt.Sprintf("J01_J11_J15_%d_processes_with_defaults_over_restarts_of_all", size), func(t *testing.T) {
+			if os.Getenv("REGENT_LONG") == "" {
+				t.Skip("takes minutes: 'make faults' runs it")
+			}
+			f := newFleet(t, size)
+			log := f.redis.monitor()
+			f.led(5*time.Second, 5, func() bool {
+				from := f.redis.now()
+				f.start()
+				<-time.After((half + 1) * time.Second)
+				return log.even(t, from, half)
+			})
+		})
+	}
+}

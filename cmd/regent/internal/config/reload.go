@@ -1,0 +1,23 @@
+package config
+
+import "reflect"
+
+// reloadable are the keys that a running node takes in when it is told to read its configuration again.
+var reloadable = map[string]bool{"token": true, "tokenFile": true, "logLevel": true}
+
+// Changed returns the keys whose values differ between two configurations, and that take effect only at a restart.
+func (s *Settings) Changed(now *Settings) []string {
+	var keys []string
+	for _, k := range Keys() {
+		if !reloadable[k.Name] && !reflect.DeepEqual(k.field(s), k.field(now)) {
+			keys = append(keys, k.Name)
+		}
+	}
+	if !reflect.DeepEqual(s.Polls, now.Polls) {
+		keys = append(keys, "polls")
+	}
+	if !reflect.DeepEqual(s.Duties, now.Duties) {
+		keys = append(keys, "duties")
+	}
+	return keys
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/regentd/regent"
+)
+
+// TestLeadershipEvents is what nodes say of terms: on /v1/events, and in their logs.
+func TestLeadershipEvents(t *testing.T) {
+	post := func(t *testing.T, d *daemon, verb, body string) {
+		t.Helper()
+		if code, _, answer := d.do("POST", "/v1/elections/coordinator/"+verb, body); code != http.StatusOK {
+			t.Fatalf("%s: %d %v", verb, code, answer)
+		}
+	}
+	quick := []string{"--lease-duration", "4s", "--stop-timeout", "500ms", "--heartbeat-interval", "1s", "--election-interval", "1s", "--takeover-delay", "500ms"}
+
+	for _, tt := range []struct {
+		reason string // as a pattern
+		teller string // who says it
+		lose   func(t *testing.T, r *redisServer, p *proxy, a *daemon)
+	}{
+		{"shutdown", "log", func(_ *testing.T, _ *redisServer, _ *proxy, a *daemon) { a.signal(syscall.SIGTERM) }},
+		{"handoff", "a", func(t *testing.T, _ *redisServer, _ *proxy, a *daemon) { post(t, a, "handoff", `{"epoch":1,"to":"b"}`) }},
+		{"stepped down", "a", func(t *testing.T, _ *redisServer, _ *proxy, a *daemon) { post(t, a, "step-down", `{"epoch":1}`) }},
+		{"paused", "a", func(t *testing.T, _ *redisServer, _ *proxy, a *daemon) {
+			post(t, a, "pause", `{"epoch":1}`)
+			seen(a, "/v1/elections/coordinator", func(e struct{ Paused bool }) bool { return e.Paused })
+			post(t, a, "step-down", `{"epoch":1}`)
+		}},
+		{"partition", "a", func(_ *testing.T, _ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true); p.cutFrom.Store(true) }},
+		{"lost lease", "a", func(_ *testing.T, r *redisServer, _ *proxy, _ *daemon) {
+			name := regent.MemberRegister("a")
+			r.cli("DEL", "{"+name+"}:regent", name)
+		}},
+		{"died|expired", "b", func(_ *testing.T, _ *redisServer, _ *proxy, a *daemon) { a.signal(syscall.SIGKILL) }},
+	} {
+		t.Run("C14_C15_a_leader_says_that_it_became_one_and_why_it_is_no_more/"+strings.NewReplacer(" ", "_", "|", "_or_").Replace(tt.reason), func(t *testing.T) {
+			t.Parallel()
+			r := startRedis(t)
+			p := startProxy(t, "127.0.0.1:"+r.port)
+			a := start(t, "a", p.address(), nil, quick...)
+			a.until("/leader", 200)
+			e := a.happens(regent.EventBecameLeader, func(regent.Event) bool { return true })
+			if e.Node != "a" || e.Epoch != 1 || e.Election != "coordinator" || e.Measurements["time"] == 0 || e.Time.IsZero() {
+				t.Errorf("it became leader by %+v", e)
+			}
+			b := start(t, "b", r.address(), nil, quick...)
+			b.until("/standby", 200)
+
+			tt.lose(t, r, p, a)
+			reason := regexp.MustCompile("^(" + tt.reason + ")$")
+			if tt.teller == "log" {
+				line := a.await(`msg="lost leadership".*`)
+				for _, want := range []string{" node=a ", " epoch=1 ", "reason=" + tt.reason} {
+					if !strings.Contains(line+" ", want) {
+						t.Errorf("%q lacks %q", line, want)
+					}
+				}
+				b.stop()
+				return
+			}
+			teller := map[string]*daemon{"a": a, "b": b}[tt.teller]
+			lost := teller.happens(regent.EventLostLeadership, func(e regent.Event) bool { return e.Node == "a" })
+			if lost.Epoch != 1 || !reason.MatchString(lost.Metadata["reason"]) || lost.Election != "coordinator" || lost.Measurements["time"] == 0 {
+				t.Errorf("it lost by %+v", lost)
+			}
+			b.stop()
+		})
+	}
+
+	t.Run("C16_a_standby_says_who_led_and_who_leads", func(t *testing.T) {
+		t.Parallel()
+		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+		a := start(t, "a", store, nil)
+		a.until("/leader", 200)
+		b := start(t, "b", store, nil)
+		x := start(t, "x", store, nil)
+		for _, d := range []*daemon{b, x} {
+			e := d.happens(regent.EventLeaderChanged, func(e regent.Event) bool { return e.Epoch == 1 })
+			if e.Metadata["new_leader"] != "a" || e.Metadata["previous_leader"] != "" {
+				t.Errorf("%s says %+v", d.name, e)
+			}
+		}
+		post(t, a, "handoff", `{"epoch":1,"to":"x"}`)
+		e := b.happens(regent.EventLeaderChanged, func(e regent.Event) bool { return e.Epoch == 2 })
+		if e.Metadata["new_leader"] != "x" || e.Metadata["previous_leader"] != "a" {
+			t.Errorf("b says %+v", e)
+		}
+		for _, d := range []*daemon{a, b, x} {
+			d.stop()
+		}
+	})
+
+	t.Run("P02_the_named_successor_leads_and_nobody_else_tries", func(t *testing.T) {
+		t.Parallel()
+		r := startRedis(t)
+		var nodes []*daemon
+		for _, name := range []string{"a", "b", "c", "d"} {
+			d := start(t, name, r.address(), nil, "--lease-duration", "30s", "--heartbeat-interval", "5s")
+			if nodes = append(nodes, d); name == "a" {
+				d.until("/leader", 200)
+			}
+			d.await("member:joined")
+			d.until("/readyz", 200)
+			seen(d, "/readyz", func(h struct{ Leader string }) bool { return h.Leader == "a" })
+		}
+		log := r.monitor()
+		post(t, nodes[0], "handoff", `{"epoch":1,"to":"c"}`)
+		if body := nodes[2].until("/leader", 200); body["epoch"] != 2.0 {
+			t.Errorf("c says %v", body)
+		}
+		// The release, and the successor's claim.
+		if all, claims := log.writes("coordinator", ""), log.writes("coordinator", "c/"); len(all) != 2 || len(claims) != 1 {
+			t.Errorf("%d writes of the election, %d of them by the successor: want 2 and 1", len(all), len(claims))
+		}
+		for _, d := range nodes {
+			d.stop()
+		}
+	})
+}

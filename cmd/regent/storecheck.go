@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/store/redis"
+	"github.com/regentd/regent/store/sqlite"
+)
+
+// location returns the store's address for logs: without secrets, and with the absolute path of a file.
+func location(address string) string {
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		if real, err := sqlite.Locate(path); err == nil {
+			return "sqlite:" + real
+		}
+		if real, err := filepath.Abs(path); err == nil {
+			return "sqlite:" + real
+		}
+	}
+	return config.Redact(address)
+}
+
+// storeUnnamed warns of the default store, which depends on the working directory.
+func storeUnnamed(s *config.Settings) {
+	if !s.Given("store") {
+		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working directory: a node that "+
+			"was started in another directory has another store, and may lead at the same time; set store")
+	}
+}
+
+// validateStore returns what can be known to be wrong with a store without contacting or creating it.
+func validateStore(address string) error {
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch scheme {
+	case "sqlite":
+		_, err := sqlite.Locate(rest)
+		return err
+	case "redis", "rediss":
+		return redis.Validate(address)
+	}
+	return nil
+}
+
+// electionChecker is a store whose names may collide with those of other programs.
+type electionChecker interface {
+	CheckElection(ctx context.Context, name string) (warning string, err error)
+}
+
+// forElection returns what opens a store and makes sure that the election's name can be used in it.
+func forElection(election string, warn func(string), open openFunc) openFunc {
+	return func(ctx context.Context) (regent.Store, error) {
+		store, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		checker, ok := store.(electionChecker)
+		if !ok {
+			return store, nil
+		}
+		short, cancel := context.WithTimeout(ctx, probeTimeout) // a server that hangs now is found by the next request
+		warning, err := checker.CheckElection(short, election)
+		cancel()
+		switch {
+		case errors.Is(err, regent.ErrRefused):
+			_ = store.Close()
+			return nil, err
+		case err != nil:
+			// It is found again by whoever reads the election.
+		case warning != "":
+			warn(warning)
+		}
+		return store, nil
+	}
+}
+
+// openFunc opens a store.
+type openFunc = func(context.Context) (regent.Store, error)
+
+// probeTimeout is how long --check-config waits for a store, and a start for the check of an election's name.
+const probeTimeout = 5 * time.Second
+
+// probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this configuration, and
+// says in a warning if the store could not be asked. It creates nothing.
+func probeStore(ctx context.Context, s *config.Settings) error {
+	if err := validateStore(s.Store); err != nil {
+		return err
+	}
+	if path, ok := strings.CutPrefix(s.Store, "sqlite:"); ok {
+		if fresh, err := wouldCreate(path); fresh || err != nil {
+			return err
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	warn := func(w string) { s.Warnings = append(s.Warnings, w) }
+	store, err := forElection(s.Election, warn, opener(s.Store, true, 0, warn))(ctx)
+	switch {
+	case errors.Is(err, regent.ErrRefused):
+		return err
+	case err != nil:
+		warn("store could not be checked: " + err.Error())
+		return nil
+	}
+	return store.Close()
+}
+
+// wouldCreate reports whether there is no database yet, and refuses a directory in which this user cannot create one.
+func wouldCreate(path string) (bool, error) {
+	real, err := sqlite.Locate(path)
+	if err != nil {
+		return false, err
+	}
+	if _, err := os.Stat(real); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil // whether it can be written, its opening tells
+	}
+	if err := writableDir(filepath.Dir(real)); err != nil {
+		return true, regent.Refused(fmt.Errorf("store %q: this user must be able to write its directory: %w", path, err))
+	}
+	return true, nil
+}

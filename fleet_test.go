@@ -1,0 +1,186 @@
+package regent_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/memstore"
+)
+
+// load counts all requests to a store, by the second in which they came.
+type load struct {
+	mu      sync.Mutex
+	start   time.Time
+	seconds []int
+}
+
+// watchLoad counts from now on, over that many seconds. No member runs yet.
+func watchLoad(s *memstore.Store, seconds int) *load {
+	l := &load{}
+	l.restart(seconds)
+	s.OnRequest = func(r memstore.Request) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if k := int(r.At.Sub(l.start) / time.Second); k < len(l.seconds) {
+			l.seconds[k]++
+		}
+	}
+	return l
+}
+
+// restart counts anew from now on.
+func (l *load) restart(seconds int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.start = time.Now()
+	l.seconds = make([]int, seconds)
+}
+
+// check fails if some second had more than three times the mean.
+func (l *load) check(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := 0
+	for _, n := range l.seconds {
+		sum += n
+	}
+	mean := float64(sum) / float64(len(l.seconds))
+	top := slices.Max(l.seconds)
+	t.Logf("%d requests, %.1f a second, at most %d: %v", sum, mean, top, l.seconds)
+	if float64(top) > 3*mean {
+		t.Errorf("%d requests in second %d, the mean is %.1f", top, slices.Index(l.seconds, top), mean)
+	}
+}
+
+// pushless hides the push of a store: everything is found by polling.
+type pushless struct{ regent.Store }
+
+func withoutPush(m *regent.Member) { m.Store = pushless{m.Store} }
+
+// startFleet starts members with IDs from n000 on.
+func startFleet(c *cluster, size int, change ...func(*regent.Member)) []*node {
+	var nodes []*node
+	for i := range size {
+		nodes = append(nodes, c.member(fmt.Sprintf("n%03d", i), change...).lead())
+	}
+	return nodes
+}
+
+// quitAll stops the leader last, so that nobody else has to be elected.
+func quitAll(nodes []*node) {
+	for _, n := range slices.Backward(nodes) {
+		n.quit()
+	}
+}
+
+func TestFleet(t *testing.T) {
+	const second = time.Second
+	for _, tt := range []struct {
+		name    string
+		workers int
+		conf    func(*regent.Member)
+		window  time.Duration // of the jitter
+		elected time.Duration // when there is a leader at the latest
+		seconds int           // over which requests are counted
+	}{
+		{"J11_fifty_workers_spread_over_5s_and_are_up_within_10s", 50, config(regent.Fleet()), 5 * second, 10 * second, 30},
+		{"J13_two_hundred_workers_spread_over_15s", 200, jitter(0, 15*second), 15 * second, 20 * second, 60},
+	} {
+		for push, change := range map[string]func(*regent.Member){"with_push": func(*regent.Member) {}, "without_push": withoutPush} {
+			t.Run(tt.name+"/"+push, func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					all := watchLoad(c.store, tt.seconds)
+					nodes := startFleet(c, tt.workers, tt.conf, change)
+					time.Sleep(tt.elected)
+					if n, _ := leader(t, 0, nodes...); n.ID != "n000" {
+						t.Errorf("%s leads", n.ID)
+					}
+					time.Sleep(time.Duration(tt.seconds)*second - tt.elected)
+
+					all.check(t)
+					for _, n := range nodes {
+						if v, ok := n.View("seat"); len(n.kinds(regent.EventMemberJoined)) != 1 || !ok || v.Leader != "n000" {
+							t.Errorf("%s has not joined, or does not know the leader: %+v", n.ID, v)
+						}
+					}
+					quitAll(nodes)
+				})
+			})
+		}
+	}
+
+	t.Run("J11_first_requests_spread_over_the_window", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			f := watchFirsts(c.store)
+			nodes := startFleet(c, 50, config(regent.Fleet()))
+			time.Sleep(10 * second)
+			seconds := make([]int, 5)
+			for id, at := range f.of() {
+				if at > 5*second {
+					t.Errorf("%s came after %v", id, at)
+					continue
+				}
+				seconds[min(int(at/second), 4)]++
+			}
+			if slices.Min(seconds) == 0 || slices.Max(seconds) > 30 {
+				t.Errorf("first requests by second: %v", seconds)
+			}
+			quitAll(nodes)
+		})
+	})
+
+	t.Run("J13_a_takeover_does_not_make_standbys_poll_in_step", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			all := watchLoad(c.store, 30)
+			nodes := startFleet(c, 100, config(regent.Fleet()))
+			time.Sleep(30 * second)
+			nodes[0].quit() // all others hear of it at the same moment
+			if n, _ := leader(t, 2*second, nodes...); n.ID != "n001" {
+				t.Errorf("%s leads", n.ID)
+			}
+			time.Sleep(10 * second)
+			all.restart(30)
+			time.Sleep(30 * second)
+			all.check(t)
+			quitAll(nodes[1:])
+		})
+	})
+
+	for name, conf := range map[string]func(*regent.Member){
+		"without_jitter": jitter(0, 0), "defaults": config(regent.Fleet()), "from_2s_to_8s": jitter(2*second, 8*second),
+	} {
+		t.Run("J15_the_smallest_ID_leads_over_a_new_store_and_after_every_restart_of_all/"+name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				for round := range 10 {
+					started := time.Now()
+					nodes := startFleet(c, 9, conf)
+					if n, _ := leader(t, 30*second, nodes...); n.ID != "n000" {
+						t.Errorf("round %d: %s leads", round, n.ID)
+					}
+					time.Sleep(30*second - time.Since(started))
+					quitAll(nodes)
+				}
+			})
+		})
+	}
+
+	t.Run("J15_after_the_death_of_all_hosts_the_smallest_ID_leads", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			for round := range 3 {
+				nodes := startFleet(c, 9, config(regent.Fleet()))
+				if n, _ := leader(t, time.Minute, nodes...); n.ID != "n000" {
+					t.Errorf("round %d: %s leads", round, n.ID)
+				}
+				for _, n := range nodes {
+					n.client.SetFaults(cut) // nothing is released
+				}
+				quitAll(nodes)
+			}
+		})
+	})
+}

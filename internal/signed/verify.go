@@ -1,0 +1,234 @@
+package signed
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// started is about when this process was. It may have seen what was signed before, and cannot remember.
+var started = time.Now()
+
+var (
+	// ErrNone says that a request carries no signature.
+	ErrNone = errors.New("the request is not signed with the cluster's token (" + Scheme + ")")
+	// ErrBearer says that a request of a member carries the token itself.
+	ErrBearer = errors.New("the request carries a bearer token, and between members it must be signed with the token " +
+		"instead (" + Scheme + "): its sender is an older version of Regent, upgrade it")
+	// ErrOld says that the receiver of a signed request knows no signatures.
+	ErrOld = errors.New("it asks for the cluster's token itself, which members do not send to each other any more: " +
+		"it is an older version of Regent, upgrade it")
+)
+
+// Verifier checks signatures, and remembers them as long as they could be used again. It is safe for concurrent use.
+type Verifier struct {
+	secret *Secret
+	id     string
+	addr   string
+
+	mu   sync.Mutex
+	seen map[string]*numbers // by session
+}
+
+// NewVerifier returns the verifier of the member called id, which others ask at addr. What is empty is not compared: then a
+// request that was signed for another member is accepted.
+func NewVerifier(secret *Secret, id, addr string) *Verifier {
+	return &Verifier{secret: secret, id: id, addr: addr, seen: map[string]*numbers{}}
+}
+
+// Present reports whether a request claims to be signed.
+func Present(r *http.Request) bool {
+	_, ok := credentials(r)
+	return ok
+}
+
+// credentials returns what stands behind the scheme.
+func credentials(r *http.Request) (string, bool) {
+	given := r.Header["Authorization"]
+	if len(given) != 1 {
+		return "", false
+	}
+	scheme, rest, _ := strings.Cut(given[0], " ")
+	return rest, strings.EqualFold(scheme, Scheme)
+}
+
+// Bearer returns the token that a request carries as it is. The name of the scheme is not sensitive to case (RFC 9110).
+func Bearer(r *http.Request) (token string, ok bool) {
+	given := r.Header["Authorization"]
+	if len(given) != 1 {
+		return "", false
+	}
+	scheme, rest, found := strings.Cut(given[0], " ")
+	return strings.TrimLeft(rest, " "), found && strings.EqualFold(scheme, "Bearer")
+}
+
+// Verify returns nil if the request is signed as the package says. It reads the body, of which there may be at most limit
+// bytes, and leaves a copy in its place. Who does not know the token is refused before the body is read, and hears no more
+// than that.
+func (v *Verifier) Verify(r *http.Request, limit int64) error {
+	header, ok := credentials(r)
+	if !ok {
+		if _, bearer := Bearer(r); bearer {
+			return ErrBearer
+		}
+		return ErrNone
+	}
+	c, mac, ok := parse(header)
+	if !ok {
+		return errors.New("the signature in the header Authorization cannot be read")
+	}
+	token := v.secret.Token()
+	if token == "" || !hmac.Equal(mac, c.mac(token, r.Method, r.RequestURI, r.Header)) {
+		return errors.New("the signature does not match: the sender has another token, or the request was changed on its way")
+	}
+	if err := v.meant(&c); err != nil {
+		return err
+	}
+	if err := timely(&c, time.Now()); err != nil {
+		return err
+	}
+	if err := v.once(&c); err != nil {
+		return err
+	}
+	return v.read(r, &c, limit)
+}
+
+// meant compares the receiver.
+func (v *Verifier) meant(c *claims) error {
+	if v.id != "" && c.to != url.QueryEscape(v.id) {
+		return fmt.Errorf("the request was signed for member %s, and this is %s", unescape(c.to), v.id)
+	}
+	if v.addr != "" && c.addr != url.QueryEscape(v.addr) {
+		return fmt.Errorf("the request was signed for the address %s, and this node's is %s", unescape(c.addr), v.addr)
+	}
+	return nil
+}
+
+func unescape(s string) string {
+	if plain, err := url.QueryUnescape(s); err == nil {
+		return plain
+	}
+	return s
+}
+
+// timely compares the clocks.
+func timely(c *claims, now time.Time) error {
+	const form = "2006-01-02T15:04:05.000Z"
+	sent := time.UnixMilli(c.time)
+	age := now.Sub(sent)
+	if age > Window || age < -Window {
+		return fmt.Errorf("the request was signed at %s by its sender's clock, and this node's clock shows %s: they must be "+
+			"within %v of each other; synchronise the clocks", sent.UTC().Format(form), now.UTC().Format(form), Window)
+	}
+	if up := now.Sub(started); up >= 0 && age > up+time.Millisecond { // which is what the time is rounded to
+		return fmt.Errorf("the request was signed at %s by its sender's clock, before this process was started, at %s by "+
+			"this node's clock: it may have been answered already", sent.UTC().Format(form), now.Add(-up).UTC().Format(form))
+	}
+	return nil
+}
+
+// once refuses a number that was there before.
+func (v *Verifier) once(c *claims) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := v.seen[c.session]
+	if n == nil {
+		if len(v.seen) >= maxSessions {
+			v.forgetLocked()
+		}
+		if len(v.seen) >= maxSessions {
+			return fmt.Errorf("more than %d senders have signed requests within %v: no more can be told apart", maxSessions, 2*Window)
+		}
+		n = &numbers{}
+		v.seen[c.session] = n
+	}
+	if !n.take(c.number) {
+		return errors.New("the request was received before, or overtaken by too many of its sender's: it is not accepted twice")
+	}
+	n.last = time.Now()
+	return nil
+}
+
+// maxSessions bounds the memory: each takes about 300 bytes. Only who knows the token can begin one.
+const maxSessions = 4096
+
+// forgetLocked forgets senders whose last request is too old to be used again.
+func (v *Verifier) forgetLocked() {
+	for session, n := range v.seen {
+		if time.Since(n.last) > 2*Window+time.Second {
+			delete(v.seen, session)
+		}
+	}
+}
+
+// read compares the body.
+func (v *Verifier) read(r *http.Request, c *claims, limit int64) error {
+	var b bytes.Buffer
+	b.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead)
+	if _, err := b.ReadFrom(http.MaxBytesReader(nil, r.Body, limit)); err != nil {
+		return err
+	}
+	if !hmac.Equal([]byte(digest(b.Bytes())), []byte(c.body)) {
+		return errors.New("the body is not the one that was signed")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(b.Bytes()))
+	r.ContentLength = int64(b.Len())
+	return nil
+}
+
+// numbers are those of one sender that were seen: the highest, and which of those shortly before it.
+type numbers struct {
+	highest uint64
+	bits    [reach / 64]uint64 // by the number modulo reach
+	last    time.Time
+}
+
+// reach is how many later requests may overtake one.
+const reach = 1024
+
+// take reports whether a number is new.
+func (n *numbers) take(number uint64) bool {
+	switch {
+	case number > n.highest && number-n.highest >= reach:
+		n.bits = [reach / 64]uint64{}
+		n.highest = number
+	case number > n.highest:
+		for n.highest < number {
+			n.highest++
+			n.bits[n.highest%reach/64] &^= 1 << (n.highest % 64)
+		}
+	case n.highest-number >= reach:
+		return false
+	}
+	word, bit := &n.bits[number%reach/64], uint64(1)<<(number%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}
+
+// Refused returns ErrOld if an answer asks for a bearer token in place of a signature; else nil.
+func Refused(resp *http.Response) error {
+	if resp.StatusCode != http.StatusUnauthorized {
+		return nil
+	}
+	bearer := false
+	for _, asked := range resp.Header.Values("WWW-Authenticate") {
+		if strings.Contains(asked, Scheme) {
+			return nil
+		}
+		bearer = bearer || strings.HasPrefix(strings.ToLower(asked), "bearer")
+	}
+	if bearer {
+		return ErrOld
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// fileMode is the mode of a new database. SQLite gives -wal and -shm the mode of the database, and createWakeFile does so
+// with -wake. A file that others can read is a file that they can lock: a read lock on one byte of -shm keeps the leader
+// from renewing.
+const fileMode = 0o600
+
+// createByOpening is createFile for systems on which only an open makes a file.
+func createByOpening(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(fileMode), f.Close())
+}
+
+// exposed says which of the database's files users other than the owner can read or write, one line each.
+func exposed(path string) []string {
+	if runtime.GOOS == "windows" { // where a mode says nothing
+		return nil
+	}
+	var found []string
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal", wakeSuffix} {
+		info, err := os.Stat(path + suffix)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			found = append(found, fmt.Sprintf("%s has mode %04o: other users can read the secrets of polls, and hold locks "+
+				"that depose the leader; stop every node that uses it, and chmod 600 it", path+suffix, info.Mode().Perm()))
+		}
+	}
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
+		found = append(found, fmt.Sprintf("directory %s has mode %04o: other users can replace the database in it; "+
+			"chmod go-w it", dir, info.Mode().Perm()))
+	}
+	return found
+}
+
+// Warnings returns what Open found about the database's files that endangers the election: one line each.
+func (s *Store) Warnings() []string { return s.warnings }

@@ -1,0 +1,72 @@
+package regent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// This file tells that a member cannot join, because another process has its ID.
+
+// waiting tells who holds this member's ID: once when it is met, and once more when it is known to live.
+func (e *engine) waiting(l Lease, alive bool) {
+	text := waitingText(l, alive)
+	e.m.mu.Lock()
+	e.m.blocked = text
+	e.m.mu.Unlock()
+
+	meta := map[string]string{"alive": "unknown", "error": text}
+	if alive {
+		meta["alive"] = "true"
+	}
+	for name, value := range memberInfo(l).Facts {
+		meta[name] = value
+	}
+	meta["incarnation"] = l.Holder.Incarnation
+	if l.Addr != "" {
+		meta["addr"] = l.Addr
+	}
+	e.emit(Event{Kind: EventMemberWaiting, Metadata: meta})
+}
+
+// waited notes that nobody else has this member's ID any more, or that it does not want to join any more.
+func (e *engine) waited() {
+	e.m.mu.Lock()
+	defer e.m.mu.Unlock()
+	e.m.blocked = ""
+}
+
+// Blocked says why the member cannot join; empty if nothing keeps it from that. It then campaigns for nothing that
+// needs a member's heartbeat.
+func (m *Member) Blocked() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.blocked
+}
+
+// waitingText says who has the ID, where, and what to do.
+func waitingText(l Lease, alive bool) string {
+	where := l.Addr
+	facts := memberInfo(l).Facts
+	var details []string
+	for _, name := range []string{"host", "pid"} {
+		if facts[name] != "" {
+			details = append(details, name+" "+facts[name])
+		}
+	}
+	if !l.Since.IsZero() {
+		details = append(details, "joined "+l.Since.UTC().Format(time.RFC3339))
+	}
+	details = slices.DeleteFunc(append([]string{where}, details...), func(s string) bool { return s == "" })
+	who := fmt.Sprintf("member ID %q", l.Holder.ID)
+	if len(details) > 0 {
+		who += " (" + strings.Join(details, ", ") + ")"
+	}
+	if alive {
+		return "another process with " + who + " is alive: stop it, or give this one another ID; " +
+			"this one joins when that one has left"
+	}
+	return "another process with " + who + " has not left: if it is dead, this one joins when its lease of " +
+		l.Duration.String() + " has expired; if it is alive, stop it or give this one another ID"
+}
