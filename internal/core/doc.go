@@ -12,7 +12,7 @@
 //
 //   - input.go, effect.go: what goes in and what comes out; record.go: what a register holds
 //   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
-//   - candidate.go, leader.go, former.go: one file for each of the three
+//   - candidate.go and claim.go, leader.go, former.go: what each of the three does
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
 //   - rollback.go: what every record that is received goes through, and rule 5
 //   - member.go, join.go: the member's own register
@@ -47,6 +47,8 @@
 //   - Ranks, priority, region, preemption, and the sharing of many free elections: the core does not list members.
 //     It behaves as under rank first.
 //   - The handover of an unhealthy leader, which needs that list. An unhealthy member does not claim.
+//   - What keeps the members of a fleet out of step, and the last resort of a member whose duties keep failing.
+//   - Reasons in a record's past that tell more than that a heartbeat expired.
 //   - What a member publishes about itself is fixed (Config.Info).
 //   - A store that can prove the death of a process (Witness).
 //   - Polling does not align the reads of different elections, so that a shell has fewer to batch than the engine has.

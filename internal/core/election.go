@@ -32,7 +32,7 @@ type election struct {
 	hold     Time   // not to be claimed before: somebody else was first
 	pollAt   Time   // when it is read without a notification
 	quiet    int    // how often in a row that has shown nothing new
-	check    Time   // when a record that this member holds is to be read; 0 if it is not
+	check    Time   // when a record that it holds, or is to take over, is read; 0 if it is not
 
 	barred    Time     // not to be claimed before (rule 5)
 	barredFor uint64   // the highest epoch that the store has gone back behind

@@ -24,7 +24,7 @@ func (x *encoder) election(c *Core, e *election) {
 	x.identity(e.forgotten, false)
 	x.unsigned(x.canon.Epoch(e.name, e.lastHeld.Epoch))
 	x.text(e.lastHeld.Holder.ID)
-	if e.open && e.rec.Next != "" {
+	if e.open && (e.rec.Next != "" || c.returned(&e.rec)) {
 		x.within(e.openSince, c.cfg.HeartbeatInterval)
 	}
 	x.ahead(e.holdBack)

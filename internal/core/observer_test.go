@@ -63,6 +63,19 @@ func TestExpiry(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 4)
 	})
 
+	t.Run("a_holder_that_has_joined_again_has_a_head_start", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		again := beating(Identity{"b", "2.y"}, 60)
+		again.Epoch = 2
+		r.put(again)
+		r.put(held(other, 3, remote))
+		r.start()
+		r.run(1400 * time.Millisecond)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, 4)
+	})
+
 	t.Run("a_death_is_taken_only_from_a_read_that_was_sent_after_the_record_was_received", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		r.put(beating(other, 50))

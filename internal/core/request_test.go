@@ -95,6 +95,21 @@ func TestRequestsToOthers(t *testing.T) {
 		equal(t, "edits", r.store[remote].Edits, 1)
 	})
 
+	t.Run("the_successor_reads_before_the_reservation_ends", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		asked := held(other, 3, "")
+		asked.Next = "a"
+		r.put(asked)
+		r.start()
+		r.run(100 * time.Millisecond)
+		released := r.store[election1]
+		vacant := released.vacated(80, time.Time{}, string(HandedOff))
+		vacant.Next = "a"
+		r.put(vacant)
+		r.run(500 * time.Millisecond) // a third of a heartbeat interval; no notification came
+		equal(t, "epoch", find[Begin](r).Epoch, 4)
+	})
+
 	t.Run("conditions_are_checked_on_the_record", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			rec  Record

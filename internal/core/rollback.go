@@ -43,6 +43,9 @@ func (c *Core) receive(e *election, r *Record, done call) {
 		e.own.see(r, done.sent, c.now)
 	}
 
+	if e.wanted && r.Next == c.cfg.ID && c.followed(e) {
+		e.check = c.now.Add(c.cfg.HeartbeatInterval / 3) // the others hold back no longer than one heartbeat interval
+	}
 	c.noteLeader(e, &previous, first)
 	c.checkTerm(e)
 	c.attach(e)
