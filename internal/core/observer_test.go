@@ -162,6 +162,21 @@ func TestRollback(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 6)
 	})
 
+	t.Run("an_epoch_that_an_answer_showed_too_late_was_seen", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		r.put(held(other, 5, ""))
+		r.start()
+		late := r.take(election1)
+		r.pass(3 * time.Second) // far beyond the timeout
+		r.pending = nil
+		seen := held(other, 7, "")
+		seen.Rev = "lost"
+		r.answer(late, Done, seen)
+		r.run(20 * time.Second)
+		r.event(EventRegressed)
+		equal(t, "epoch", find[Begin](r).Epoch, 8)
+	})
+
 	t.Run("an_answer_from_before_an_observed_epoch_is_no_rollback", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.put(held(other, 5, ""))
