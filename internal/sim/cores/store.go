@@ -71,7 +71,9 @@ func (s *sim) apply(p *proc, alive bool, q core.Send) (core.Outcome, core.Record
 	before.Name = after.Name
 	s.undo = append(s.undo[max(0, len(s.undo)-maxUndo+1):], before)
 	s.records[after.Name] = after
-	s.log("p%d writes %+v", p.index, after)
+	if s.trace != nil {
+		s.log("p%d writes %+v", p.index, after)
+	}
 	if strings.HasPrefix(after.Name, "regent/") {
 		s.checkMember(p, &before, &after)
 	} else {
