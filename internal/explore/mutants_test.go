@@ -10,14 +10,17 @@ import (
 	"testing"
 )
 
-// mutant is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by
-// the test that is named, of this package or of the core itself.
+// mutant is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by the test
+// that is named: of this package, of the core itself, or of the simulation of cores.
 type mutant struct{ name, file, old, new, caught string }
 
 const (
-	explored = "explore:"
-	tested   = "core:"
+	explored  = "explore:"
+	tested    = "core:"
+	simulated = "sim:"
 )
+
+var packages = map[string]string{explored: ".", tested: "../core", simulated: "../sim/cores"}
 
 var mutants = []mutant{
 	{"rule_1_deadline_counts_from_the_answer", "heartbeat.go",
@@ -132,6 +135,18 @@ var mutants = []mutant{
 	{"a_successor_waits_for_its_poll", "rollback.go",
 		"\t\te.check = c.now.Add(c.cfg.HeartbeatInterval / 3) //", "\t\t//",
 		tested + "TestRequestsToOthers"},
+	{"rule_1_deadline_counts_from_the_answer_in_a_large_cluster", "heartbeat.go",
+		"\tasked := b.check\n", "\tb.deadline = c.now.Add(b.trust)\n\tasked := b.check\n",
+		simulated + "TestSeeds"},
+	{"rule_5_a_claim_ignores_the_highest_epoch_seen_in_a_large_cluster", "claim.go",
+		"Epoch: max(r.Epoch, c.memory[e.name]) + 1,", "Epoch: r.Epoch + 1,",
+		simulated + "TestSeeds"},
+	{"rule_6_nothing_of_its_own_is_given_back_in_a_large_cluster", "candidate.go",
+		"\t\tc.settleOwn(e)\n\t\treturn\n\t}\n\tc.contend(e)\n", "\t\treturn\n\t}\n\tc.contend(e)\n",
+		simulated + "TestSeeds"},
+	{"a_member_joins_over_a_live_incarnation_in_a_large_cluster", "join.go",
+		"\tif !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n", "\tif slices.Contains(c.endings, Identity{}) {\n",
+		simulated + "TestSeeds"},
 	{"a_claim_of_unknown_outcome_is_forgotten", "claim.go",
 		"\tcase Conflict, NotSent: //", "\tcase Conflict, NotSent, Unknown: //",
 		tested + "TestUnknownOutcomes"},
@@ -189,12 +204,8 @@ func (m *mutant) mustBeCaught(t *testing.T) {
 	list := filepath.Join(dir, "overlay.json")
 	write(t, list, overlay)
 
-	test, inCore := strings.CutPrefix(m.caught, tested)
-	pkg := "../core"
-	if !inCore {
-		test = strings.TrimPrefix(m.caught, explored)
-		pkg = "."
-	}
+	kind, test, _ := strings.Cut(m.caught, ":")
+	pkg := packages[kind+":"]
 	binary := filepath.Join(dir, "mutant.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, pkg)
 	if out, err := build.CombinedOutput(); err != nil {

@@ -21,6 +21,9 @@ type faults struct {
 
 const saveID = 7
 
+// slowest is how long a request or an answer takes at most.
+const slowest = 4 * time.Second
+
 func (s *sim) drawFaults() faults {
 	f := faults{every: s.between(500*time.Millisecond, 10*time.Second), rollbacks: s.chance(0.3)}
 	for _, p := range []*float64{&f.loss, &f.slow, &f.deaf, &f.stuck} {
@@ -39,7 +42,7 @@ func (s *sim) lose() bool { return !s.faults.over && s.chance(s.faults.loss) }
 // latency is how long a request or an answer takes.
 func (s *sim) latency() time.Duration {
 	if !s.faults.over && s.chance(s.faults.slow) {
-		return s.between(0, 4*time.Second)
+		return s.between(0, slowest)
 	}
 	return s.between(100*time.Microsecond, 5*time.Millisecond)
 }
@@ -151,7 +154,7 @@ func (s *sim) heal() {
 			p.step(core.Campaign{Election: name})
 		}
 	}
-	s.after(2*time.Second, func() {
+	s.after(slowest+time.Second, func() { // a pause of unknown outcome may have been applied by then
 		for _, p := range s.procs {
 			for _, name := range s.names {
 				p.request(core.Resume{ID: 5, Election: name})

@@ -15,7 +15,7 @@ const maxUndo = 8 // how many writes the store may lose
 func (s *sim) send(p *proc, q core.Send) {
 	there := s.latency()
 	back := s.latency()
-	run := p.run
+	known := p.shown[q.Record.Name]
 	answer := func(o core.Outcome, r core.Record) {
 		p.later(back, func() {
 			if o == core.Unknown {
@@ -45,7 +45,7 @@ func (s *sim) send(p *proc, q core.Send) {
 		if s.now < s.faults.hanging {
 			return
 		}
-		o, r := s.apply(p, p.run == run && p.core != nil, q)
+		o, r := s.apply(p, q, known)
 		if s.lose() || s.now < p.cut {
 			s.log("p%d: the answer to %d is lost", p.index, q.ID>>32)
 			return
@@ -54,8 +54,8 @@ func (s *sim) send(p *proc, q core.Send) {
 	})
 }
 
-// apply lets a request reach the store.
-func (s *sim) apply(p *proc, alive bool, q core.Send) (core.Outcome, core.Record) {
+// apply lets a request reach the store. When it was sent, its process had been shown the epoch that is known.
+func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, core.Record) {
 	before, ok := s.records[q.Record.Name]
 	switch {
 	case q.Verb == core.Get && !ok:
@@ -77,7 +77,7 @@ func (s *sim) apply(p *proc, alive bool, q core.Send) (core.Outcome, core.Record
 	if strings.HasPrefix(after.Name, "regent/") {
 		s.checkMember(p, &before, &after)
 	} else {
-		s.checkWrite(p, alive && p.core.Awaits(q.ID), &before, &after)
+		s.checkWrite(p, known, &before, &after)
 	}
 	s.notify(p, &before, &after)
 	return core.Done, after
@@ -94,14 +94,14 @@ func (s *sim) checkMember(p *proc, before, after *core.Record) {
 }
 
 // checkWrite checks a write to the record of an election.
-func (s *sim) checkWrite(p *proc, awaited bool, before, after *core.Record) {
+func (s *sim) checkWrite(p *proc, known uint64, before, after *core.Record) {
 	name := after.Name
 	switch {
 	case after.Epoch < before.Epoch:
 		s.fail("%s falls from epoch %d to %d", name, before.Epoch, after.Epoch)
 	case after.Epoch > before.Epoch:
-		if awaited && after.Epoch <= p.shown[name] {
-			s.fail("p%d claims epoch %d of %s, but was shown %d", p.index, after.Epoch, name, p.shown[name])
+		if after.Epoch <= known {
+			s.fail("p%d claims epoch %d of %s, but was shown %d", p.index, after.Epoch, name, known)
 		}
 		if after.Epoch <= s.granted[name] && s.lostAt < 0 {
 			s.fail("epoch %d of %s is granted after %d", after.Epoch, name, s.granted[name])
