@@ -24,7 +24,7 @@ build: ## the regent command, in .bin
 
 test: need ## every module's tests, with the race detector; installs what they need
 	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 15m ./...) || exit 1; done
-	@echo "== the model, whole" && go test -timeout 15m ./model
+	@echo "== the model and the core, whole" && go test -timeout 15m ./model ./internal/explore ./internal/sim/cores
 
 lint: need ## gofmt, go vet, staticcheck, tidy modules
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'ed: $$unformatted"; exit 1; }

@@ -118,7 +118,7 @@ func TestOwnLeaseHolds(t *testing.T) {
 		"with_notifications": {large,
 			Setup{IDs: two, Prompt: true, Freezes: 1, StepDowns: 1, Notices: true, Late: 1, Reads: InstantReads},
 			TookOverReleased | ClaimedOnNotice},
-		"when_a_leader_saves": {small,
+		"when_a_leader_saves": {large,
 			Setup{IDs: two, Prompt: true, Freezes: 1, Saves: 2, Losses: 1, Late: 1, Reads: InstantReads},
 			Saved | AppliedLate},
 		"when_a_process_leaves": {small,

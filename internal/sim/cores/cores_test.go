@@ -23,8 +23,8 @@ func seeds(t *testing.T, n uint64) uint64 {
 // TestSeeds runs many clusters. What none of them has reached is not tested, and so a failure.
 func TestSeeds(t *testing.T) {
 	n := seeds(t, 1000)
-	if testing.Short() {
-		n = min(n, 100)
+	if testing.Short() || raceEnabled {
+		n = min(n, 200)
 	}
 	var reached Reached
 	for seed := range n {
@@ -35,7 +35,7 @@ func TestSeeds(t *testing.T) {
 		reached |= r
 	}
 	for i, name := range reachedNames {
-		if reached&(1<<i) == 0 && n >= 1000 {
+		if reached&(1<<i) == 0 && n >= 200 {
 			t.Errorf("never reached: %s", name)
 		}
 	}
@@ -59,7 +59,7 @@ func TestSeed(t *testing.T) {
 // TestReplay runs seeds twice and compares every line.
 func TestReplay(t *testing.T) {
 	n := uint64(100)
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		n = 10
 	}
 	for seed := range n {
