@@ -200,7 +200,7 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		return Lease{}, errors.New("member has no Store: set one before its first use")
 	}
 	for {
-		l, err := m.Store.Get(ctx, election)
+		l, err := m.get(ctx, election)
 		switch {
 		case errors.Is(err, ErrNotFound):
 			l = Lease{Name: election, Nonce: newNonce(), Duration: m.Config.orDefault().LeaseDuration}
@@ -216,7 +216,7 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		}
 		if l.Rev == "" || next.Next != l.Next || next.Paused != l.Paused {
 			next.Edits++
-			if next, err = m.Store.Swap(ctx, next); errors.Is(err, ErrConflict) {
+			if next, err = m.swap(ctx, next); errors.Is(err, ErrConflict) {
 				continue
 			} else if err != nil { // applied or not: the next read tells
 				select {
@@ -229,6 +229,45 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		}
 		m.lookAgain(election)
 		return next, m.poke(ctx, next)
+	}
+}
+
+// get reads a register for somebody who asks through this member, whose engine takes in what it shows.
+func (m *Member) get(ctx context.Context, name string) (Lease, error) {
+	saw := m.asking()
+	l, err := m.Store.Get(ctx, name)
+	switch {
+	case err == nil:
+		saw(l)
+	case errors.Is(err, ErrNotFound):
+		saw(Lease{Name: name})
+	}
+	return l, err
+}
+
+// swap is get for an edit.
+func (m *Member) swap(ctx context.Context, l Lease) (Lease, error) {
+	saw := m.asking()
+	got, err := m.Store.Swap(ctx, l)
+	if err == nil {
+		saw(got)
+	}
+	return got, err
+}
+
+// asking is called before a request is sent, and returns what takes in the record that the store shows.
+func (m *Member) asking() func(Lease) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.engine
+	if e == nil {
+		return func(Lease) {}
+	}
+	began := e.moment()
+	return func(l Lease) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		e.sawLocked(l, began)
 	}
 }
 
@@ -252,12 +291,12 @@ func (m *Member) poke(ctx context.Context, seat Lease) error {
 		return nil // a seat with a lease of its own was poked by the edit
 	}
 	for {
-		l, err := m.Store.Get(ctx, seat.Via)
+		l, err := m.get(ctx, seat.Via)
 		if err != nil || l.Holder != seat.Holder {
 			return err
 		}
 		l.Edits++
-		if _, err := m.Store.Swap(ctx, l); !errors.Is(err, ErrConflict) {
+		if _, err := m.swap(ctx, l); !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}
@@ -268,7 +307,7 @@ func (m *Member) runsFor(ctx context.Context, election, id string) error {
 	if m.Store == nil {
 		return errors.New("member has no Store: set one before its first use")
 	}
-	l, err := m.Store.Get(ctx, MemberRegister(id))
+	l, err := m.get(ctx, MemberRegister(id))
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return err

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-
 	"time"
 
 	"github.com/regentd/regent"

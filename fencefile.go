@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/internal/regular"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 
 // readFence returns the token in a fence's file; the zero Token if there is no file.
 func readFence(path string) (Token, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Token{}, nil
 	}

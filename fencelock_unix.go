@@ -8,13 +8,15 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/regentd/regent/internal/regular"
 )
 
 // lockFence keeps other processes, and other fences of this one, from raising the file at path
 // until unlock is called. The lock is the kernel's, so that it ends with the process. It has a file
 // of its own, since that of the fence is replaced.
 func lockFence(path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := regular.Open(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock fence: %w", err)
 	}

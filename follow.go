@@ -101,6 +101,10 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 	if h == nil {
 		return taken, now
 	}
+	if l.Via == "" && h.lease.Rev != l.Rev {
+		s.stale = true // a request has shown another record: how long that one was watched says nothing of this one
+		return taken, now
+	}
 	if !h.seen || l.Via != "" && h.began.order < s.received.order {
 		return taken, max(now, h.retry.at)
 	}
@@ -346,7 +350,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		l = Lease{Name: s.name}
 	}
 	highest := e.m.memory[s.name]
-	if l.Epoch < highest && began.order <= s.learned {
+	if l.Epoch < highest && began.order <= s.learned || l.Epoch < s.shown && began.order <= s.shownAt {
 		// It was sent before the higher epoch was learned, so it may be older. Then nothing may be claimed on it either.
 		s.stale = true
 		e.mu.Unlock()
@@ -376,11 +380,15 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.notify(s)
 	}
 	s.lease = l
+	s.shown = l.Epoch
 	s.seen = true
 	s.answered = now.order
 	s.stale = false
 	s.claimed = false
 	s.checkAt = 0
+	if s.cand != nil && l.Next == e.m.ID && e.followed(s) {
+		s.checkAt = now.at + e.reservation()/3 // the others hold back for this member no longer than the reservation
+	}
 	s.retry = retry{}
 	e.dropClaims(s)
 	if l.Via == "" { // a vacant one too: should a rollback bring the holder back, it counts anew
@@ -403,9 +411,10 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 }
 
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen, which
-// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe.
+// counts once, or below the one of the record before, which counts each time: whoever held that one may still believe. The
+// record before is the last that any request of this member was shown, not only those that keep up with the election.
 func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
-	if s.seen && l.Epoch < s.lease.Epoch {
+	if l.Epoch < s.shown {
 		return true
 	}
 	if l.Epoch == s.lastHeld.Epoch && holderOf(l) != "" && holderOf(l) != s.lastHeld.Holder.ID {

@@ -140,6 +140,28 @@ func TestHungStore(t *testing.T) {
 		}
 	})
 
+	t.Run("a_release_that_the_store_did_not_take_is_made_up_for", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			profile := profiles["lock"]
+			a := c.member("a", config(profile)).lead()
+			leader(t, time.Second, a)
+			b := c.member("b", config(profile)).lead()
+			time.Sleep(time.Second)
+
+			c.store.Hang()
+			if err := a.StepDown(c.ctx, "seat"); err == nil {
+				t.Fatal("the store hangs, and has taken a release")
+			}
+			c.store.Drop()
+			n, took := leader(t, profile.LeaseDuration, b)
+			if n == nil || took > profile.LeaseDuration/3 {
+				t.Errorf("somebody else leads after %v: a did not release its lock when the store answered again", took)
+			}
+			b.quit()
+			a.quit()
+		})
+	})
+
 	t.Run("of_many_locks_none_waits_for_the_request_of_another", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var of companion

@@ -130,6 +130,9 @@ func (b *beat) attempt(now time.Duration) Lease {
 	next.Edits = 0
 	if b.says != nil {
 		next.Data = b.says()
+		if b.life.deadline.Load() != 0 {
+			next.Past = nil // the first heartbeat alone tells how the incarnation before ended, so that the others stay small
+		}
 	}
 	b.tries = append(b.tries, try{next.Nonce, now})
 	return next
@@ -322,7 +325,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 		count := e.m.nextIncarnation(l.Epoch)
 		life := newLife(e.m.ID, newIncarnation(count))
 		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
-			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now()}}
+			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now(), Past: l.Past}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
 			e.lifeline(b, false, false)
 			return b, nil
@@ -339,12 +342,12 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 // outlive waits until the incarnation that a register shows has left, has run out and been revoked, or is proved dead.
 func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment) error {
 	first := l.Holder
-	var s sight
-	s.see(l, began, e.clock.Now())
+	s := e.watched(name, l, began)
 	e.waiting(l, false)
 	defer e.waited()
+
 	alive := false
-	for failed := 0; ; {
+	for failed := 0; s.lease.Holder == first; {
 		wait := min(s.ranOut()-e.clock.Now(), e.cfg.HeartbeatInterval)
 		s.gone = e.gone(ctx, s.lease)
 		if s.gone || s.ranOut() <= s.began.at {
@@ -365,7 +368,7 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 		case err == nil && l.Holder == first:
 			failed = 0
 			renewed := l.Nonce != s.lease.Nonce
-			s.see(l, began, e.clock.Now())
+			s = e.watched(name, l, began)
 			if renewed && !alive {
 				alive = true
 				e.waiting(l, true)
@@ -376,6 +379,16 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 			failed++
 		}
 	}
+	return nil // another request has shown that it has left
+}
+
+// watched takes in what a heartbeat register shows, and returns what is known of it, by whatever request.
+func (e *engine) watched(name string, l Lease, began moment) sight {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.sightOf(name)
+	s.see(l, began, e.clock.Now())
+	return *s
 }
 
 // leave vacates the member's register, which frees every seat that depends on it, and reports whether that is known to have

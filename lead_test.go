@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-
 	"time"
 
 	"github.com/regentd/regent"

@@ -67,3 +67,35 @@ func TestPreemptWithHungStore(t *testing.T) {
 		}
 	})
 }
+
+// A member that gets no notifications outranks the leader. It polls more seldom than the others hold back for it.
+func TestPreemptWithoutNotifications(t *testing.T) {
+	for _, profile := range []string{"cluster", "lock"} {
+		t.Run(profile, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				cfg := regent.Cluster()
+				cfg.OwnLease = profile == "lock"
+				cfg.Rank = regent.RankLexicographic
+				cfg.Preempt = true
+				var nodes []*node
+				for _, id := range []string{"c", "b", "a"} {
+					n := c.member(id, config(cfg))
+					if id == "a" {
+						n.client.SetFaults(memstore.Faults{LoseHint: 1})
+					}
+					nodes = append(nodes, n.lead())
+					time.Sleep(20*time.Second + 100*time.Millisecond) // so that polls of two members do not coincide
+				}
+				time.Sleep(time.Minute)
+
+				best := nodes[2]
+				if term, ok := best.Leads("seat"); !ok || term.Epoch > 4 {
+					t.Errorf("a leads %t in epoch %d, and it should have been handed the seat when it first asked", ok, term.Epoch)
+				}
+				for _, n := range nodes {
+					n.quit()
+				}
+			})
+		})
+	}
+}

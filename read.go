@@ -158,6 +158,7 @@ func (e *engine) refresh(names []string) []Outcome {
 
 	ctx, cancel := context.WithTimeout(e.ctx, e.patience)
 	defer cancel()
+	began := e.now()
 	got := e.refresher.Refresh(ctx, known)
 	out := make([]Outcome, len(names))
 	for i, name := range names {
@@ -165,7 +166,7 @@ func (e *engine) refresh(names []string) []Outcome {
 		if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == name) {
 			out[i] = got[i]
 		}
-		e.heard(out[i].Lease, out[i].Err)
+		e.heard(name, out[i].Lease, out[i].Err, began)
 	}
 	return out
 }
@@ -355,13 +356,14 @@ func (e *engine) list(prefix string) (found map[string]Lease, broken map[string]
 	limit := time.AfterFunc(e.patience, cancel)
 	defer limit.Stop()
 
+	began := e.now()
 	found = map[string]Lease{}
 	broken = map[string]error{}
 	for l, err := range e.store.List(ctx, prefix) {
 		limit.Reset(e.patience)
 		switch {
 		case err == nil:
-			e.heard(l, nil)
+			e.heard(l.Name, l, nil, began)
 			found[l.Name] = l
 		case l.Name != "":
 			broken[l.Name] = err

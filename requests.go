@@ -12,29 +12,51 @@ import (
 func (e *engine) get(ctx context.Context, name string) (Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
+	began := e.now()
 	l, err := e.store.Get(ctx, name)
-	e.heard(l, err)
+	e.heard(name, l, err, began)
 	return l, err
 }
 
 func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	l, err := e.store.Swap(ctx, l)
-	e.heard(l, err)
-	return l, err
+	began := e.now()
+	got, err := e.store.Swap(ctx, l)
+	e.heard(l.Name, got, err, began)
+	return got, err
 }
 
-// heard notes that the store has answered, and the highest epoch of an election, wherever it was seen (rule 5).
-func (e *engine) heard(l Lease, err error) {
+// heard notes that the store has answered a request about a register, which was sent at began.
+func (e *engine) heard(name string, l Lease, err error, began moment) {
 	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answered = e.clock.Now()
-	if err == nil && e.seats[l.Name] != nil {
+	switch {
+	case err == nil:
+		e.sawLocked(l, began)
+	case errors.Is(err, ErrNotFound):
+		e.sawLocked(Lease{Name: name}, began)
+	}
+}
+
+// sawLocked takes in a record that the store has shown, in answer to whatever request of this member. Several of its loops
+// and calls read one register, and what any of them is shown counts: for the epochs of an election (rule 5), and for how
+// long a heartbeat has been watched (rule 2).
+func (e *engine) sawLocked(l Lease, began moment) {
+	if s := e.seats[l.Name]; s != nil {
 		e.m.learn(l.Name, l.Epoch)
+		if l.Epoch > s.shown {
+			s.shown = l.Epoch
+			s.shownAt = e.moment().order
+			s.stale = s.stale || s.seen && s.lease.Epoch < l.Epoch
+		}
+	}
+	if h := e.sights[l.Name]; h != nil {
+		h.see(l, began, e.clock.Now())
 	}
 }
 
@@ -50,6 +72,7 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 	if e.batcher != nil && len(ls) > 1 {
 		for part := range slices.Chunk(ls, batch) {
 			ctx, cancel := context.WithTimeout(ctx, e.patience)
+			began := e.now()
 			got := e.batcher.SwapAll(ctx, part)
 			cancel()
 			for i, l := range part {
@@ -57,7 +80,7 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 				if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == l.Name) {
 					o = got[i]
 				}
-				e.heard(o.Lease, o.Err)
+				e.heard(l.Name, o.Lease, o.Err, began)
 				out = append(out, o)
 			}
 		}

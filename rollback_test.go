@@ -331,6 +331,27 @@ func TestRollback(t *testing.T) {
 		})
 	})
 
+	t.Run("an_answer_older_than_a_reported_epoch_is_no_rollback", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c)
+			l, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			check(t, err)
+			b := c.member("b", config(cfg))
+			b.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: time.Second}})
+			b.lead()
+			time.Sleep(time.Second / 4) // its first read has been carried out, and is answered later
+			b.client.SetFaults(memstore.Faults{})
+			_, err = c.store.Swap(c.ctx, held(l, 4))
+			check(t, err)
+			b.Observe("seat", 4) // as a fence reports it
+			time.Sleep(2 * time.Second)
+			if got := b.kinds(regent.EventStoreRegressed); len(got) != 0 {
+				t.Errorf("%+v", got)
+			}
+			b.quit()
+		})
+	})
+
 	t.Run("a_holder_whose_joining_was_forgotten_is_given_a_lease", func(t *testing.T) {
 		for name, before := range map[string]bool{"its_register_is_gone": false, "its_register_shows_an_earlier_incarnation": true} {
 			t.Run(name, func(t *testing.T) {

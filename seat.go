@@ -38,10 +38,12 @@ type seat struct {
 	barredFor  uint64        // the highest epoch that the store has gone back behind
 	unreleased Identity      // of its last term with a lease of its own, if the store did not take the release
 	forgotten  Identity      // the holder whose joining the store has forgotten
-	checkAt    time.Duration // when a record that this member holds is to be read; 0 if it is not
+	checkAt    time.Duration // when a record that this member holds, or was asked to take over, is to be read; 0 if it is not
 	retry      retry         // after it could not be read
 	fenced     int           // terms in a row that ended because a fence refused them
 	learned    uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
+	shown      uint64        // the highest epoch that any answer has shown since the record was received, its own included
+	shownAt    uint64        // the order of the moment when that answer came: an answer to an older read may show less
 	holdBack   time.Duration // not to be claimed before, out of courtesy
 	claims     []claim       // sent, and maybe applied
 	lastHeld   Lease         // who held it last, and since when

@@ -65,10 +65,15 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 		reached = unknown
 		var v verdict
 		code, err := l.post(ctx, sendFor, "", body, &answer, v.parse, &v)
+		refused := errors.Is(err, signed.ErrOld)
+		if err == nil {
+			err = l.absurd(code, regent.Token{Epoch: v.Epoch})
+			refused = err != nil
+		}
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: v.Epoch, Term: v.Term}):
 			return
-		case l.settle(parcels, code, &v, err, reached != dialing && !errors.Is(err, signed.ErrOld)):
+		case l.settle(parcels, code, &v, err, reached != dialing && !refused):
 			pause = firstPause
 			continue
 		case !sleep(l.ctx, pause):

@@ -12,6 +12,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+
+	"github.com/regentd/regent/internal/regular"
 )
 
 // maxJournal is the size from which a journal is written anew: it then tells what the worker still remembers, and no more.
@@ -39,15 +41,15 @@ type entry struct {
 }
 
 // openJournal opens a journal for one worker alone, and tells what is in it, of which it keeps the last ones that have ended.
-func openJournal(path string, keep int, log *slog.Logger, memory func() (ended, open []*run)) (*journal, history, error) {
+func openJournal(path string, keep, bytes int, log *slog.Logger, memory func() (ended, open []*run)) (*journal, history, error) {
 	locked, err := lock(path)
 	if err != nil {
 		return nil, history{}, err
 	}
 	j := &journal{path: path, memory: memory, log: log, locked: locked, limit: maxJournal}
-	past, err := readJournal(path, keep)
+	past, err := readJournal(path, keep, bytes)
 	if err == nil {
-		j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+		j.file, err = regular.Open(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	}
 	if err == nil {
 		err = j.mend()
@@ -137,7 +139,11 @@ func (j *journal) write(b []byte) error {
 
 // rewrite replaces the file by one that holds what is remembered: all of it, however large, or a task that has run could run again.
 func (j *journal) rewrite() (err error) {
-	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	// Made anew, so that nothing that stands there, a link say, is written through.
+	if err := os.Remove(j.path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -192,32 +198,73 @@ func (j *journal) close() error {
 type history struct {
 	ended []outcome // the last ones, in order
 	begun []outcome // without an end
+
+	kept     int // bytes of what has ended
+	stripped int // how many of the oldest have no data any more
+}
+
+// add takes in what has ended, and forgets the oldest: what they returned beyond a number of bytes, and all of them
+// beyond a number.
+func (h *history) add(o outcome, keep, bytes int) {
+	h.ended = append(h.ended, o)
+	h.kept += o.size()
+	for h.kept > bytes && h.stripped < len(h.ended) {
+		old := &h.ended[h.stripped]
+		h.kept -= old.size()
+		old.drop(bytes)
+		h.kept += old.size()
+		h.stripped++
+	}
+	if len(h.ended) > 2*keep {
+		h.cut(keep)
+	}
+}
+
+// cut keeps the last ones.
+func (h *history) cut(keep int) {
+	drop := len(h.ended) - keep
+	if drop <= 0 {
+		return
+	}
+	for i := range drop {
+		h.kept -= h.ended[i].size()
+	}
+	h.ended = append([]outcome(nil), h.ended[drop:]...)
+	h.stripped = max(0, h.stripped-drop)
+}
+
+// parse reads a line, quickly if it is a result as this package writes it.
+func (e *entry) parse(line []byte) bool {
+	s := scan{b: line}
+	if o := s.outcome(); s.all() {
+		*e = entry{outcome: o}
+		return true
+	}
+	return json.Unmarshal(line, e) == nil
 }
 
 // readJournal passes over a line that makes no sense: it was cut short by a crash.
-func readJournal(path string, keep int) (history, error) {
+func readJournal(path string, keep, bytes int) (history, error) {
 	var h history
 	begun := map[string]outcome{}
 	var order []string
 	err := eachLine(path, func(line []byte) {
 		var e entry
 		switch {
-		case json.Unmarshal(line, &e) != nil:
+		case !e.parse(line):
 		case e.Begin != "":
 			e.ID = e.Begin
 			begun[e.ID] = e.outcome
 			order = append(order, e.ID)
 		case e.ID != "":
 			delete(begun, e.ID)
-			if h.ended = append(h.ended, e.outcome); len(h.ended) > 2*keep {
-				h.ended = append([]outcome(nil), h.ended[len(h.ended)-keep:]...)
-			}
+			h.add(e.outcome, keep, bytes)
 		}
 	})
 	if err != nil {
 		return h, fmt.Errorf("read journal: %w", err)
 	}
-	h.ended = h.ended[max(0, len(h.ended)-keep):]
+	h.cut(keep)
 	for _, id := range order {
 		if o, ok := begun[id]; ok {
 			h.begun = append(h.begun, o)
@@ -228,7 +275,7 @@ func readJournal(path string, keep int) (history, error) {
 }
 
 func eachLine(name string, f func([]byte)) error {
-	file, err := os.Open(name)
+	file, err := regular.Open(name, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -236,9 +283,6 @@ func eachLine(name string, f func([]byte)) error {
 		return err
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return errors.Join(err, fmt.Errorf("%s is no regular file", name))
-	}
 	in := bufio.NewReaderSize(file, 64<<10)
 	for {
 		line, err := in.ReadBytes('\n')

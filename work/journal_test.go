@@ -78,7 +78,7 @@ func TestJournal(t *testing.T) {
 		if len(began) != 2 {
 			t.Errorf("%d tasks ran", len(began))
 		}
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 3 || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
@@ -112,7 +112,7 @@ func TestJournal(t *testing.T) {
 		deliver(w, "a")
 		settled(t, w)
 		check(t, w.Close())
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 1 || string(h.ended[0].Data) != `[{"begin":"forged"}]` || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
@@ -196,7 +196,7 @@ func TestJournal(t *testing.T) {
 		deliver(w, "after")
 		settled(t, w)
 		check(t, w.Close())
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 3 || h.ended[1].ID != "during" || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
@@ -205,14 +205,31 @@ func TestJournal(t *testing.T) {
 	t.Run("one_that_cannot_be_written_anew_goes_on_as_it_is", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, nil)
-		check(t, os.Mkdir(path+".new", 0o700))
+		check(t, os.MkdirAll(filepath.Join(path+".new", "in the way"), 0o700))
 		w.journal.limit = 0
 		deliver(w, "a")
 		deliver(w, "b")
 		settled(t, w)
 		check(t, w.Close())
-		if h, err := readJournal(path, 10); err != nil || len(h.ended) != 2 {
+		if h, err := readJournal(path, 10, 1<<20); err != nil || len(h.ended) != 2 {
 			t.Errorf("history %+v, %v", h, err)
+		}
+	})
+
+	t.Run("what_stands_where_it_is_written_anew_is_replaced_and_a_link_is_not_followed", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal")
+		w, _ := journaled(t, path, nil)
+		check(t, os.WriteFile(path+".victim", []byte("untouched"), 0o600))
+		check(t, os.Symlink(path+".victim", path+".new"))
+		w.journal.limit = 0
+		deliver(w, "a")
+		settled(t, w)
+		check(t, w.Close())
+		if b, err := os.ReadFile(path + ".victim"); err != nil || string(b) != "untouched" {
+			t.Errorf("%q, %v", b, err)
+		}
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("the journal is %v, %v", info, err)
 		}
 	})
 
@@ -227,7 +244,7 @@ func TestJournal(t *testing.T) {
 			b = append(appendOutcome(appendBegin(b, &Task{ID: id, Kind: "do", Epoch: 1}), &outcome{ID: id, Kind: "do", Outcome: Done}), '\n')
 		}
 		check(t, os.WriteFile(path, b, 0o600))
-		h, err := readJournal(path, 10)
+		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 10 || h.ended[9].ID != "twice" || h.ended[0].ID != "t91" || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}

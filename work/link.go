@@ -204,6 +204,10 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	return resp.StatusCode, nil
 }
 
+// maxAhead is how far beyond its own epoch a term believes that another one may be: see [regent.Member.Observe]. A store
+// that forgets loses no more terms than that.
+const maxAhead = 1 << 20
+
 // beaten reports whether an answer says that this term was refused: the worker has seen a higher epoch,
 // or the same epoch of another term. No other 409 ends the term.
 func (l *link) beaten(code int, by regent.Token) bool {
@@ -215,6 +219,17 @@ func (l *link) beaten(code int, by regent.Token) bool {
 
 	l.p.fenced(by.Epoch)
 	return true
+}
+
+// absurd says that a worker refuses this term for an epoch that no term can have: if the term ended for that, so would
+// every term after it.
+func (l *link) absurd(code int, by regent.Token) error {
+	own := l.p.term.Epoch
+	if code != http.StatusConflict || by.Epoch <= own+maxAhead {
+		return nil
+	}
+	return fmt.Errorf("it refuses epoch %d for epoch %d, which no term can have reached: the file that keeps its epoch is "+
+		"damaged; stop it, and write the election's present epoch into that", own, by.Epoch)
 }
 
 // sleep reports whether it has slept in full.

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/regentd/regent/internal/regular"
 )
 
 // lock keeps other processes, and other workers of this one, from a journal. It is the kernel's, so that it ends with the process. It has a
 // file of its own, since that of the journal is replaced.
 func lock(journal string) (*os.File, error) {
-	f, err := os.OpenFile(journal+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := regular.Open(journal+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock journal: %w", err)
 	}

@@ -52,12 +52,13 @@ func (w *Worker) enlist(rs []*run, tried []string, v *verdict) []*run {
 		case w.handlers[r.task.Kind] == nil:
 			why = whyKind
 			w.stats.Unknown++
-		case w.open >= w.Concurrency+w.Queue:
+		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payload+len(r.task.Payload) > w.KeepBytes, w.unheard > w.KeepBytes/2:
 			why = whyBusy
 			w.stats.Busy++
 		default:
 			w.runs[r.task.ID] = r
 			w.open++
+			w.payload += len(r.task.Payload)
 			taken = append(taken, r)
 		}
 		if why != "" {
@@ -211,9 +212,11 @@ func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 
 // close makes an ended task one that leaders are told of. The mutex is held.
 func (w *Worker) close(r *run) {
+	w.payload -= len(r.task.Payload)
 	r.ended, r.endedAt, r.task.Payload = true, time.Now(), nil
 	w.open--
 	w.stats.Outcomes[r.result.Outcome]++
+	w.unheard += r.result.size()
 	w.remember(r)
 }
 
@@ -237,16 +240,45 @@ func (w *Worker) awaitNews() <-chan struct{} {
 func (w *Worker) remember(r *run) {
 	w.runs[r.result.ID] = r
 	w.ended = append(w.ended, r)
+	w.kept += r.result.size()
 	r.number = w.last()
+	w.strip()
 	drop := len(w.ended) - w.Keep
 	if drop <= w.Keep/4 {
 		return
 	}
 	for _, old := range w.ended[:drop] {
+		w.kept -= old.result.size()
+		if old.number > w.told {
+			w.unheard -= old.result.size()
+		}
 		if w.runs[old.result.ID] == old { // else it has run again since
 			delete(w.runs, old.result.ID)
 		}
 	}
 	w.ended = append([]*run(nil), w.ended[drop:]...)
 	w.base += uint64(drop)
+	w.stripped = max(0, w.stripped-drop)
+}
+
+// strip drops the data of the oldest results, while there is more than may be kept. The mutex is held, or nobody else
+// knows the worker yet.
+func (w *Worker) strip() {
+	for w.kept > w.KeepBytes && w.stripped < len(w.ended) {
+		old := w.ended[w.stripped]
+		bare := *old // the old one may be with somebody who tells of it
+		if bare.result.drop(w.KeepBytes) {
+			w.ended[w.stripped] = &bare
+			less := old.result.size() - bare.result.size()
+			w.kept -= less
+			if bare.number > w.told {
+				w.unheard -= less
+			}
+			w.stats.Dropped++
+			if w.runs[bare.result.ID] == old {
+				w.runs[bare.result.ID] = &bare
+			}
+		}
+		w.stripped++
+	}
 }

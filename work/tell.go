@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -96,7 +97,7 @@ func (w *Worker) page(q *question) (p page) {
 	for ; to < len(w.ended) && to-from < reportPage && size < reportBytes; to++ {
 		size += resultBytes + len(w.ended[to].result.Data)
 	}
-	p.results, p.next, p.more = w.ended[from:to:to], w.base+uint64(to)-1, to < len(w.ended)
+	p.results, p.next, p.more = slices.Clone(w.ended[from:to]), w.base+uint64(to)-1, to < len(w.ended)
 	if p.fresh {
 		for id, r := range w.runs {
 			if !r.ended {
@@ -157,6 +158,9 @@ func (w *Worker) heard(last uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if last > w.told {
+		for n := max(w.told+1, w.base); n <= last && n <= w.last(); n++ {
+			w.unheard -= w.ended[n-w.base].result.size()
+		}
 		w.told = last
 		if w.stopping { // somebody waits for it
 			w.tellNews()

@@ -102,6 +102,20 @@ type outcome struct {
 	Number  uint64          `json:"number,omitempty"` // in a verdict only: where it stands among the worker's results
 }
 
+// size is what a result takes, beside what every result takes.
+func (o *outcome) size() int { return len(o.Data) + len(o.Error) }
+
+// drop forgets what a handler returned, and says so. It reports whether there was anything worth it.
+func (o *outcome) drop(limit int) bool {
+	text := fmt.Sprintf("what it returned was dropped: the worker keeps %d bytes of results", limit)
+	if o.size() <= len(text) {
+		return false
+	}
+	o.Error = text
+	o.Data = nil
+	return true
+}
+
 func (o *outcome) result() Result {
 	r := Result{ID: o.ID, Kind: o.Kind, Epoch: o.Epoch, Outcome: o.Outcome, Error: o.Error, Data: o.Data, Took: time.Duration(o.TookUs) * time.Microsecond}
 	if o.BeganMs != 0 {

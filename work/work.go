@@ -62,7 +62,7 @@ type Result struct {
 	Kind    string
 	Epoch   uint64
 	Outcome Outcome
-	Error   string          // why, unless it is done
+	Error   string          // why, unless it is done; or that its data was dropped: see Worker.KeepBytes
 	Data    json.RawMessage // what its handler returned
 	Began   time.Time       // by the worker's wall clock; zero if it did not
 	Took    time.Duration

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,12 @@ type Worker struct {
 	Concurrency int // tasks at once; 64 if 0
 	Queue       int // tasks that wait beyond that; 1024 if 0
 	Keep        int // ended tasks that are remembered; 10,000 if 0
-	Log         *slog.Logger
+	// KeepBytes is how much of what handlers have returned is kept, in memory and after that in the journal; and, apart from it, how
+	// much the payloads of tasks that have not ended may take. 32 MiB if 0. Of results beyond it the oldest lose their data: the task is
+	// still remembered, so that it does not run twice, and its result says in Error that the data was dropped. While half as much
+	// waits to be told to a leader, no task is taken.
+	KeepBytes int
+	Log       *slog.Logger
 
 	handlers map[string]Handler
 	verifier *signed.Verifier
@@ -51,6 +57,10 @@ type Worker struct {
 	mu       sync.Mutex
 	runs     map[string]*run // by id: what waits, runs, or has ended and is remembered
 	open     int             // those that have not ended
+	payload  int             // bytes of their payloads
+	kept     int             // bytes of what those that have ended returned
+	unheard  int             // bytes of that which no leader was told of yet
+	stripped int             // how many of the oldest in ended have no data any more
 	waiting  []*run
 	running  int
 	stopping bool
@@ -71,6 +81,8 @@ type WorkerStats struct {
 	Late       uint64             `json:"late"`       // a former leader's, taken within the grace: the fence's count
 	Busy       uint64             `json:"busy"`       // refused for want of room
 	Unknown    uint64             `json:"unknown"`    // refused for want of a handler
+	Dropped    uint64             `json:"dropped"`    // results whose data was dropped for want of room
+	KeptBytes  int                `json:"keptBytes"`  // of the data that is kept
 	Outcomes   map[Outcome]uint64 `json:"outcomes"`
 	Waiting    int                `json:"waiting"`
 	Running    int                `json:"running"`
@@ -97,6 +109,7 @@ func (w *Worker) Open() error {
 			w.Log = slog.New(slog.DiscardHandler)
 		}
 		w.Concurrency, w.Queue, w.Keep = or(w.Concurrency, 64), or(w.Queue, 1024), or(w.Keep, 10_000)
+		w.KeepBytes = or(w.KeepBytes, 32<<20)
 		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
 		w.openErr = w.recall()
 	})
@@ -115,7 +128,7 @@ func (w *Worker) recall() error {
 	if w.Journal == "" {
 		return nil
 	}
-	journal, past, err := openJournal(w.Journal, w.Keep, w.Log, w.memory)
+	journal, past, err := openJournal(w.Journal, w.Keep, w.KeepBytes, w.Log, w.memory)
 	if err != nil {
 		return err
 	}
@@ -154,7 +167,7 @@ func (w *Worker) memory() (ended, open []*run) {
 			open = append(open, r)
 		}
 	}
-	return w.ended[:len(w.ended):len(w.ended)], open // what has ended is not changed any more
+	return slices.Clone(w.ended), open // a run that has ended is not changed any more, but another one may take its place
 }
 
 // Stats returns the worker's figures.
@@ -167,6 +180,7 @@ func (w *Worker) Stats() WorkerStats {
 	s := w.stats
 	s.Outcomes = maps.Clone(s.Outcomes)
 	s.Waiting, s.Running = len(w.waiting), w.running
+	s.KeptBytes = w.kept
 	s.Stale, s.Late = w.Fence.Refused(), w.Fence.Late()
 	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/demo"
 	"github.com/regentd/regent/cmd/regent/internal/reaper"
 )
@@ -87,6 +88,12 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 	if len(args) > 0 {
 		command, args = args[0], args[1:]
 	}
+	switch {
+	case command == container.Command && len(args) > 0: // below a process that adopts orphans
+		command, args = args[0], args[1:]
+	case (command == "serve" || command == "run") && container.Where() != container.Outside:
+		return contain(append([]string{command}, args...))
+	}
 	if command == "run" { // which passes signals on
 		return runProgram(ctx, args, in, out, errs)
 	}
@@ -120,15 +127,29 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 	return fmt.Errorf("unknown command %q: %w", command, errUsage)
 }
 
+// contain runs a command below this process, and stays until its reaper is done.
+func contain(args []string) error {
+	code, err := container.Run(args, reaper.Command)
+	if code == 0 && err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
 // startReaper starts the companion process, where there can be one. Without it everything works by lease alone.
 func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *reaper.Reaper {
 	if !s.Reaper || strings.HasPrefix(s.Store, "memory:") { // which ends with this process
 		return nil
 	}
-	r, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log})
+	r, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log,
+		Adopter: container.Adopter()})
 	if err != nil {
 		log.Warn("no reaper: a crash is noticed when the lease runs out", "error", err)
 		return nil
+	}
+	if container.Adopter() != 0 {
+		log.Warn("this is a container, which the reaper cannot outlive: if all of it is killed at once, takeover takes the lease",
+			"leaseDuration", s.Regent.LeaseDuration)
 	}
 	return r
 }

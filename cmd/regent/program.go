@@ -12,6 +12,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
@@ -65,7 +66,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return err
 	}
 	log.Info("campaigning", "election", s.Election, "store", location(s.Store), "profile", s.Profile)
-	if err := brood.Confinable(); err != nil {
+	if err := brood.Confinable(); err != nil && container.Adopter() == 0 {
 		log.Info("program has no cgroup of its own: what leaves its session with a clean environment is not found", "reason", err)
 	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
@@ -94,7 +95,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnLifeline: companion.Lifeline}
 	m.OnEvent = beginStore(store, regent.LogEvents(log))
 	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
-		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr,
+		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),
 		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
 		OnSuspend: func() {
 			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)

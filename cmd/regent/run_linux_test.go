@@ -101,12 +101,15 @@ func TestEscapee(t *testing.T) {
 				}
 			})
 
-			_, next := runCommand(t, "b", store, strings.ReplaceAll(witness, "PID", pid))
+			second, next := runCommand(t, "b", store, strings.ReplaceAll(witness, "PID", pid))
 			if err := run.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
 			if got := readLine(t, next); got != "none" && !strings.HasPrefix(got, "Z") && !strings.HasPrefix(got, "X") {
 				t.Errorf("the next leader runs while %s lives: %s", pid, got)
+			}
+			if err := second.Wait(); second.ProcessState.ExitCode() != 3 {
+				t.Error(err)
 			}
 		})
 	}

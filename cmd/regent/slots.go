@@ -36,6 +36,9 @@ func checkSlots(args []string, out io.Writer) error {
 	}
 	c := &slots.Checker{Schedules: map[string]poll.Schedule{}}
 	for _, p := range settings.Polls {
+		if !p.Enabled {
+			continue
+		}
 		if c.Schedules[p.Name], err = p.Schedule(); err != nil {
 			return err
 		}
@@ -75,7 +78,7 @@ func tellSlots(out io.Writer, r *slots.Report) {
 	for _, list := range []struct {
 		name  string
 		slots []string
-	}{{"left out", r.Holes}, {"completed twice", r.Doubles}} {
+	}{{"never ran", r.Never}, {"left out", r.Holes}, {"completed twice", r.Doubles}} {
 		for i, s := range list.slots {
 			if i == some {
 				fmt.Fprintf(out, "%s: and %d more\n", list.name, len(list.slots)-some)
@@ -86,6 +89,9 @@ func tellSlots(out io.Writer, r *slots.Report) {
 	}
 	fmt.Fprintf(out, "%d polls, %d slots completed, %d left out, %d completed twice, %d retries, %d runs cut short\n",
 		r.Polls, r.Slots, len(r.Holes), len(r.Doubles), r.Retries, r.Cut)
+	if r.Again > 0 {
+		fmt.Fprintf(out, "%d slots were run again, because a clock went back\n", r.Again)
+	}
 	if r.Slots > 0 {
 		fmt.Fprintf(out, "from due to begun: p50 %v, p99 %v, longest %v (%s)\n", r.DelayP50, r.DelayP99, r.DelayMax, r.Latest)
 	}

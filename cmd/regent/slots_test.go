@@ -60,6 +60,30 @@ func TestSlotsCommand(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a_poll_of_the_configuration_that_never_ran_is_left_out", func(t *testing.T) {
+		config := filepath.Join(dir, "regent.yaml")
+		text := "polls:\n  p: {kind: tcp, target: 'localhost:1', interval: 1s}\n  idle: {kind: tcp, target: 'localhost:1', interval: 1s}\n" +
+			"  off: {kind: tcp, target: 'localhost:1', interval: 1s, enabled: false}\n"
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for s := range 30 {
+			due := 1_700_000_000_000 + s*1000
+			fmt.Fprintf(&b, `{"id":"x/%d","kind":"tcp","epoch":1,"outcome":"done","data":{"ok":true},"beganMs":%d,"tookUs":10}`+"\n", due, due+3)
+		}
+		whole := filepath.Join(dir, "whole")
+		if err := os.WriteFile(whole, []byte(b.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := command(t, nil, "slots", "--config", config, whole)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), "never ran: idle\n") || !strings.Contains(string(out), "left out: idle/") ||
+			!strings.Contains(string(out), "never ran: p\n") || strings.Contains(string(out), "off") || strings.Contains(string(out), " 0 left out") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	})
+
 	t.Run("what_makes_no_sense_is_refused", func(t *testing.T) {
 		for code, args := range map[int][]string{exitUsage: {"slots"}, exitFailure: {"slots", filepath.Join(dir, "missing")}} {
 			cmd := command(t, nil, args...)

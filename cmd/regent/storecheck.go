@@ -66,7 +66,9 @@ func forElection(election string, warn func(string), open openFunc) openFunc {
 		if !ok {
 			return store, nil
 		}
-		warning, err := checker.CheckElection(ctx, election)
+		short, cancel := context.WithTimeout(ctx, probeTimeout) // a server that hangs now is found by the next request
+		warning, err := checker.CheckElection(short, election)
+		cancel()
 		switch {
 		case errors.Is(err, regent.ErrRefused):
 			_ = store.Close()
@@ -83,7 +85,7 @@ func forElection(election string, warn func(string), open openFunc) openFunc {
 // openFunc opens a store.
 type openFunc = func(context.Context) (regent.Store, error)
 
-// probeTimeout is how long --check-config waits for a store.
+// probeTimeout is how long --check-config waits for a store, and a start for the check of an election's name.
 const probeTimeout = 5 * time.Second
 
 // probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this configuration, and

@@ -72,7 +72,7 @@ func Check(h *History) []Violation {
 		granted: map[grantee]uint64{},
 		regs:    map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{},
 		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
-		fences: map[post]uint64{}, running: map[duty]bool{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
+		fences: map[post]uint64{}, running: map[duty]bool{}, stopped: map[string]time.Duration{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
 		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
 		calm: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{}, admitted: map[admission]string{}}
 	for i, e := range h.Events {
@@ -141,9 +141,10 @@ type checker struct {
 	fences   map[post]uint64
 	admitted map[admission]string // the term for which an epoch was accepted
 	running  map[duty]bool
-	thawed   map[int]time.Duration // when a process last was frozen, to the end
-	begun    map[int]time.Duration // when a process started, by its own clock
-	dead     map[int]bool          // processes that have crashed
+	stopped  map[string]time.Duration // when the last duty of an incarnation returned
+	thawed   map[int]time.Duration    // when a process last was frozen, to the end
+	begun    map[int]time.Duration    // when a process started, by its own clock
+	dead     map[int]bool             // processes that have crashed
 
 	shown  map[string]shown         // what each seat's record shows
 	lostAt map[string]time.Duration // when a rollback last changed a register
@@ -193,6 +194,7 @@ func (c *checker) take(e *Event) {
 		c.believed(e)
 	case Ended:
 		delete(c.running, duty{e.Proc, term{e.Name, e.Epoch, e.Who}})
+		c.stopped[e.Who] = e.At
 	case Frozen:
 		c.thawed[e.Proc] = max(c.thawed[e.Proc], e.At+e.Took)
 	case Crashed:

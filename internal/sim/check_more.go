@@ -108,7 +108,10 @@ func (c *checker) haunts(e *Event, via string) {
 // killed checks that a reaper had a reason (I10): the process holds a term, it has not renewed its
 // lease in time, as far as it knows itself, and it was frozen or one of its duties still ran.
 func (c *checker) killed(e *Event) {
-	const onItsWay = 10 * time.Millisecond // to the reaper, and until it acts
+	const (
+		onItsWay = 10 * time.Millisecond // to the reaper, and until it acts
+		inOrder  = time.Microsecond      // messages that are sent at once arrive one after the other
+	)
 	p := c.h.Procs[e.Proc]
 	k := keeper{e.Name, e.Who}
 	if e.Valid && e.At > c.known[k]+onItsWay {
@@ -121,6 +124,11 @@ func (c *checker) killed(e *Event) {
 		if d.proc == e.Proc && d.who == e.Who {
 			return
 		}
+	}
+	// A duty that took longer than its stop timeout may return just before the kill. The reaper cannot know while the
+	// message is in the pipe.
+	if at, ok := c.stopped[e.Who]; ok && e.At <= at+p.Pipe+inOrder {
+		return
 	}
 	frozen, was := c.thawed[e.Proc]
 	if c.held[e.Who] > 0 && was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {

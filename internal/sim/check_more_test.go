@@ -30,6 +30,12 @@ func lost(h *History, until int) {
 	put(h, Event{At: timeOf(until), Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"})
 }
 
+// killedAfterDuty makes a history one in which a is killed so long after its duty has returned.
+func killedAfterDuty(h *History, after time.Duration) {
+	i := slices.IndexFunc(h.Events, func(e Event) bool { return e.Kind == Ended && e.Proc == 0 })
+	put(h, Event{At: h.Events[i].At + after, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
+}
+
 // timeOf returns so many seconds.
 func timeOf(seconds int) time.Duration { return time.Duration(seconds) * second }
 
@@ -70,6 +76,14 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		}},
 		{"a_process_killed_that_has_ended_its_terms", "I10", func(h *History) {
 			put(h, Event{At: 10 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1"})
+		}},
+		{"a_process_killed_that_has_said_that_its_duties_have_stopped", "I10", func(h *History) {
+			h.Procs[0].Pipe = time.Millisecond
+			killedAfterDuty(h, 2*time.Millisecond)
+		}},
+		{"no_fault_in_killing_a_process_whose_message_is_in_the_pipe", "", func(h *History) {
+			h.Procs[0].Pipe = time.Millisecond
+			killedAfterDuty(h, time.Millisecond)
 		}},
 		{"a_frozen_process_killed_that_holds_nothing", "I10", func(h *History) {
 			put(h, Event{At: 5 * second, Kind: Frozen, Proc: 1, Took: 20 * second})

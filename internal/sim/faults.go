@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/regentd/regent"
@@ -260,7 +261,9 @@ func (s *simulation) snapshot() snapshot {
 // must have seen the highest epoch of every seat; and each seat must show a lower one then, unless
 // no incarnation is undone: a claim under an incarnation which the store has forgotten, and which
 // nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was
-// never written: after a flush it would fit again, against which nothing helps but a fence.
+// never written: after a flush it would fit again, against which nothing helps but a fence. Nor may
+// what a register shows again look to anybody like an edit of the heartbeat that they have seen last:
+// heartbeats which came after it and which they have not seen are lost without a trace.
 func (s *simulation) knowable(snap snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,5 +288,20 @@ func (s *simulation) knowable(snap snapshot) bool {
 			}
 		}
 	}
-	return true
+	return !slices.ContainsFunc(s.procs, func(p *process) bool { return !p.stopped() && p.misses(s.regs, snap.leases) })
+}
+
+// misses reports whether the process would take what a rollback makes of a register for an edit of what it has seen last,
+// although the register shows a later heartbeat now.
+func (p *process) misses(now, then map[string]regent.Lease) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, h := range p.heights {
+		back, last := then[name], h.last
+		edited := back.Holder == last.Holder && back.Nonce == last.Nonce && back.Edits > last.Edits
+		if edited && now[name].Nonce != back.Nonce {
+			return true
+		}
+	}
+	return false
 }

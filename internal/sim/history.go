@@ -44,6 +44,7 @@ type Proc struct {
 	Delay  time.Duration // takeover delay
 	Jitter time.Duration // least start-up jitter
 	Own    bool          // seats have leases of their own
+	Pipe   time.Duration // how long a message to its reaper takes
 
 	Witness bool // its store proves the death of processes
 	Stalls  bool // goroutines of its duties stall between a check and a swap

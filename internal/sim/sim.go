@@ -107,7 +107,7 @@ func Run(plan *Plan) *History {
 		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration,
 			Trust: trust(c.LeaseDuration, c.StopTimeout),
 			Stop:  c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
-			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0,
+			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0, Pipe: p.plan.Pipe,
 			Spins: p.clock.spins})
 	}
 	return h
@@ -262,6 +262,9 @@ func (s *simulation) settle() {
 			break
 		}
 	}
+	s.mu.Lock()
+	procs = s.procs // some may have started since the faults stopped
+	s.mu.Unlock()
 	for i, seat := range s.plan.Seats {
 		if i == s.plan.Unreadable {
 			continue

@@ -19,9 +19,9 @@ func simulate(t *testing.T, seed uint64) (h *History) {
 	return h
 }
 
-// TestSeeds runs REGENT_SEEDS seeds, or REGENT_SEED alone with its timeline. REGENT_CLASS leaves
-// out all other classes, REGENT_ONLY looks for some invariants only, and with REGENT_FIRST it stops
-// at the first violation.
+// TestSeeds runs the seeds from REGENT_FROM, 1 if it is not set, to REGENT_SEEDS, or REGENT_SEED alone
+// with its timeline. REGENT_CLASS leaves out all other classes, REGENT_ONLY looks for some invariants
+// only, and with REGENT_FIRST it stops at the first violation.
 func TestSeeds(t *testing.T) {
 	if seed := number(t, "REGENT_SEED", 0); seed != 0 {
 		replay(t, seed)
@@ -32,12 +32,17 @@ func TestSeeds(t *testing.T) {
 		seeds = 200
 	}
 	seeds = number(t, "REGENT_SEEDS", seeds)
+	from := number(t, "REGENT_FROM", 1)
+	if from == 0 || from > seeds {
+		t.Fatalf("REGENT_FROM is %d: it must be between 1 and REGENT_SEEDS, which is %d", from, seeds)
+	}
 	class, only, first := os.Getenv("REGENT_CLASS"), os.Getenv("REGENT_ONLY"), os.Getenv("REGENT_FIRST") != ""
 	var next atomic.Uint64
+	next.Store(from - 1)
 	var failed atomic.Bool
 	reached := &tally{count: map[State]int{}}
 	t.Cleanup(func() {
-		if seeds >= 2000 && class == "" && only == "" && !first {
+		if seeds-from+1 >= 2000 && class == "" && only == "" && !first {
 			reached.want(t, States)
 		}
 	})

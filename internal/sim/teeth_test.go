@@ -81,8 +81,8 @@ func (m mutant) run(t *testing.T, root string, seeds int) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	test := exec.CommandContext(ctx, binary, "-test.run", "^TestSeeds$")
-	test.Env = append(os.Environ(), "GOMAXPROCS=1", "REGENT_SEEDS="+strconv.Itoa(seeds), "REGENT_SEED=", "REGENT_FIRST=1",
-		"REGENT_ONLY="+only)
+	test.Env = append(os.Environ(), "GOMAXPROCS=1", "REGENT_SEEDS="+strconv.Itoa(seeds), "REGENT_FROM=", "REGENT_SEED=",
+		"REGENT_FIRST=1", "REGENT_ONLY="+only)
 	out, err := test.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {

@@ -65,9 +65,11 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 		got, err = w.client.Get(ctx, name)
 	}
 	w.p.clock.thaw("got" + name)
-	if errors.Is(err, regent.ErrNotFound) && ctx.Value(asAdmin{}) == nil {
+	if errors.Is(err, regent.ErrNotFound) {
 		w.p.sawNothing(name, began)
-		w.p.read(regent.Lease{Name: name})
+		if ctx.Value(asAdmin{}) == nil {
+			w.p.read(regent.Lease{Name: name})
+		}
 	}
 	if err != nil {
 		return regent.Lease{}, err
@@ -76,10 +78,11 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 	return got, nil
 }
 
-// answered takes in the answer to a read. What somebody reads through a member is not the member's
-// own knowledge.
+// answered takes in the answer to a read. What somebody reads through a member counts for how long
+// the member has watched a heartbeat, but prolongs no lease of its own.
 func (w *wire) answered(ctx context.Context, l regent.Lease, began time.Duration) {
 	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
+		w.p.saw(l, began)
 		return
 	}
 	w.p.rec.answered(w.p, l, began)
@@ -109,7 +112,9 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 	if err != nil {
 		return regent.Lease{}, err
 	}
-	if ctx.Value(asAdmin{}) == nil || !isMember(l.Name) {
+	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
+		w.p.saw(got, began)
+	} else {
 		w.p.rec.answered(w.p, got, began)
 	}
 	return got, nil

@@ -143,6 +143,8 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 	case strings.Contains(all, "WRONGTYPE"):
 		return refusef("a key of Regent's, %s or one that begins with %sregent/probe, holds something of another program: "+
 			"add ?prefix=NAME to the address (%s)", s.index, s.addr.prefix, all)
+	case !slices.ContainsFunc(denials(), func(words string) bool { return strings.Contains(all, words) }):
+		return fmt.Errorf("the server takes no writes now: %s", all) // out of memory, or without its replicas: that may pass
 	default:
 		who := s.addr.user
 		if who == "" {

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 func TestAddress(t *testing.T) {
@@ -179,6 +181,15 @@ func TestOpenLooks(t *testing.T) {
 		refusedOpen(t, "redis://poor:p@"+srv.addr(), `user "poor" lacks permissions`, "key")
 		cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&other", "+@all")
 		refusedOpen(t, "redis://poor:p@"+srv.addr(), `user "poor" lacks permissions`, "channel")
+	})
+	t.Run("a_server_that_takes_no_writes_for_a_while_is_not_refused_for_good", func(t *testing.T) {
+		alone := startServer(t, "--min-replicas-to-write", "1")
+		full := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+		for _, url := range []string{alone.url(), full.url()} {
+			if _, err := Open(t.Context(), url, Options{}); err == nil || errors.Is(err, regent.ErrRefused) {
+				t.Errorf("got %v", err)
+			}
+		}
 	})
 	t.Run("a_wrong_password_is_an_error", func(t *testing.T) {
 		refusedOpen(t, "redis://poor:wrong@"+srv.addr(), "WRONGPASS")

@@ -27,6 +27,11 @@ func refusals() []string {
 	}
 }
 
+// denials are the words with which a server says, in a script or outside of one, that a user may not run a command.
+func denials() []string {
+	return []string{"NOPERM", "ACL failure", "has no permissions", "can't run this command", "can't access"}
+}
+
 // refusal makes an [regent.ErrRefused] of an error that says so. Any other it returns as it is.
 func refusal(err error) error {
 	var answer *rueidis.RedisError

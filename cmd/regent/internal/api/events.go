@@ -40,6 +40,10 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead { // there is no end to wait for
+		subscription.Close()
+		return
+	}
 
 	err = s.stream(r, &frames{w: w, c: http.NewResponseController(w), hub: s.Node.Hub}, subscription)
 	if errors.Is(err, os.ErrDeadlineExceeded) { // it does not read at all

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/health"
+	"github.com/regentd/regent/cmd/regent/internal/hostport"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/internal/signed"
 )
@@ -31,6 +32,8 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 			next(w, r)
 		case h.Leader == "" || h.LeaderAddr == "":
 			otherwise(w, r, "nobody leads")
+		case !hostport.Valid(h.LeaderAddr):
+			otherwise(w, r, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr))
 		case r.Header.Get(forwarded) != "":
 			otherwise(w, r, fmt.Sprintf("%s leads, as far as %s knows", h.Leader, h.Node))
 		case client == nil:
@@ -126,6 +129,8 @@ func (s *server) cluster(ctx context.Context) Cluster {
 		return brief(s.Node.Cluster.Snapshot())
 	case h.Leader == "" || h.LeaderAddr == "":
 		return brief(health.NoCoordinator(nil, "nobody leads"))
+	case !hostport.Valid(h.LeaderAddr):
+		return brief(health.NoCoordinator(nil, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr)))
 	case client == nil:
 		return brief(health.NoCoordinator(nil, "this node does not ask others"))
 	}

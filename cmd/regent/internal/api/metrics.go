@@ -23,7 +23,7 @@ type collector struct {
 	version string
 
 	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build,
-	tasks, members, cluster, slots, polls, latency, duties, overdue, jumps, behind *prometheus.Desc
+	tasks, members, cluster, slots, polls, latency, duties, overdue, jumps, behind, reachable, writable *prometheus.Desc
 }
 
 func newCollector(n *node.Node, version string) *collector {
@@ -53,6 +53,8 @@ func newCollector(n *node.Node, version string) *collector {
 		overdue:    desc("polls_overdue", "Polls that have not run for longer than they can take; on the leader alone."),
 		jumps:      desc("poll_clock_jumps_total", "How often this node, as leader, found that clocks disagree about slots."),
 		behind:     desc("store_behind", "1 while the store shows a lower epoch than this node knows of: it has lost writes.", "election"),
+		reachable:  desc("store_reachable", "1 while the store answers this node's reads."),
+		writable:   desc("store_writable", "1 while the store takes this node's writes, as far as any were sent."),
 		duties:     desc("duty_failures_total", "Duties that failed, and were run again.", "duty"),
 	}
 }
@@ -60,7 +62,7 @@ func newCollector(n *node.Node, version string) *collector {
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build,
-		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.overdue, c.jumps, c.behind} {
+		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.overdue, c.jumps, c.behind, c.reachable, c.writable} {
 		ch <- d
 	}
 }
@@ -74,16 +76,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 	}
 	h, s, counts, election := c.node.Health(), c.node.Member.Stats(), c.node.Counts(), c.node.Election()
-	leads := 0.0
-	if h.Role == node.Leader {
-		leads = 1
-	}
-	gauge(c.leader, leads, election)
-	behind := 0.0
-	if h.Store.Behind {
-		behind = 1
-	}
-	gauge(c.behind, behind, election)
+	gauge(c.leader, truth(h.Role == node.Leader), election)
+	gauge(c.behind, truth(h.Store.Behind), election)
+	gauge(c.reachable, truth(h.Store.Reachable))
+	gauge(c.writable, truth(h.Store.Writable))
 	gauge(c.epoch, float64(h.Epoch), election)
 	gauge(c.remaining, float64(h.LeaseRemainingMs)/1000, election)
 	ch <- prometheus.MustNewConstSummary(c.heartbeat, s.Heartbeats, s.HeartbeatTime.Seconds(), map[float64]float64{
@@ -99,6 +95,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.lost, float64(s.LostEvents))
 	gauge(c.build, 1, c.version, runtime.Version())
 	c.coordination(ch, gauge, counter)
+}
+
+// truth is 1 for true.
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // coordination collects what the node does as a worker, and as a leader.
@@ -138,10 +142,6 @@ func (c *collector) coordination(ch chan<- prometheus.Metric, gauge, counter fun
 		gauge(c.members, float64(count), string(status))
 	}
 	for _, status := range []health.Status{health.Healthy, health.Degraded, health.Critical} {
-		is := 0.0
-		if seen.Status == status {
-			is = 1
-		}
-		gauge(c.cluster, is, string(status))
+		gauge(c.cluster, truth(seen.Status == status), string(status))
 	}
 }

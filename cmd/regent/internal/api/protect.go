@@ -40,6 +40,9 @@ func (s *server) protect(next http.Handler) http.Handler {
 // known reports whether a Host header names this node. A page that has made a name of its own point here (DNS rebinding) gets nothing: it can
 // fake neither an address nor the name localhost.
 func (s *server) known(hostport string) bool {
+	if hostport == "" { // HTTP/1.0, as load balancers speak it; no browser does
+		return true
+	}
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h

@@ -2,11 +2,14 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/regentd/regent"
@@ -51,6 +54,23 @@ func TestToken(t *testing.T) {
 			t.Error(resp.Status)
 		}
 	})
+	t.Run("a_HEAD_of_a_stream_ends", func(t *testing.T) {
+		if got, body := a.ask("HEAD", "/v1/events", "", "Authorization", "Bearer s3cret"); got != 200 {
+			t.Errorf("%d %v", got, body)
+		}
+		eventually(t, "no stream is left", func() bool { return a.metric("regent_event_streams") == "0" })
+	})
+	t.Run("a_probe_that_names_no_host_is_answered", func(t *testing.T) {
+		conn, err := net.Dial("tcp", a.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /leader HTTP/1.0\r\n\r\n")
+		if b, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(b), "HTTP/1.0 200") {
+			t.Errorf("%.100s, %v", b, err)
+		}
+	})
 	t.Run("probes_and_reads_do_not", func(t *testing.T) {
 		for _, path := range []string{"/leader", "/readyz", "/healthz", "/livez", "/metrics", "/v1/status", "/v1/members", "/v1/elections/seat"} {
 			if got, body := a.ask("GET", path, ""); got != 200 {
@@ -77,6 +97,41 @@ func (f *face) stream(ctx context.Context, header ...string) *http.Response {
 	return resp
 }
 
+// lead has a member lead the seat at an address that may be anybody's.
+func lead(t *testing.T, store regent.Store, id, addr string) {
+	t.Helper()
+	m := &regent.Member{Store: store, ID: id, Addr: addr}
+	ctx, cancel := context.WithCancel(context.Background())
+	won, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = m.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+			close(won)
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	<-won
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func TestLeaderWhoseAddressIsMoreThanAHostAndAPort(t *testing.T) {
+	var asked atomic.Int64
+	attacker := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(attacker.Close)
+	store := memstore.New()
+	lead(t, store, "evil", attacker.Listener.Addr().String()+"/v1/elections/seat/pause?")
+	a := serve(t, store, "a", "")
+	a.becomes("/v1/status", func(s map[string]any) bool { return s["leader"] == "evil" })
+	if got, body := a.ask("POST", "/v1/polls/x/run", `{"epoch":1}`); got != 503 || !strings.Contains(fmt.Sprint(body), "is no host:port") {
+		t.Errorf("%d %v", got, body)
+	}
+	a.ask("GET", "/v1/members", "")
+	if n := asked.Load(); n != 0 {
+		t.Errorf("it was asked %d times", n)
+	}
+}
+
 // TestLeaderOfTheStore has a member lead whose address is an attacker's: whoever can write the store can do that.
 func TestLeaderOfTheStore(t *testing.T) {
 	const token = "correct horse battery staple"
@@ -96,20 +151,8 @@ func TestLeaderOfTheStore(t *testing.T) {
 	t.Cleanup(attacker.Close)
 
 	store := memstore.New()
-	evil := &regent.Member{Store: store, ID: "evil", Addr: attacker.Listener.Addr().String()}
-	ctx, cancel := context.WithCancel(context.Background())
-	won, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = evil.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
-			close(won)
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	<-won
+	lead(t, store, "evil", attacker.Listener.Addr().String())
 	a := serve(t, store, "a", token)
-	t.Cleanup(func() { cancel(); <-done })
 	a.becomes("/v1/status", func(s map[string]any) bool { return s["leader"] == "evil" })
 
 	bearer := []string{"Authorization", "Bearer " + token, "Cookie", "session=" + token}

@@ -32,7 +32,10 @@ const hidden = "xxxxx"
 // Redact returns a target without what may be secret: user and password of a URL, and its query.
 func Redact(target string) string {
 	scheme, rest, ok := strings.Cut(target, "://")
-	if !ok {
+	if !ok { // a URL whose scheme was forgotten may hold a password all the same
+		if i := strings.LastIndex(target, "@"); i >= 0 && strings.Contains(target[:i], ":") {
+			return hidden + target[i:]
+		}
 		return target
 	}
 	rest, _, query := strings.Cut(rest, "?")

@@ -39,6 +39,7 @@ func (s *Settings) check() []finding {
 	check(s.TLSCert == "" || s.TLSKey != "", "tlsCert", s.TLSCert, "needs tlsKey", "tlsKey")
 	check(s.TLSCA == "" || s.TLSCert != "", "tlsCA", s.TLSCA, "needs tlsCert and tlsKey, which this node proves itself by", "tlsCert")
 	check(s.Tasks >= 1 && s.Tasks <= 10_000, "workerTasks", strconv.Itoa(s.Tasks), "must be 1 to 10000")
+	check(s.TaskBytes >= 1<<20 && s.TaskBytes <= 1<<32, "workerBytes", strconv.Itoa(s.TaskBytes), "must be 1048576 (1 MiB) to 4294967296 (4 GiB)")
 	check(s.DataDir != "" || !s.Worker, "dataDir", s.DataDir, "must name a directory, unless worker is false", "worker")
 	check(len(s.Polls) == 0 || !s.Regent.OwnLease || s.Regent.Register, "register", strconv.FormatBool(s.Regent.Register),
 		"must be true where there are polls, so that workers are known, unless the member's heartbeat keeps the seats", "ownLease")

@@ -55,6 +55,7 @@ type Settings struct {
 	DataDir   string // of what a worker must not forget
 	ExecPolls bool
 	Tasks     int // that a worker runs at once
+	TaskBytes int // of results that a worker keeps
 	TLSCA     string
 	Regent    regent.Config
 

@@ -79,7 +79,7 @@ func Profiles() []string { return []string{"cluster", "lock", "fleet"} }
 // defaults returns what a profile sets.
 func defaults(profile string) (*Settings, bool) {
 	s := &Settings{
-		Profile: profile, Election: "coordinator", Store: "sqlite:regent.db", Listen: "127.0.0.1:7468", Reaper: true, LogFormat: "text", Worker: true, Tasks: 64, DataDir: "regent-data",
+		Profile: profile, Election: "coordinator", Store: "sqlite:regent.db", Listen: "127.0.0.1:7468", Reaper: true, LogFormat: "text", Worker: true, Tasks: 64, TaskBytes: 32 << 20, DataDir: "regent-data",
 	}
 	switch profile {
 	case "cluster":
@@ -103,8 +103,8 @@ func Keys() []Key {
 		{Name: "node", Doc: "the member's ID, one per process; hostname-pid if empty", field: func(s *Settings) any { return &s.Node }},
 		{Name: "listen", Doc: "the host:port to serve on; port 0 takes any", field: func(s *Settings) any { return &s.Listen }},
 		{Name: "advertise", Doc: "the host:port that others are told; that of listen if empty, or the address of the default route if listen stands for all", field: func(s *Settings) any { return &s.Advertise }},
-		{Name: "token", Doc: "the cluster token, which write requests must carry", field: func(s *Settings) any { return &s.Token }},
-		{Name: "tokenFile", Doc: "a file that holds the cluster token, instead of token", field: func(s *Settings) any { return &s.TokenFile }},
+		{Name: "token", Doc: "the cluster token, which write requests and event streams must carry, and which nodes sign their requests with", field: func(s *Settings) any { return &s.Token }},
+		{Name: "tokenFile", Doc: "a regular file that holds the cluster token, instead of token; read again at SIGHUP", field: func(s *Settings) any { return &s.TokenFile }},
 		{Name: "tlsCert", Doc: "the certificate file to serve TLS with; needs tlsKey", field: func(s *Settings) any { return &s.TLSCert }},
 		{Name: "tlsKey", Doc: "the key file of tlsCert", field: func(s *Settings) any { return &s.TLSKey }},
 		{Name: "tlsCA", Doc: "a file of certificates that the other nodes' must be signed by; a node so proved needs no token", field: func(s *Settings) any { return &s.TLSCA }},
@@ -112,6 +112,8 @@ func Keys() []Key {
 		{Name: "reaper", Doc: "start the companion process that frees the seat of a dead leader at once", field: func(s *Settings) any { return &s.Reaper }},
 		{Name: "worker", Doc: "take tasks from the leader", field: func(s *Settings) any { return &s.Worker }},
 		{Name: "workerTasks", Doc: "how many tasks a worker runs at once", field: func(s *Settings) any { return &s.Tasks }},
+		{Name: "workerBytes", Doc: "how many bytes of results a worker keeps; older ones lose what they returned, and are still not run twice",
+			field: func(s *Settings) any { return &s.TaskBytes }},
 		{Name: "dataDir", Doc: "where a worker keeps the highest epoch that it has seen, and its journal; below it a directory for each node", field: func(s *Settings) any { return &s.DataDir }},
 		{Name: "execPolls", Doc: "let polls run programs on this node", field: func(s *Settings) any { return &s.ExecPolls }},
 		{Name: "logFormat", Doc: "text or json", field: func(s *Settings) any { return &s.LogFormat }},

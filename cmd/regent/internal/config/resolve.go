@@ -177,6 +177,9 @@ func (r *resolver) warnOfSecrets() {
 	if r.TLSKey != "" {
 		warn(Exposed("tlsKey", r.TLSKey))
 	}
+	if strings.HasPrefix(r.Origin("store"), "flag") && Redact(r.Store) != r.Store {
+		warn("store is given by a flag with a secret in it, so that other users see it in the list of processes: use a variable or the file")
+	}
 	switch from := r.Origin("token"); {
 	case r.Token == "":
 		return

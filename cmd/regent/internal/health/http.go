@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/hostport"
 )
 
 // What is read of an answer, and kept of it: it goes into events and onto pages.
@@ -31,8 +31,8 @@ func HTTPProbe(client *http.Client, scheme string) func(context.Context, regent.
 	own := *client
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return func(ctx context.Context, v regent.MemberView) (Report, error) {
-		if _, _, err := net.SplitHostPort(v.Addr); err != nil {
-			return Report{}, fmt.Errorf("its address must be host:port: %w", err)
+		if !hostport.Valid(v.Addr) {
+			return Report{}, fmt.Errorf("its address must be host:port, and is %.100q", v.Addr)
 		}
 		where := url.URL{Scheme: scheme, Host: v.Addr, Path: "/v1/status", RawQuery: "local=1"}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)

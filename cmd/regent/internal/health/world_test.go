@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-
 	"time"
 
 	"github.com/regentd/regent"

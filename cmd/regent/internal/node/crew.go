@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent"
@@ -28,6 +30,7 @@ type Crew struct {
 	Worker    bool   // take tasks
 	DataDir   string // where the worker keeps what it must not forget
 	Tasks     int    // at once
+	TaskBytes int    // of results that the worker keeps
 	ExecPolls bool
 }
 
@@ -64,6 +67,9 @@ func (n *Node) coordinate() error {
 		return nil
 	}
 	n.Member.Worker = true
+	if id := n.Member.ID; !filepath.IsLocal(id) || id == "." || strings.ContainsAny(id, `/\`) {
+		return fmt.Errorf("node %q: it names a directory below dataDir, and must be a single name", id)
+	}
 	n.Worker, err = n.newWorker(filepath.Join(crew.DataDir, n.Member.ID))
 	return err
 }
@@ -73,8 +79,12 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dataDir: %w (worker=false goes without)", err)
 	}
+	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
+		n.opts.Log.Warn("other users can write the directory of the worker's data: chmod 700 it", "dir", dir,
+			"mode", fmt.Sprintf("%04o", info.Mode().Perm()))
+	}
 	cfg, crew := n.opts.Config, n.opts.Crew
-	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, Log: n.opts.Log,
+	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, KeepBytes: crew.TaskBytes, Log: n.opts.Log,
 		Fence: &regent.Fence{Path: filepath.Join(dir, "epoch"), Confirm: n.confirm, Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled,
 			OnLate: func(epoch, newest uint64, age time.Duration) {
 				n.opts.Log.Warn("took a task of the last leader", "epoch", epoch, "newest", newest, "age", age)
@@ -87,6 +97,20 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 		return nil, errors.Join(fmt.Errorf("dataDir: %w", err), w.Close())
 	}
 	return w, nil
+}
+
+// maxAhead is how far the worker's epoch file may be ahead of the election: a store that forgets loses no more terms.
+const maxAhead = 1 << 20
+
+// checkFence compares the worker's epoch file with the epoch that an election has just reached. A worker whose file holds
+// one that the election cannot have reached refuses every leader.
+func (n *Node) checkFence(epoch uint64) {
+	highest, err := n.Worker.Fence.Highest()
+	if err == nil && highest.Epoch > epoch+maxAhead {
+		n.opts.Log.Error("epoch file of this worker is damaged: the election cannot have reached its epoch, so every task is "+
+			"refused; stop the node, and write the election's epoch into the file", "file", n.Worker.Fence.Path,
+			"holds", highest.Epoch, "election", n.opts.Election, "epoch", epoch)
+	}
 }
 
 // confirm asks the store whether there has been such a term: whoever can send a task can write any number into it.
@@ -116,6 +140,7 @@ func (n *Node) learn(e regent.Event) {
 	if err := n.Worker.Fence.Learn(token); err != nil {
 		n.opts.Log.Error("fence cannot be raised", "epoch", token.Epoch, "term", token.Term, "error", err)
 	}
+	n.checkFence(e.Epoch)
 }
 
 // interrupt ends the tasks that have not ended in time, and gives the leader a moment to hear of it: once this node has left, they are begun elsewhere.

@@ -23,7 +23,8 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// house is a stage in virtual time: workers are called without a network, and each leader has a clock that can be set.
+// house is a stage in virtual time: workers are called without a network, and each leader has a clock that can be
+// set.
 type house struct {
 	t     *testing.T
 	store *memstore.Store
@@ -89,6 +90,7 @@ func (h *house) members(context.Context) ([]regent.MemberView, error) {
 // tenant is a leader whose clock is wrong by offset.
 type tenant struct {
 	*poll.Orchestrator
+	client *memstore.Client
 	offset atomic.Int64
 	stop   func()
 }
@@ -98,8 +100,9 @@ func (n *tenant) set(d time.Duration) { n.offset.Store(int64(d)) }
 func (h *house) leader(id string, offset time.Duration) *tenant {
 	n := &tenant{}
 	n.set(offset)
-	m := &regent.Member{Store: h.store, ID: id, Config: regent.Cluster()}
-	n.Orchestrator = poll.NewOrchestrator(poll.Options{Store: h.store, Election: "seat", Leader: id, Fixed: h.fixed, Members: h.members, Look: time.Second,
+	n.client = h.store.Client(id, memstore.Faults{})
+	m := &regent.Member{Store: n.client, ID: id, Config: regent.Cluster()}
+	n.Orchestrator = poll.NewOrchestrator(poll.Options{Store: n.client, Election: "seat", Leader: id, Fixed: h.fixed, Members: h.members, Look: time.Second,
 		Pool: work.Options{Client: &http.Client{Transport: h}}, Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) },
 		Emit: func(e regent.Event) {
@@ -162,48 +165,58 @@ func TestClocks(t *testing.T) {
 	brief := define(t, "p", `"interval":"2s","timeout":"1s"`)
 	const bound = 2*time.Second + 2*time.Second + 5*time.Second + time.Second // a slot, the wait of an interval and the slack, a second to take over
 
-	t.Run("a_successor_of_a_leader_whose_clock_was_ahead_goes_on_at_once", func(t *testing.T) {
-		virtual.Test(t, func(t *testing.T) {
-			h := newHouse(t, brief)
-			defer h.close()
-			a := h.leader("a", 5*time.Minute)
-			time.Sleep(time.Minute)
-			a.stop()
-			first := h.take()
-			if len(first) < 28 || len(h.said(poll.EventClock)) != 0 {
-				t.Fatalf("%d runs, said %v", len(first), h.said(poll.EventClock))
-			}
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a_successor_of_a_leader_whose_clock_was_ahead_goes_on_at_once/it_died_%v", dies), func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) {
+				h := newHouse(t, brief)
+				defer h.close()
+				a := h.leader("a", 5*time.Minute)
+				time.Sleep(time.Minute)
+				if dies { // what it has run is not in its last checkpoint
+					a.client.SetFaults(memstore.Faults{CutRequests: true, CutAnswers: true})
+					time.Sleep(20 * time.Second)
+				}
+				a.stop()
+				first := h.take()
+				if len(first) < 28 || len(h.said(poll.EventClock)) != 0 {
+					t.Fatalf("%d runs, said %v", len(first), h.said(poll.EventClock))
+				}
 
-			b := h.leader("b", 0)
-			from := time.Now()
-			time.Sleep(10 * time.Minute)
-			second := h.take()
-			if gap := longest(second, from); gap > bound {
-				t.Errorf("nothing ran for %v", gap)
-			}
-			said := h.said(poll.EventClock)
-			if len(said) != 1 || said[0].Metadata["polls"] != "1" || !strings.Contains(said[0].Metadata["error"], "ahead of this node's clock") {
-				t.Errorf("said %v", said)
-			}
-			if n := most(second); n != 1 {
-				t.Errorf("b ran a slot %d times", n)
-			}
-			if n := most(append(first, second...)); n > 2 {
-				t.Errorf("a slot ran %d times", n)
-			}
-			if s := b.Stats(); s.Jumps != 1 || s.Overdue != 0 {
-				t.Errorf("%+v", s)
-			}
-			if missed := h.said(poll.EventMissed); len(missed) != 0 {
-				t.Errorf("missed %v", missed)
-			}
-			// Beyond what the first one ran, slots have their usual identities.
-			if last := second[len(second)-1]; strings.Contains(last.id, "~") {
-				t.Errorf("the last is %s", last.id)
-			}
-			b.stop()
+				b := h.leader("b", 0)
+				from := time.Now()
+				time.Sleep(time.Minute)
+				if v, err := b.Get("p"); err != nil || len(v.Results) == 0 || v.Results[0].Epoch != 2 {
+					t.Errorf("its last result is of the former leader: %+v, %v", v.Results, err)
+				}
+				time.Sleep(9 * time.Minute)
+				second := h.take()
+				if gap := longest(second, from); gap > bound {
+					t.Errorf("nothing ran for %v", gap)
+				}
+				said := h.said(poll.EventClock)
+				if len(said) != 1 || said[0].Metadata["polls"] != "1" || !strings.Contains(said[0].Metadata["error"], "ahead of this node's clock") {
+					t.Errorf("said %v", said)
+				}
+				if n := most(second); n != 1 {
+					t.Errorf("b ran a slot %d times", n)
+				}
+				if n := most(append(first, second...)); n > 2 {
+					t.Errorf("a slot ran %d times", n)
+				}
+				if s := b.Stats(); s.Jumps != 1 || s.Overdue != 0 {
+					t.Errorf("%+v", s)
+				}
+				if missed := h.said(poll.EventMissed); len(missed) != 0 {
+					t.Errorf("missed %v", missed)
+				}
+				// Beyond what the first one ran, slots have their usual identities.
+				if last := second[len(second)-1]; strings.Contains(last.id, "~") {
+					t.Errorf("the last is %s", last.id)
+				}
+				b.stop()
+			})
 		})
-	})
+	}
 
 	t.Run("clocks_that_go_back_by_an_hour_stop_nothing_under_any_later_leader", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {

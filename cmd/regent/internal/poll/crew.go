@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/hostport"
 	"github.com/regentd/regent/work"
 )
 
@@ -77,7 +78,7 @@ func (c *conduct) see(views []regent.MemberView, now time.Time) {
 		case v.Incarnation == "" || now.Sub(m.seen) > v.Lease:
 			remove = append(remove, v)
 			delete(c.suspects, v.ID)
-		case v.Worker && v.Addr != "":
+		case v.Worker && hostport.Valid(v.Addr):
 			add = append(add, v)
 			if c.looked.IsZero() && !c.first {
 				c.suspects[v.ID] = true

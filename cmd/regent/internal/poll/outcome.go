@@ -45,6 +45,10 @@ func (c *conduct) judge(s *slot, r work.Result) {
 		return
 	case work.Done:
 		var found check.Outcome
+		if len(r.Data) == 0 && r.Error != "" {
+			run.Outcome = outcomeError
+			break
+		}
 		if err := json.Unmarshal(r.Data, &found); err != nil {
 			run.Outcome, run.Message = outcomeError, "the worker's answer cannot be read: "+err.Error()
 			break
@@ -188,7 +192,7 @@ func (c *conduct) found(worker string, r work.Result) {
 	switch {
 	case s == nil && e.ahead[i.due]: // told before
 		return
-	case s == nil && i.again != c.markOf(i.due): // from before a clock went back
+	case s == nil && (i.again != c.markOf(i.due) || c.beyond(e, i.due)): // from before a clock went back
 		return
 	case s == nil && !e.next.IsZero() && i.due >= e.next.UnixMilli(): // not due yet, by this node's clock
 		s = &slot{entry: e, due: i.due, again: i.again}
@@ -218,7 +222,7 @@ func (c *conduct) ready(worker string, running []string) {
 		}
 		s := e.find(i)
 		switch {
-		case s == nil && i.again != c.markOf(i.due):
+		case s == nil && (i.again != c.markOf(i.due) || c.beyond(e, i.due)):
 			continue
 		case s == nil && !e.ahead[i.due] && !e.next.IsZero() && i.due >= e.next.UnixMilli():
 			s = &slot{entry: e, due: i.due, again: i.again}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,8 +69,12 @@ func (w *watch) bury(ctx context.Context) error {
 
 // sweep kills every group, and returns when the kernel shows none of it alive.
 func (w *watch) sweep(ctx context.Context) error {
-	errs := make(chan error, len(w.groups))
-	for _, b := range w.groups {
+	all := slices.Collect(maps.Values(w.groups))
+	if w.adopted != nil {
+		all = append(all, *w.adopted)
+	}
+	errs := make(chan error, len(all))
+	for _, b := range all {
 		go func() {
 			err := b.Kill(ctx)
 			if err == nil {
@@ -77,11 +83,11 @@ func (w *watch) sweep(ctx context.Context) error {
 			errs <- err
 		}()
 	}
-	var all []error
-	for range len(w.groups) {
-		all = append(all, <-errs)
+	var failed []error
+	for range all {
+		failed = append(failed, <-errs)
 	}
-	return errors.Join(all...)
+	return errors.Join(failed...)
 }
 
 // link is the reaper's own connection to the store.

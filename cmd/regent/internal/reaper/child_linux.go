@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,6 +47,9 @@ func Main(ctx context.Context, in *os.File, open func(ctx context.Context, addre
 	log = log.With("pid", os.Getpid(), "watched", m.Hello.PID)
 	w := &watch{in: int(in.Fd()), board: newBoard(), part: bytes.Clone(rest), log: log,
 		link: &link{ctx: ctx, address: m.Hello.Store, dial: open, log: log, ready: make(chan struct{})}}
+	if m.Hello.Adopter != 0 {
+		w.adopted = &brood.Brood{Adopter: m.Hello.Adopter}
+	}
 	if err := w.open(); err != nil {
 		return err
 	}
@@ -67,8 +71,10 @@ type watch struct {
 	full  bool          // the pipe was full when it was last read: the process may have been waiting to write
 	bye   bool
 	shot  bool // it was killed
-	link  *link
-	log   *slog.Logger
+
+	adopted *brood.Brood // what its adopter has when it is gone; nil if it has none
+	link    *link
+	log     *slog.Logger
 }
 
 func (w *watch) open() error {

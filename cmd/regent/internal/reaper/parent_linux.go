@@ -91,9 +91,6 @@ func Start(ctx context.Context, opts Options) (*Reaper, error) {
 		r.pidfd.Close()
 		return nil, fmt.Errorf("start reaper: %w", err)
 	}
-	if os.Getpid() == 1 {
-		opts.Log.Warn("this is pid 1, with which the kernel ends the reaper too: a crash is noticed when the lease runs out")
-	}
 	go r.keep(c)
 	return r, nil
 }
@@ -293,7 +290,7 @@ func (r *Reaper) tend(c *child) error {
 
 // feed writes what is pending, in one piece, and then what has come meanwhile.
 func (r *Reaper) feed(c *child, stop <-chan struct{}) {
-	out := message{Hello: &hello{Store: r.opts.Store, PID: os.Getpid()}}.encode(nil)
+	out := message{Hello: &hello{Store: r.opts.Store, PID: os.Getpid(), Adopter: r.opts.Adopter}}.encode(nil)
 	for {
 		changes, upto := r.changes()
 		for _, m := range changes {

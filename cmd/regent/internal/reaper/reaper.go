@@ -22,8 +22,7 @@
 // longer: see listenFor. A starved process and a frozen one cannot be told apart.
 //
 // What is not covered, so that the lease has to expire: both die at once (the host, a container, a
-// whole cgroup); the leader is pid 1 of a container, with which the kernel ends all others; the
-// leader dies, or freezes, before its first message about a claim is in the pipe; the store cannot
+// whole cgroup; package container keeps a container until the reaper is done); the leader dies, or freezes, before its first message about a claim is in the pipe; the store cannot
 // be reached from here. The reaper needs Linux 5.3 for the pidfd. Elsewhere Start returns
 // [ErrUnsupported], and everything works by the lease alone. A nil *Reaper does nothing, so that it
 // can be turned off.
@@ -52,6 +51,10 @@ type Options struct {
 	Store       string        // the store's address. It goes over the pipe, so that nobody reads a secret in the list of processes
 	StopTimeout time.Duration // G of the member's configuration
 
+	// Adopter is the process that adopts the orphans of this one, and outlives it; 0 if there is none. All that it has adopted is
+	// killed once this process is gone.
+	Adopter int
+
 	Exe    string       // the program to run; this one if empty
 	Args   []string     // its arguments; just Command if nil
 	Stderr *os.File     // where the process logs; this one's if nil
@@ -71,6 +74,8 @@ type message struct {
 type hello struct {
 	Store string `json:"store"`
 	PID   int    `json:"pid"` // for the log
+
+	Adopter int `json:"adopter,omitempty"`
 }
 
 // line is a lifeline, with a time instead of a duration: both processes read the same clock.

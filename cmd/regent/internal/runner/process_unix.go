@@ -73,5 +73,7 @@ func (c *Command) suspend() {
 		c.refuseSuspension()
 		return
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) // to itself it may always send it
+	if os.Getppid() != 1 && c.Adopter == 0 { // there is somebody to let it go on again
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
 }

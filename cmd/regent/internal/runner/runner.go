@@ -58,6 +58,9 @@ type Command struct {
 	StopTimeout time.Duration // G of the member's configuration: all must be dead so long after the term's end
 	KillAfter   time.Duration // when KILL follows TERM; three quarters of StopTimeout if 0, which is also the most
 
+	// Adopter is the process that adopts the orphans of this one, if this is the only program that it runs; else 0.
+	Adopter int
+
 	// OnStart is called before the program starts, when only the mark of its brood is known, so that it is found even if this process dies
 	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
 	OnStart, OnEnd func(brood.Brood)
@@ -173,12 +176,14 @@ func (c *Command) ended() syscall.Signal {
 // startConfined starts the program in a cgroup of its own, if it can have one, and else without: a kernel before 5.7, or a filter of system
 // calls, does not start a process in a cgroup.
 func (c *Command) startConfined(t regent.Term) (*process, error) {
-	if b, err := brood.New().Confined(); err == nil {
-		if p, err := c.startIn(t, b); err == nil {
+	b := brood.New()
+	b.Adopter = c.Adopter
+	if confined, err := b.Confined(); err == nil {
+		if p, err := c.startIn(t, confined); err == nil {
 			return p, nil
 		}
 	}
-	return c.startIn(t, brood.New())
+	return c.startIn(t, b)
 }
 
 // startIn starts the program as one brood, and tells of it before and after.

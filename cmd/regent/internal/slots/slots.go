@@ -23,6 +23,8 @@ type Report struct {
 	Slots   int      `json:"slots"`   // completed
 	Retries int      `json:"retries"` // checks made again because the target had failed
 	Holes   []string `json:"holes"`   // slots that nobody has completed, between the first and the last
+	Never   []string `json:"never"`   // polls that have a schedule and have completed no slot of it
+	Again   int      `json:"again"`   // slots that were run again because a clock went back
 	Doubles []string `json:"doubles"` // slots that were completed more than once
 	Cut     int      `json:"cut"`     // runs that ended with their worker: others must have taken their place
 
@@ -31,12 +33,14 @@ type Report struct {
 	DelayMax time.Duration `json:"delayMax"`
 	Latest   string        `json:"latest"` // the slot with the longest delay
 
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
+	From time.Time `json:"from"` // when the first slot was due
+	To   time.Time `json:"to"`   // when the last one of the last leader was
 }
 
 // OK reports whether each slot was completed once.
-func (r *Report) OK() bool { return len(r.Holes) == 0 && len(r.Doubles) == 0 && r.Slots > 0 }
+func (r *Report) OK() bool {
+	return len(r.Holes) == 0 && len(r.Doubles) == 0 && len(r.Never) == 0 && r.Slots > 0
+}
 
 // line is what counts in a journal.
 type line struct {
@@ -53,8 +57,10 @@ type line struct {
 type run struct {
 	journal string
 	ok      bool
+	again   int64 // not 0 if it was run again, because a clock went back
 	attempt int
 	began   int64
+	epoch   uint64
 }
 
 // Checker collects journals.
@@ -66,6 +72,7 @@ type Checker struct {
 
 	polls map[string]map[int64][]run
 	cut   int
+	epoch uint64 // of the last leader
 }
 
 // Read takes in a journal.
@@ -92,6 +99,7 @@ func (c *Checker) Read(name string, from io.Reader) error {
 func (c *Checker) take(journal string, l line) {
 	name, rest, ok := strings.Cut(l.ID, "/")
 	rest, attempt, _ := strings.Cut(rest, "#")
+	rest, mark, _ := strings.Cut(rest, "~")
 	due, err := strconv.ParseInt(rest, 10, 64)
 	if !ok || err != nil {
 		return // asked for by somebody, or no poll
@@ -104,25 +112,20 @@ func (c *Checker) take(journal string, l line) {
 		c.polls[name] = map[int64][]run{}
 	}
 	n, _ := strconv.Atoi(attempt)
-	c.polls[name][due] = append(c.polls[name][due], run{journal, l.Outcome == "done" && l.Data.OK, n, l.BeganMs})
+	again, _ := strconv.ParseInt(mark, 10, 64)
+	one := run{journal: journal, ok: l.Outcome == "done" && l.Data.OK, again: again, attempt: n, began: l.BeganMs, epoch: l.Epoch}
+	c.polls[name][due] = append(c.polls[name][due], one)
 }
 
 // Check says what the journals amount to.
 func (c *Checker) Check() *Report {
-	r := &Report{Polls: len(c.polls), Cut: c.cut, Holes: []string{}, Doubles: []string{}}
+	r := &Report{Polls: len(c.polls), Cut: c.cut, Holes: []string{}, Doubles: []string{}, Never: []string{}}
 	var delays []time.Duration
-	var first, last int64
 	for name, dues := range c.polls {
 		for due, runs := range dues {
 			r.Slots++
-			slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.attempt, b.attempt) })
+			slices.SortFunc(runs, func(a, b run) int { return cmp.Or(cmp.Compare(a.again, b.again), cmp.Compare(a.attempt, b.attempt)) })
 			c.judge(r, slot(name, due), runs)
-			for _, run := range runs {
-				if first == 0 || run.began < first {
-					first = run.began
-				}
-				last = max(last, run.began)
-			}
 			delay := time.Duration(runs[0].began-due) * time.Millisecond
 			delays = append(delays, delay)
 			if delay > r.DelayMax || r.Latest == "" {
@@ -130,48 +133,118 @@ func (c *Checker) Check() *Report {
 			}
 		}
 	}
-	settle := c.Settle
-	if settle == 0 {
-		settle = 10 * time.Second
-	}
-	for name, dues := range c.polls {
-		c.holes(r, name, dues, last-settle.Milliseconds())
-	}
+	c.findHoles(r)
 	slices.Sort(r.Holes)
 	slices.Sort(r.Doubles)
 	if len(delays) > 0 {
 		slices.Sort(delays)
 		r.DelayP50, r.DelayP99 = delays[len(delays)/2], delays[len(delays)*99/100]
-		r.From, r.To = time.UnixMilli(first), time.UnixMilli(last)
 	}
 	return r
 }
 
+// findHoles finds slots that were left out, and polls that never ran. Where the journals end is told by the slots of the
+// last leader: not by the clock of any worker, and not by a former leader whose clock may have been ahead.
+func (c *Checker) findHoles(r *Report) {
+	first, last := c.span()
+	if last == 0 {
+		r.Never = append(r.Never, slices.Sorted(maps.Keys(c.Schedules))...)
+		return
+	}
+	r.From, r.To = time.UnixMilli(first), time.UnixMilli(last)
+	settle := c.Settle
+	if settle == 0 {
+		settle = 10 * time.Second
+	}
+	until := last - settle.Milliseconds()
+	for name, dues := range c.polls {
+		c.holes(r, name, dues, max(until, c.lastOf(dues)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Schedules)) {
+		if c.polls[name] != nil {
+			continue
+		}
+		before := len(r.Holes)
+		c.count(r, name, first, until, nil, c.follow(name, nil))
+		if len(r.Holes) > before {
+			r.Never = append(r.Never, name)
+		}
+	}
+}
+
+// newest is the epoch of the last leader that has had anything run.
+func (c *Checker) newest() (epoch uint64) {
+	for _, dues := range c.polls {
+		for _, runs := range dues {
+			for _, one := range runs {
+				epoch = max(epoch, one.epoch)
+			}
+		}
+	}
+	return epoch
+}
+
+// span returns when the first slot was due, and the last one that the last leader had run.
+func (c *Checker) span() (first, last int64) {
+	c.epoch = c.newest()
+	for _, dues := range c.polls {
+		for due := range dues {
+			if first == 0 || due < first {
+				first = due
+			}
+		}
+		last = max(last, c.lastOf(dues))
+	}
+	return first, last
+}
+
+// lastOf returns the last slot of a poll that the last leader had run; 0 if there is none.
+func (c *Checker) lastOf(dues map[int64][]run) (last int64) {
+	for due, runs := range dues {
+		if slices.ContainsFunc(runs, func(one run) bool { return one.epoch == c.epoch }) {
+			last = max(last, due)
+		}
+	}
+	return last
+}
+
 func slot(name string, due int64) string { return name + "/" + strconv.FormatInt(due, 10) }
 
-// judge looks at all completed runs of a slot, in the order of their attempts: a target that failed may be looked at again, anything else not.
+// judge looks at all completed runs of a slot, in the order of their attempts: a target that failed may be looked at again,
+// anything else not, unless a clock went back in between.
 func (c *Checker) judge(r *Report, id string, runs []run) {
 	for i, one := range runs[1:] {
 		before := runs[i]
-		if before.ok || one.attempt == before.attempt {
+		switch {
+		case one.again != before.again:
+			r.Again++
+		case before.ok || one.attempt == before.attempt:
 			r.Doubles = append(r.Doubles, fmt.Sprintf("%s in %s and %s", id, before.journal, one.journal))
-			continue
+		default:
+			r.Retries++
 		}
-		r.Retries++
 	}
 }
 
 // holes finds the slots that should be there: from a poll's first one on, until shortly before the journals end.
 func (c *Checker) holes(r *Report, name string, dues map[int64][]run, until int64) {
 	order := slices.Sorted(maps.Keys(dues))
-	next := c.follow(name, order)
+	c.count(r, name, order[0], until, dues, c.follow(name, order))
+}
+
+// mostHoles is how many slots of a poll are named at most.
+const mostHoles = 100_000
+
+// count adds the slots after one, until a time, that are not there.
+func (c *Checker) count(r *Report, name string, after, until int64, dues map[int64][]run, next func(int64) int64) {
 	if next == nil {
 		return
 	}
-	end := max(order[len(order)-1], until)
-	for due := next(order[0]); due != 0 && due <= end; due = next(due) {
+	found := 0
+	for due := next(after); due != 0 && due <= until && found < mostHoles; due = next(due) {
 		if dues[due] == nil {
 			r.Holes = append(r.Holes, slot(name, due))
+			found++
 		}
 	}
 }

@@ -83,6 +83,53 @@ func TestCheck(t *testing.T) {
 		}
 	})
 
+	steady := func(t *testing.T) poll.Schedule {
+		s, err := poll.Poll{Name: "never", Interval: poll.Duration(time.Second)}.Schedule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+
+	t.Run("a_poll_that_never_ran_is_named_and_all_its_slots_are_left_out", func(t *testing.T) {
+		r := check(t, &slots.Checker{Schedules: map[string]poll.Schedule{"never": steady(t)}}, row(0, 30))
+		if !slices.Equal(r.Never, []string{"never"}) || len(r.Holes) != 19 || r.OK() {
+			t.Errorf("got %+v", r)
+		}
+		r = check(t, &slots.Checker{Schedules: map[string]poll.Schedule{"never": steady(t)}})
+		if !slices.Equal(r.Never, []string{"never"}) || r.OK() {
+			t.Errorf("without any slot: %+v", r)
+		}
+	})
+
+	t.Run("the_clock_of_one_worker_does_not_move_the_end", func(t *testing.T) {
+		ahead := line(fmt.Sprintf("p/%d", at(20)), "done", true, at(20)+300_000)
+		r := check(t, &slots.Checker{}, row(0, 20), ahead)
+		if !r.OK() || r.To.UnixMilli() != at(20) {
+			t.Errorf("got %+v", r)
+		}
+	})
+
+	t.Run("the_clock_of_a_former_leader_does_not_move_the_end", func(t *testing.T) {
+		second := func(s string) string { return strings.ReplaceAll(s, `"epoch":1`, `"epoch":2`) }
+		ahead := line(fmt.Sprintf("p/%d", at(300)), "done", true, at(10))
+		r := check(t, &slots.Checker{}, row(0, 10)+ahead, second(row(10, 30)))
+		if !r.OK() || r.To.UnixMilli() != at(29) {
+			t.Errorf("got %+v", r)
+		}
+	})
+
+	t.Run("a_slot_that_was_run_again_because_a_clock_went_back_is_no_double", func(t *testing.T) {
+		again := line(fmt.Sprintf("p/%d~%d", at(5), at(9)), "done", true, at(25))
+		r := check(t, &slots.Checker{}, row(0, 20), again)
+		if !r.OK() || r.Again != 1 {
+			t.Errorf("got %+v", r)
+		}
+		if r := check(t, &slots.Checker{}, row(0, 20), again, again); len(r.Doubles) != 1 {
+			t.Errorf("twice: %+v", r)
+		}
+	})
+
 	t.Run("no_journal_at_all_is_not_well", func(t *testing.T) {
 		if check(t, &slots.Checker{}).OK() {
 			t.Error("it is")

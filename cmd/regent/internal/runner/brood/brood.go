@@ -20,6 +20,11 @@ type Brood struct {
 	Mark   string `json:"mark"`             // NAME=value, in the environment of each
 	Leader int    `json:"leader,omitempty"` // pid of the command, and the number of its process group; 0 if it was not started yet
 	Start  uint64 `json:"start,omitempty"`  // when it started, in clock ticks since boot: a pid alone is used again
+
+	// Adopter is the process that adopts orphans of the command, and nobody else's; 0 if there is none. All its children count, but
+	// this process.
+	Adopter int `json:"adopter,omitempty"`
+
 	Cgroup string `json:"cgroup,omitempty"` // directory of the cgroup that it was started in; empty if it has none
 }
 

@@ -28,19 +28,20 @@ func (b Brood) Confined() (Brood, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return b, fmt.Errorf("make a cgroup: %w", err)
 	}
-	b.Cgroup = dir
+	with := b
+	with.Cgroup = dir
 	if _, err := populated(dir); err != nil {
-		b.Remove()
-		return Brood{Mark: b.Mark}, fmt.Errorf("make a cgroup: %w", err)
+		with.Remove()
+		return b, fmt.Errorf("make a cgroup: %w", err)
 	}
-	return b, nil
+	return with, nil
 }
 
 // cgroupPrefix begins the names of all cgroups that Regent makes.
 const cgroupPrefix = "regent-"
 
 // oldAfter is how old a cgroup is that nobody is about to start a program in.
-const oldAfter = time.Hour
+const oldAfter = 10 * time.Minute
 
 // removeOld removes empty cgroups of processes that died before they could: the kernel removes none by itself.
 func removeOld(parent string) {

@@ -37,6 +37,9 @@ func (b Brood) look() (strays []int, alive bool) {
 		case p.zombie && p.dead(), ours[p.pid]:
 		case grouped && p.group == b.Leader:
 			ours[p.pid], alive = true, true
+		case b.Adopter != 0 && p.parent == b.Adopter && p.pid != os.Getpid():
+			ours[p.pid] = true
+			strays = append(strays, p.pid)
 		case p.start >= b.Start && b.marks(p.pid): // whatever began before the command is none of its children
 			ours[p.pid] = true
 			strays = append(strays, p.pid)

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v3"
+)
+
+// rules is a file of alert rules, as far as this test reads it.
+type rules struct {
+	Groups []struct {
+		Rules []struct {
+			Alert  string            `yaml:"alert"`
+			Expr   string            `yaml:"expr"`
+			Labels map[string]string `yaml:"labels"`
+		} `yaml:"rules"`
+	} `yaml:"groups"`
+}
+
+// described returns the metrics that a node can have, each with its labels.
+func described() map[string][]string {
+	all := make(chan *prometheus.Desc)
+	go func() {
+		defer close(all)
+		newCollector(nil, "").Describe(all)
+	}()
+	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
+	metrics := map[string][]string{}
+	for d := range all {
+		m := form.FindStringSubmatch(d.String())
+		metrics[m[1]] = strings.Split(m[2], ",")
+	}
+	return metrics
+}
+
+// TestAlertRules holds the rules that we ship against the metrics that there are: a rule on one that is not there never fires.
+func TestAlertRules(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/operations/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file rules
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	metrics := described()
+	use := regexp.MustCompile(`(regent_\w+)(?:\{(\w+)=)?`)
+	seen := map[string]bool{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			uses := use.FindAllStringSubmatch(r.Expr, -1)
+			if r.Alert == "" || seen[r.Alert] || r.Labels["severity"] == "" || len(uses) == 0 {
+				t.Errorf("%+v", r)
+			}
+			seen[r.Alert] = true
+			for _, m := range uses {
+				labels, ok := metrics[m[1]]
+				if !ok || m[2] != "" && !strings.Contains(strings.Join(labels, " "), m[2]) {
+					t.Errorf("%s asks for %s, which no node has; there are %v", r.Alert, m[0], metrics)
+				}
+			}
+		}
+	}
+	if !regexp.MustCompile(`(?m)^\s+expr: absent\(regent_leader\)$`).Match(text) {
+		t.Error("no rule fires when every node is gone")
+	}
+}

@@ -1,0 +1,102 @@
+package node_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/internal/virtual"
+	"github.com/regentd/regent/memstore"
+)
+
+// partial is a store that fails for the registers of polls, and for no others.
+type partial struct {
+	*memstore.Client
+	failing *atomic.Bool
+}
+
+func (p partial) fails(name string) bool {
+	return p.failing.Load() && strings.HasPrefix(name, "regent/polls/")
+}
+
+func (p partial) Get(ctx context.Context, name string) (regent.Lease, error) {
+	if p.fails(name) {
+		return regent.Lease{}, memstore.ErrOutage
+	}
+	return p.Client.Get(ctx, name)
+}
+
+func (p partial) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+	if p.fails(l.Name) {
+		return regent.Lease{}, memstore.ErrOutage
+	}
+	return p.Client.Swap(ctx, l)
+}
+
+func (p partial) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+	if p.fails(prefix) {
+		return func(yield func(regent.Lease, error) bool) { yield(regent.Lease{}, memstore.ErrOutage) }
+	}
+	return p.Client.List(ctx, prefix)
+}
+
+func TestStoreFailures(t *testing.T) {
+	t.Run("P03_short_failures_of_the_store_make_no_node_unhealthy_and_leave_nobody_without_a_leader", func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			var failing atomic.Bool
+			var nodes []*node.Node
+			for _, id := range []string{"a", "b", "c"} {
+				client := partial{store.Client(id, memstore.Faults{}), &failing}
+				n, stop := start(t, id, func(context.Context) (regent.Store, error) { return client, nil })
+				defer stop()
+				nodes = append(nodes, n)
+			}
+			leads := func() bool {
+				for _, n := range nodes {
+					if _, leads := n.Member.Leads("seat"); leads {
+						return true
+					}
+				}
+				return false
+			}
+			time.Sleep(10 * time.Second)
+			failing.Store(true)
+			for range 8 { // terms of a few seconds, in which the duty that conducts polls cannot begin
+				time.Sleep(20 * time.Second)
+				store.SetFaults(memstore.Faults{Outage: true})
+				time.Sleep(8 * time.Second)
+				store.SetFaults(memstore.Faults{})
+			}
+			failing.Store(false)
+
+			time.Sleep(15 * time.Second)
+			for range 60 {
+				if !leads() {
+					t.Fatal("nobody leads after the store has come back")
+				}
+				time.Sleep(time.Second)
+			}
+			failures := uint64(0)
+			for _, n := range nodes {
+				if said := happened(t, n, regent.EventHealthChanged); len(said) != 0 {
+					t.Errorf("%s: %v", n.Member.ID, said)
+				}
+				for _, d := range n.Member.Duties() {
+					failures += d.Failures
+					if d.InARow != 0 {
+						t.Errorf("%s: %+v", n.Member.ID, d)
+					}
+				}
+			}
+			if failures < 10 {
+				t.Errorf("%d failures: the store did not fail", failures)
+			}
+		})
+	})
+}

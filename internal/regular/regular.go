@@ -1,0 +1,51 @@
+// Package regular opens files that must be files: no link that leads elsewhere, no pipe that is waited for, no device.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// Open is [os.OpenFile] for a regular file. It follows no link in the last part of the path, never waits, and returns an
+// error that names what is there instead. The directories above are their owner's business.
+func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	// Looked at first, since to open a device may do something; and again below, since it may have been replaced.
+	if info, err := os.Lstat(path); err == nil {
+		if err := check(path, info); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(path, flag|careful, perm)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = check(path, info)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func check(path string, info fs.FileInfo) error {
+	what := ""
+	switch m := info.Mode(); {
+	case m.IsRegular():
+		return nil
+	case m.IsDir():
+		what = "a directory"
+	case m&fs.ModeSymlink != 0:
+		what = "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		what = "a named pipe"
+	case m&fs.ModeSocket != 0:
+		what = "a socket"
+	default:
+		what = "a device"
+	}
+	return fmt.Errorf("%s is %s: it must be a regular file", path, what)
+}
