@@ -47,9 +47,9 @@ func (e *engine) endingOf(l Lease) ending {
 // Before tells how the term before another one ended.
 type Before struct {
 	Leader string        // who held it; empty if nobody did, or that is not known
-	Reason string        // why it ended; [ReasonFirst] if there was none, [ReasonForgotten] if the store does not know it
+	Reason string        // why it ended; [ReasonFirst] if there was none, [ReasonForgotten] if that is not known
 	Ended  time.Time     // by the wall clock of whoever ended it; zero if not known
-	Vacant time.Duration // how long nobody led after it, by the wall clocks of both; -1 if not known, or if nobody leads yet
+	Vacant time.Duration // how long nobody led after it, by two wall clocks; -1 if not known, or nobody leads yet
 }
 
 // Before returns how the term before the current one ended; or, where nobody leads, the last one.

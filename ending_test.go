@@ -98,7 +98,8 @@ func TestEndings(t *testing.T) {
 			check(t, regent.Reap(c.ctx, c.store, old.Name, old.Holder))
 			a.quit()
 
-			// Another process with its ID joins before anybody has claimed the election, and does not run for it itself.
+			// Another process with its ID joins before anybody has claimed the election, and does not run for it
+			// itself.
 			again := c.member("a", config(regent.Cluster(), func(c *regent.Config) { c.Register = true }))
 			go func() {
 				for range again.Watch(c.ctx, "other") {
@@ -112,6 +113,29 @@ func TestEndings(t *testing.T) {
 				t.Errorf("%+v", was)
 			}
 			b.quit()
+		})
+	})
+
+	t.Run("a_process_that_was_killed_and_started_again_says_that_it_died", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			old, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+			check(t, err)
+			a.client.SetFaults(cut)
+			check(t, regent.Reap(c.ctx, c.store, old.Name, old.Holder))
+			a.quit()
+
+			again := c.member("a").lead()
+			leader(t, 10*time.Second, again)
+			time.Sleep(10 * time.Second)
+			if was, _ := before(t, again); was.Leader != "a" || was.Reason != "died" {
+				t.Errorf("%+v", was)
+			}
+			if l, err := c.store.Get(c.ctx, old.Name); err != nil || len(l.Past) != 0 {
+				t.Errorf("heartbeats carry the past: %v, %v", l.Past, err)
+			}
+			again.quit()
 		})
 	})
 

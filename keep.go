@@ -130,6 +130,9 @@ func (b *beat) attempt(now time.Duration) Lease {
 	next.Edits = 0
 	if b.says != nil {
 		next.Data = b.says()
+		if b.life.deadline.Load() != 0 {
+			next.Past = nil // the first heartbeat alone tells how the incarnation before ended, so that the others stay small
+		}
 	}
 	b.tries = append(b.tries, try{next.Nonce, now})
 	return next
@@ -322,7 +325,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 		count := e.m.nextIncarnation(l.Epoch)
 		life := newLife(e.m.ID, newIncarnation(count))
 		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
-			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now()}}
+			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now(), Past: l.Past}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
 			e.lifeline(b, false, false)
 			return b, nil

@@ -367,6 +367,16 @@ func (m *Member) nextIncarnation(shown uint64) uint64 {
 	return m.runs
 }
 
+// SetFacts replaces the Facts while the member runs. Others are told with its next heartbeat.
+func (m *Member) SetFacts(facts map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Facts = facts
+	if m.engine != nil {
+		m.engine.info = nil
+	}
+}
+
 // Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.
 func (m *Member) Emit(e Event) { m.emit(e) }
 

@@ -37,7 +37,8 @@ func (e *engine) waited() {
 	e.m.blocked = ""
 }
 
-// Blocked says why the member cannot join; empty if nothing keeps it from that. It then campaigns for nothing that needs a member's heartbeat.
+// Blocked says why the member cannot join; empty if nothing keeps it from that. It then campaigns for nothing that
+// needs a member's heartbeat.
 func (m *Member) Blocked() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,8 +64,9 @@ func waitingText(l Lease, alive bool) string {
 		who += " (" + strings.Join(details, ", ") + ")"
 	}
 	if alive {
-		return "another process with " + who + " is alive: stop it, or give this one another ID; this one joins when that one has left"
+		return "another process with " + who + " is alive: stop it, or give this one another ID; " +
+			"this one joins when that one has left"
 	}
-	return "another process with " + who + " has not left: if it is dead, this one joins when its lease of " + l.Duration.String() +
-		" has expired; if it is alive, stop it or give this one another ID"
+	return "another process with " + who + " has not left: if it is dead, this one joins when its lease of " +
+		l.Duration.String() + " has expired; if it is alive, stop it or give this one another ID"
 }

@@ -25,6 +25,31 @@ func sum(w *Worker) (n int) {
 	return n
 }
 
+// asker is a leader that asks for results.
+type asker struct {
+	session string
+	after   uint64
+}
+
+// hear has the leader told of all results.
+func (a *asker) hear(t *testing.T, w *Worker) {
+	t.Helper()
+	for more := true; more; {
+		body := fmt.Sprintf(`{"election":"","leader":"x","epoch":1,"session":%q,"after":%d}`, a.session, a.after)
+		rec := direct(w, "/v1/tasks/results", body)
+		var r report
+		if err := json.Unmarshal(rec.Body.Bytes(), &r); err != nil || rec.Code != 200 {
+			t.Fatal(rec.Code, err)
+		}
+		more, a.session, a.after = r.More, r.Session, r.Next
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unheard != 0 || w.told != w.last() {
+		t.Fatalf("%d bytes wait to be told, %d of %d results", w.unheard, w.told, w.last())
+	}
+}
+
 func TestBytes(t *testing.T) {
 	const limit = 4 << 20
 
@@ -38,14 +63,16 @@ func TestBytes(t *testing.T) {
 			return append(json.RawMessage(nil), data...), nil
 		}
 
+		leader := new(asker)
 		largest := int64(0)
-		const tasks = 2000 // 120 MB
+		const tasks = 600 // 36 MB
 		for i := range tasks {
 			if code := deliver(w, fmt.Sprintf("t%d", i)); code != 200 {
 				t.Fatal(code)
 			}
-			if i%50 == 49 {
+			if i%20 == 19 { // 1.2 MB wait to be told
 				settled(t, w)
+				leader.hear(t, w)
 				if info, err := os.Stat(path); err == nil {
 					largest = max(largest, info.Size())
 				}
@@ -66,7 +93,7 @@ func TestBytes(t *testing.T) {
 		if len(began) != tasks {
 			t.Fatalf("%d tasks began", len(began))
 		}
-		rec := direct(w, "/v1/tasks", `{"election":"","leader":"x","epoch":1,"dispatchedMs":1,"tasks":[{"id":"t1","kind":"do"},{"id":"t1999","kind":"do"}]}`)
+		rec := direct(w, "/v1/tasks", `{"election":"","leader":"x","epoch":1,"dispatchedMs":1,"tasks":[{"id":"t1","kind":"do"},{"id":"t599","kind":"do"}]}`)
 		var v verdict
 		if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil || len(v.Results) != 2 || len(began) != tasks {
 			t.Fatalf("%v, %d results, %d tasks began", err, len(v.Results), len(began))
@@ -89,7 +116,7 @@ func TestBytes(t *testing.T) {
 		if got := sum(again); got > limit || got < limit/2 {
 			t.Errorf("it keeps %d bytes after a restart", got)
 		}
-		if deliver(again, "t1", "t1999"); again.Stats().Duplicates != 2 {
+		if deliver(again, "t1", "t599"); again.Stats().Duplicates != 2 {
 			t.Errorf("%+v", again.Stats())
 		}
 	})
@@ -171,5 +198,26 @@ func TestBytes(t *testing.T) {
 		if w.payload != 0 || deliver(w, "again") != 200 {
 			t.Errorf("%d bytes are left", w.payload)
 		}
+	})
+
+	t.Run("results_that_wait_to_be_told_are_not_dropped_for_others", func(t *testing.T) {
+		w := &Worker{KeepBytes: 1 << 20}
+		w.Handle("do", func(context.Context, Task) (json.RawMessage, error) { return large(), nil })
+		defer w.Close()
+		taken := 0
+		for deliver(w, fmt.Sprintf("t%d", taken)) == 200 {
+			settled(t, w)
+			if taken++; taken > 100 {
+				t.Fatal("it takes tasks for ever")
+			}
+		}
+		if s := w.Stats(); s.Dropped != 0 || taken < 8 {
+			t.Errorf("%d tasks were taken, %d results dropped", taken, s.Dropped)
+		}
+		new(asker).hear(t, w)
+		if deliver(w, "again") != 200 {
+			t.Error("it takes no task after its results were told")
+		}
+		settled(t, w)
 	})
 }

@@ -52,7 +52,7 @@ func (w *Worker) enlist(rs []*run, tried []string, v *verdict) []*run {
 		case w.handlers[r.task.Kind] == nil:
 			why = whyKind
 			w.stats.Unknown++
-		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payload+len(r.task.Payload) > w.KeepBytes:
+		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payload+len(r.task.Payload) > w.KeepBytes, w.unheard > w.KeepBytes/2:
 			why = whyBusy
 			w.stats.Busy++
 		default:
@@ -216,6 +216,7 @@ func (w *Worker) close(r *run) {
 	r.ended, r.endedAt, r.task.Payload = true, time.Now(), nil
 	w.open--
 	w.stats.Outcomes[r.result.Outcome]++
+	w.unheard += r.result.size()
 	w.remember(r)
 }
 
@@ -248,6 +249,9 @@ func (w *Worker) remember(r *run) {
 	}
 	for _, old := range w.ended[:drop] {
 		w.kept -= old.result.size()
+		if old.number > w.told {
+			w.unheard -= old.result.size()
+		}
 		if w.runs[old.result.ID] == old { // else it has run again since
 			delete(w.runs, old.result.ID)
 		}
@@ -265,7 +269,11 @@ func (w *Worker) strip() {
 		bare := *old // the old one may be with somebody who tells of it
 		if bare.result.drop(w.KeepBytes) {
 			w.ended[w.stripped] = &bare
-			w.kept += bare.result.size() - old.result.size()
+			less := old.result.size() - bare.result.size()
+			w.kept -= less
+			if bare.number > w.told {
+				w.unheard -= less
+			}
 			w.stats.Dropped++
 			if w.runs[bare.result.ID] == old {
 				w.runs[bare.result.ID] = &bare

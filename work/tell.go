@@ -158,6 +158,9 @@ func (w *Worker) heard(last uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if last > w.told {
+		for n := max(w.told+1, w.base); n <= last && n <= w.last(); n++ {
+			w.unheard -= w.ended[n-w.base].result.size()
+		}
 		w.told = last
 		if w.stopping { // somebody waits for it
 			w.tellNews()

@@ -38,7 +38,8 @@ type Worker struct {
 	Keep        int // ended tasks that are remembered; 10,000 if 0
 	// KeepBytes is how much of what handlers have returned is kept, in memory and after that in the journal; and, apart from it, how
 	// much the payloads of tasks that have not ended may take. 32 MiB if 0. Of results beyond it the oldest lose their data: the task is
-	// still remembered, so that it does not run twice, and its result says in Error that the data was dropped.
+	// still remembered, so that it does not run twice, and its result says in Error that the data was dropped. While half as much
+	// waits to be told to a leader, no task is taken.
 	KeepBytes int
 	Log       *slog.Logger
 
@@ -58,6 +59,7 @@ type Worker struct {
 	open     int             // those that have not ended
 	payload  int             // bytes of their payloads
 	kept     int             // bytes of what those that have ended returned
+	unheard  int             // bytes of that which no leader was told of yet
 	stripped int             // how many of the oldest in ended have no data any more
 	waiting  []*run
 	running  int
@@ -107,8 +109,8 @@ func (w *Worker) Open() error {
 			w.Log = slog.New(slog.DiscardHandler)
 		}
 		w.Concurrency, w.Queue, w.Keep = or(w.Concurrency, 64), or(w.Queue, 1024), or(w.Keep, 10_000)
-		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
 		w.KeepBytes = or(w.KeepBytes, 32<<20)
+		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
 		w.openErr = w.recall()
 	})
 	return w.openErr

@@ -94,6 +94,33 @@ func TestNewcomer(t *testing.T) {
 		a.stop()
 	})
 
+	t.Run("nodes_whose_tokens_are_made_the_same_differ_no_more", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		store := "sqlite:" + filepath.Join(dir, "x.db")
+		give := func(name, token string) string {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}
+		a := start(t, "a", store, nil, "--token-file", give("a", "first"))
+		a.until("/leader", 200)
+		b := start(t, "b", store, nil, "--token-file", give("b", "second"))
+		type status struct {
+			Differs []struct{ Member, Key string }
+		}
+		seen(b, "/v1/status?local=1", func(s status) bool { return len(s.Differs) == 1 })
+		give("b", "first")
+		b.signal(syscall.SIGHUP)
+		for _, d := range []*daemon{a, b} {
+			seen(d, "/v1/status?local=1", func(s status) bool { return len(s.Differs) == 0 })
+		}
+		b.stop()
+		a.stop()
+	})
+
 	t.Run("a_second_process_with_the_same_name_says_where_the_first_one_is", func(t *testing.T) {
 		t.Parallel()
 		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")

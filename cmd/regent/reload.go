@@ -19,6 +19,8 @@ type reloader struct {
 	peers  *peers
 	log    *slog.Logger
 	signal <-chan os.Signal
+
+	publish func(token string) error // tells other members of a new token
 }
 
 // run reloads at each signal, until ctx ends.
@@ -49,6 +51,11 @@ func (r *reloader) reload() {
 	}
 	newToken := now.Token != r.token.Token()
 	r.token.Set(now.Token)
+	if newToken && r.publish != nil {
+		if err := r.publish(now.Token); err != nil {
+			r.log.Warn("other members cannot be told that the token is another one", "error", err)
+		}
+	}
 	r.level.Set(now.LogLevel)
 	r.log.Info("configuration reloaded", "logLevel", now.LogLevel, "newToken", newToken)
 }

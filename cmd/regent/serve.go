@@ -109,7 +109,10 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	if !s.Given("advertise") {
 		advertise = withPort(advertise, listener) // which may have been left to the system
 	}
-	facts, err := node.Facts(s.Election, s.Token, s.Profile, version(), s.Regent.LeaseDuration)
+	factsOf := func(token string) (map[string]string, error) {
+		return node.Facts(s.Election, token, s.Profile, version(), s.Regent.LeaseDuration)
+	}
+	facts, err := factsOf(s.Token)
 	if err != nil {
 		return err
 	}
@@ -125,6 +128,13 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	})
 	if err != nil {
 		_ = listener.Close()
+		return err
+	}
+	reload.publish = func(token string) error {
+		facts, err := factsOf(token)
+		if err == nil {
+			n.Publish(facts)
+		}
 		return err
 	}
 	stopping := make(chan struct{})

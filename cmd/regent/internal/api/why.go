@@ -70,7 +70,8 @@ func electionName(w http.ResponseWriter, r *http.Request) (name string, ok bool)
 	name = r.PathValue("election")
 	switch {
 	case !regent.ValidName(name):
-		answer(w, http.StatusBadRequest, failure{Error: fmt.Sprintf("election %q: there can be none of this name", name)})
+		none := fmt.Sprintf("election %q: there can be none of this name", name)
+		answer(w, http.StatusBadRequest, failure{Error: none})
 		return "", false
 	case strings.HasPrefix(name, "regent/"): // a register of Regent's own
 		answer(w, http.StatusNotFound, neverHeld(name))

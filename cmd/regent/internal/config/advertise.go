@@ -29,7 +29,8 @@ func (s *Settings) ChooseAdvertise(network Network) error {
 	}
 	refuse := func(why string) error {
 		return &Error{s.Origin("listen"), &regent.ConfigError{Key: "advertise", Value: quote("advertise", ""),
-			Rule: "must be the host:port at which others reach this node: listen " + s.Listen + " stands for all addresses, and " + why}}
+			Rule: "must be the host:port at which others reach this node: listen " + s.Listen +
+				" stands for all addresses, and " + why}}
 	}
 	all, err := network.Addresses()
 	if err != nil {
@@ -45,17 +46,18 @@ func (s *Settings) ChooseAdvertise(network Network) error {
 		if err != nil || !slices.Contains(reachable, route) {
 			return refuse("this machine has several: " + list(reachable))
 		}
-		chosen, why = route, "that of the default route; the others are "+list(slices.DeleteFunc(reachable, func(a netip.Addr) bool { return a == route }))
+		others := slices.DeleteFunc(reachable, func(a netip.Addr) bool { return a == route })
+		chosen, why = route, "that of the default route; the others are "+list(others)
 	}
 	s.Advertise = net.JoinHostPort(chosen.String(), fmt.Sprint(port))
 	s.origins["advertise"] = origin{text: "address of this machine", follows: "listen"}
-	s.Warnings = append(s.Warnings, fmt.Sprintf("advertise was not set, and listen %s stands for all addresses: others are told %s, %s",
-		s.Listen, chosen, why))
+	s.Warnings = append(s.Warnings, fmt.Sprintf("advertise was not set, and listen %s stands for all addresses: "+
+		"others are told %s, %s", s.Listen, chosen, why))
 	return nil
 }
 
-// reachableOf returns the addresses at which other machines can reach this one: of version 4, or of version 6 if it has
-// no others.
+// reachableOf returns the addresses at which other machines can reach this one: of version 4, or of version 6 if
+// it has no others.
 func reachableOf(all []netip.Addr) []netip.Addr {
 	var four, six []netip.Addr
 	for _, a := range all {

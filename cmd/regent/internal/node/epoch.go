@@ -7,8 +7,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// highest returns the highest epoch of the election that this node knows of. Its worker may remember more than its member,
-// and both more than a store that has lost writes.
+// highest returns the highest epoch of the election that this node knows of. Its worker may remember more than its
+// member, and both more than a store that has lost writes.
 func (n *Node) highest(v regent.View) uint64 {
 	epoch := max(v.Epoch, v.Known)
 	if n.Worker == nil {
@@ -33,8 +33,8 @@ func (n *Node) noteEpoch(v regent.View, seen bool, now time.Time) {
 	}
 }
 
-// tellEpoch adds the highest epoch to the node's health, and whether the store is behind it: for longer than it takes to
-// read a record that has just changed.
+// tellEpoch adds the highest epoch to the node's health, and whether the store is behind it: for longer than it
+// takes to read a record that has just changed.
 func (n *Node) tellEpoch(h *Health, v regent.View) {
 	h.Epoch = n.highest(v)
 	h.Store.Epoch = v.Epoch
@@ -47,5 +47,6 @@ func (n *Node) tellEpoch(h *Health, v regent.View) {
 		return
 	}
 	h.Store.Behind = true
-	h.Checks["epoch"] = fmt.Sprintf("the store shows epoch %d, but epoch %d was seen before: the store has lost writes", v.Epoch, h.Epoch)
+	h.Checks["epoch"] = fmt.Sprintf("the store shows epoch %d, but epoch %d was seen before: the store has lost writes",
+		v.Epoch, h.Epoch)
 }

@@ -53,6 +53,7 @@ type Node struct {
 	reasons    map[string]uint64 // terms ended, by reason
 	leaderless time.Duration     // how long the seat was vacant, as far as this node saw
 	since      time.Time         // when that was last counted
+	facts      map[string]string // what others are told of this node
 	behind     time.Time         // since when the store shows less than this node knows; zero if it does not
 }
 
@@ -65,7 +66,7 @@ func New(opts Options) (*Node, error) {
 		}
 		opts.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	n := &Node{opts: opts, Hub: NewHub(), store: NewStore(opts.Open), reasons: map[string]uint64{}}
+	n := &Node{opts: opts, Hub: NewHub(), store: NewStore(opts.Open), reasons: map[string]uint64{}, facts: opts.Facts}
 	n.store.Log = opts.Log
 	log := logEvents(opts.Log)
 	n.Member = &regent.Member{Store: n.store, ID: opts.ID, Addr: opts.Addr, Config: opts.Config, OnLifeline: opts.Lifeline, Facts: opts.Facts,

@@ -16,8 +16,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// EventConfigDiffers says that another member is configured differently. Metadata: member, incarnation, addr, key, own,
-// theirs, error.
+// EventConfigDiffers says that another member is configured differently. Metadata: member, incarnation, addr, key,
+// own, theirs, error.
 const EventConfigDiffers = "member:config_differs"
 
 // The facts that members publish of themselves and that others compare. Host and pid are for people.
@@ -47,8 +47,9 @@ func Facts(election, token, profile, version string, lease time.Duration) (map[s
 // noToken is published by a node that has none.
 const noToken = "none"
 
-// Whoever reads the store sees the digest of the token. It is slow to compute, and only 16 bits of it are published: a
-// guess can be refuted by it, at a cost, but never confirmed. Two different tokens look the same once in 65,536 cases.
+// Whoever reads the store sees the digest of the token. It is slow to compute, and only 16 bits of it are
+// published: a guess can be refuted by it, at a cost, but never confirmed. Two different tokens look the same once
+// in 65,536 cases.
 const (
 	digestRounds = 200_000
 	digestBytes  = 2
@@ -83,8 +84,8 @@ var consequences = map[string]string{
 	factVersion: "a rolling upgrade, or a node that was left behind",
 }
 
-// differences compares what a member publishes with this node's own facts. A member that publishes none is an older one,
-// or no node.
+// differences compares what a member publishes with this node's own facts. A member that publishes none is an
+// older one, or no node.
 func differences(own map[string]string, v regent.MemberView) []Difference {
 	var found []Difference
 	for _, key := range []string{factToken, factLease, factProfile, factVersion} {
@@ -138,8 +139,8 @@ func (p *peers) see(own map[string]string, emit func(regent.Event), views ...reg
 				continue
 			}
 			p.told[id] = true
-			emit(regent.Event{Kind: EventConfigDiffers, Metadata: map[string]string{"member": d.Member, "incarnation": v.Incarnation,
-				"addr": d.Addr, "key": d.Key, "own": d.Own, "theirs": d.Theirs, "error": d.Text}})
+			emit(regent.Event{Kind: EventConfigDiffers, Metadata: map[string]string{"member": d.Member,
+				"incarnation": v.Incarnation, "addr": d.Addr, "key": d.Key, "own": d.Own, "theirs": d.Theirs, "error": d.Text}})
 		}
 	}
 }
@@ -150,18 +151,33 @@ func (p *peers) differs() []Difference {
 	return slices.Clone(p.known)
 }
 
+// Publish replaces what others are told of this node, and what it compares with them.
+func (n *Node) Publish(facts map[string]string) {
+	n.mu.Lock()
+	n.facts = facts
+	n.mu.Unlock()
+	n.Member.SetFacts(facts)
+}
+
+// published is what others are told of this node.
+func (n *Node) published() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.facts
+}
+
 // members lists the members for what a leader does, and compares their configuration with its own.
 func (n *Node) members(ctx context.Context) ([]regent.MemberView, error) {
 	views, err := n.Member.Members(ctx)
 	if _, leads := n.Member.Leads(n.opts.Election); err == nil && leads {
 		others := slices.DeleteFunc(slices.Clone(views), func(v regent.MemberView) bool { return v.ID == n.Member.ID })
-		n.peers.see(n.opts.Facts, n.Member.Emit, others...)
+		n.peers.see(n.published(), n.Member.Emit, others...)
 	}
 	return views, err
 }
 
-// watchLeader compares the configuration of whoever leads with this node's own: the leader warns of this node, and this
-// node of the leader. It asks the store for nothing.
+// watchLeader compares the configuration of whoever leads with this node's own: the leader warns of this node, and
+// this node of the leader. It asks the store for nothing.
 func (n *Node) watchLeader(ctx context.Context) {
 	tick := time.NewTicker(max(n.opts.Config.HeartbeatInterval/2, 100*time.Millisecond))
 	defer tick.Stop()
@@ -175,7 +191,7 @@ func (n *Node) watchLeader(ctx context.Context) {
 			continue
 		}
 		if v, known := n.Member.Holder(n.opts.Election); known {
-			n.peers.see(n.opts.Facts, n.Member.Emit, v)
+			n.peers.see(n.published(), n.Member.Emit, v)
 		}
 	}
 }

@@ -117,10 +117,10 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%q tells too much, or too little", one)
 		}
 		began := time.Now()
-		for range 10 {
+		for range 2 {
 			published("secret", "seat")
 		}
-		if took := time.Since(began) / 10; took < time.Millisecond {
+		if took := time.Since(began) / 2; took < time.Millisecond {
 			t.Errorf("a guess costs no more than %v", took)
 		}
 		if published("", "seat") != "none" {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Slots are due by wall clocks, which differ between machines and are set while processes run. This file keeps that from
-// stopping polls without a word. The rules, for each poll by itself:
+// Slots are due by wall clocks, which differ between machines and are set while processes run. This file keeps
+// that from stopping polls without a word. The rules, for each poll by itself:
 //
 //   - If the next slot is later than the first one that is due by this node's clock, by more than the poll's interval and
 //     clockSlack, the clock has gone back, or the last leader's was ahead. The poll then begins at now. Up to that bound it
@@ -78,10 +78,12 @@ func (e *entry) interval(now time.Time) time.Duration {
 	return second.Sub(first)
 }
 
-// tooFar reports whether the next slot is so far ahead that the clock which it was computed by cannot have been this one.
+// tooFar reports whether the next slot is so far ahead that the clock which it was computed by cannot have been
+// this one.
 func (e *entry) tooFar(now time.Time) bool { return e.aheadOf(e.next, now) }
 
-// aheadOf reports whether a slot is later than the first one that is due after now, by more than an interval and the slack.
+// aheadOf reports whether a slot is later than the first one that is due after now, by more than an interval and
+// the slack.
 func (e *entry) aheadOf(due, now time.Time) bool {
 	first := e.sched.Next(now)
 	if due.IsZero() || first.IsZero() || !due.After(first) {
@@ -91,9 +93,9 @@ func (e *entry) aheadOf(due, now time.Time) bool {
 	return every > 0 && due.Sub(first) > every+clockSlack
 }
 
-// beyond reports whether a slot that a worker tells of is so far ahead that the clock of the leader which sent it was
-// wrong. Its result says nothing of the slot as it is due by this node's clock, which then has an identity of its own. The
-// mutex is held.
+// beyond reports whether a slot that a worker tells of is so far ahead that the clock of the leader which sent it
+// was wrong. Its result says nothing of the slot as it is due by this node's clock, which then has an identity of
+// its own. The mutex is held.
 func (c *conduct) beyond(e *entry, due int64) bool {
 	if !e.aheadOf(time.UnixMilli(due), c.o.now()) {
 		return false
@@ -110,7 +112,8 @@ func (e *entry) restart(now time.Time) {
 	e.forgetAfter(now)
 }
 
-// markOf is what the identity of a slot carries beside its due time: 0, unless it may have been run before a clock went back.
+// markOf is what the identity of a slot carries beside its due time: 0, unless it may have been run before a clock
+// went back.
 func (c *conduct) markOf(due int64) int64 {
 	if due <= c.mark {
 		return c.mark
@@ -121,15 +124,17 @@ func (c *conduct) markOf(due int64) int64 {
 // setMark gives the slots that are due up to a time identities that were not used before. The mutex is held.
 func (c *conduct) setMark(through time.Time) { c.mark = max(c.mark+1, through.UnixMilli()) }
 
-// behind follows the load of a checkpoint that is ahead of this node's clock, for polls that have begun at now. The mutex
-// is held.
+// behind follows the load of a checkpoint that is ahead of this node's clock, for polls that have begun at now.
+// The mutex is held.
 func (c *conduct) behind(polls int, through, now time.Time) {
 	if polls == 0 {
 		return
 	}
 	c.setMark(through)
-	c.tellClock(now.Sub(through), polls, 0, fmt.Sprintf("the last leader had polls run up to %s, which is %v ahead of this node's clock: one of the two clocks is wrong. "+
-		"%d polls begin at now; slots that were run already are run again", through.UTC().Format(time.RFC3339), through.Sub(now).Round(time.Millisecond), polls))
+	text := fmt.Sprintf("the last leader had polls run up to %s, which is %v ahead of this node's clock: one of the two "+
+		"clocks is wrong. %d polls begin at now; slots that were run already are run again",
+		through.UTC().Format(time.RFC3339), through.Sub(now).Round(time.Millisecond), polls)
+	c.tellClock(now.Sub(through), polls, 0, text)
 }
 
 // adjust follows a wall clock that was set while polls were run. The mutex is held.
@@ -154,8 +159,9 @@ func (c *conduct) adjust(offset time.Duration, now time.Time) {
 	c.sort()
 	if polls > 0 {
 		c.setMark(c.through)
-		c.tellClock(offset, polls, 0, fmt.Sprintf("the clock of this node went back by %v: %d polls begin at now; slots that were run already are run again",
-			-offset.Round(time.Millisecond), polls))
+		text := fmt.Sprintf("the clock of this node went back by %v: %d polls begin at now; "+
+			"slots that were run already are run again", -offset.Round(time.Millisecond), polls)
+		c.tellClock(offset, polls, 0, text)
 	}
 	c.mark = max(c.mark, c.through.UnixMilli()) // for the next leader: polls that wait do not begin before it
 	c.through = now
@@ -173,8 +179,8 @@ func (c *conduct) sort() {
 	heap.Init(&c.heap)
 }
 
-// skip passes over the slots that the clock was set past. Those that were due before it was set are released first. The
-// mutex is held.
+// skip passes over the slots that the clock was set past. Those that were due before it was set are released
+// first. The mutex is held.
 func (c *conduct) skip(offset time.Duration, now time.Time) {
 	c.release(now.Add(-offset))
 	skipped := uint64(0)
@@ -191,11 +197,13 @@ func (c *conduct) skip(offset time.Duration, now time.Time) {
 		polls++
 	}
 	c.sort()
-	c.tellClock(offset, polls, skipped, fmt.Sprintf("the clock of this node went ahead by %v: %d slots of %d polls are skipped",
-		offset.Round(time.Millisecond), skipped, polls))
+	text := fmt.Sprintf("the clock of this node went ahead by %v: %d slots of %d polls are skipped",
+		offset.Round(time.Millisecond), skipped, polls)
+	c.tellClock(offset, polls, skipped, text)
 }
 
-// between counts the slots from one that is due until a time. Beyond some number it is enough to know that they are many.
+// between counts the slots from one that is due until a time. Beyond some number it is enough to know that they
+// are many.
 func (e *entry) between(due, until time.Time) (n uint64) {
 	if every := time.Duration(e.poll.Interval); every > 0 {
 		return uint64(until.Sub(due)/every) + 1

@@ -23,7 +23,8 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// house is a stage in virtual time: workers are called without a network, and each leader has a clock that can be set.
+// house is a stage in virtual time: workers are called without a network, and each leader has a clock that can be
+// set.
 type house struct {
 	t     *testing.T
 	store *memstore.Store
