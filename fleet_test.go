@@ -18,9 +18,10 @@ type load struct {
 	seconds []int
 }
 
-// watchLoad counts from now on, over that many seconds.
+// watchLoad counts from now on, over that many seconds. No member runs yet.
 func watchLoad(s *memstore.Store, seconds int) *load {
-	l := &load{start: time.Now(), seconds: make([]int, seconds)}
+	l := &load{}
+	l.restart(seconds)
 	s.OnRequest = func(r memstore.Request) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -29,6 +30,14 @@ func watchLoad(s *memstore.Store, seconds int) *load {
 		}
 	}
 	return l
+}
+
+// restart counts anew from now on.
+func (l *load) restart(seconds int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.start = time.Now()
+	l.seconds = make([]int, seconds)
 }
 
 // check fails if some second had more than three times the mean.
@@ -127,6 +136,7 @@ func TestFleet(t *testing.T) {
 
 	t.Run("J13_a_takeover_does_not_make_standbys_poll_in_step", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
+			all := watchLoad(c.store, 30)
 			nodes := startFleet(c, 100, config(regent.Fleet()))
 			time.Sleep(30 * second)
 			nodes[0].quit() // all others hear of it at the same moment
@@ -134,7 +144,7 @@ func TestFleet(t *testing.T) {
 				t.Errorf("%s leads", n.ID)
 			}
 			time.Sleep(10 * second)
-			all := watchLoad(c.store, 30)
+			all.restart(30)
 			time.Sleep(30 * second)
 			all.check(t)
 			quitAll(nodes[1:])

@@ -164,6 +164,15 @@ func TestLead(t *testing.T) {
 
 	t.Run("C04_a_taken_seat_is_watched_and_polled", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
+			var mu sync.Mutex
+			reads := map[string]int{}
+			c.store.OnRequest = func(r memstore.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if r.Client == "b" && r.Kind == memstore.Get {
+					reads[r.Name]++
+				}
+			}
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
@@ -171,21 +180,19 @@ func TestLead(t *testing.T) {
 			if b.leads() || !a.leads() {
 				t.Fatal("the seat changed hands")
 			}
-			reads := map[string]int{}
-			c.store.OnRequest = func(r memstore.Request) {
-				if r.Client == "b" && r.Kind == memstore.Get {
-					reads[r.Name]++
-				}
-			}
+			mu.Lock()
+			clear(reads)
+			mu.Unlock()
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			c.store.OnRequest = nil
+			mu.Lock()
 			if got := reads["seat"]; got < 12 || got > 13 {
 				t.Errorf("the standby read the election %d times in a minute, want every 5 s", got)
 			}
 			if got := reads[regent.MemberRegister("a")]; got < 30 || got > 31 {
 				t.Errorf("the standby read the leader's heartbeat %d times in a minute, want every 2 s", got)
 			}
+			mu.Unlock()
 			time.Sleep(100 * time.Millisecond) // so that no two things happen at one instant
 			a.quit()
 			_, took := leader(t, time.Second, b)

@@ -240,6 +240,29 @@ func TestUnreadableRegister(t *testing.T) {
 		})
 	})
 
+	t.Run("its_first_failure_does_not_put_off_what_is_read_with_it", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			unseen(c) // so that b reads both elections at its polls, and only then
+			a := c.member("a")
+			stopA := lead(c, a, "seat", "bad")
+			time.Sleep(time.Second)
+			b := c.member("b")
+			stopB := lead(c, b, "seat", "bad")
+			start := time.Now()
+			time.Sleep(12 * time.Second)
+
+			c.store.SetUnreadable("bad")
+			check(t, a.StepDown(c.ctx, "seat"))
+			leader(t, 10*time.Second, b)
+			if late := time.Since(start) % regent.Cluster().ElectionInterval; late > 500*time.Millisecond {
+				t.Errorf("it leads %v after the poll that showed the release", late)
+			}
+			c.store.SetUnreadable()
+			stopB()
+			stopA()
+		})
+	})
+
 	t.Run("the_other_members_are_listed_all_the_same", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()

@@ -115,23 +115,25 @@ func TestTakeover(t *testing.T) {
 	t.Run("C12_the_head_start_of_a_leader_that_returns_is_one_heartbeat", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			delay := config(regent.Cluster(), func(c *regent.Config) { c.TakeoverDelay = 10 * time.Second })
-			a := c.member("a", delay).lead()
+			a := c.member("a", delay)
+			// When it joins again, it cannot claim.
+			var back atomic.Bool
+			var joined atomic.Int64
+			c.store.OnSwap = func(_, l regent.Lease, _ string) {
+				if back.Load() && l.Name == regent.MemberRegister("a") && !l.Vacant() && joined.CompareAndSwap(0, time.Now().UnixNano()) {
+					a.client.Adjust(func(f *faults) { f.CutRequests = true })
+				}
+			}
+			a.lead()
 			leader(t, time.Second, a)
 			b := c.member("b", delay).lead()
 			time.Sleep(10 * time.Second)
 			a.client.SetFaults(cut)
 			time.Sleep(9 * time.Second)
-			// It joins again, and then cannot claim.
-			var joined time.Time
-			c.store.OnSwap = func(_, l regent.Lease, _ string) {
-				if l.Name == regent.MemberRegister("a") && !l.Vacant() && joined.IsZero() {
-					joined = time.Now()
-					a.client.Adjust(func(f *faults) { f.CutRequests = true })
-				}
-			}
+			back.Store(true)
 			a.client.SetFaults(memstore.Faults{})
 			leader(t, 20*time.Second, b)
-			if d := time.Since(joined); d < 1500*time.Millisecond || d > 1600*time.Millisecond {
+			if d := time.Since(time.Unix(0, joined.Load())); d < 1500*time.Millisecond || d > 1600*time.Millisecond {
 				t.Errorf("b leads %v after a has joined again", d)
 			}
 			b.quit()

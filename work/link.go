@@ -213,7 +213,7 @@ const maxAhead = 1 << 20
 func (l *link) beaten(code int, by regent.Token) bool {
 	own := l.p.term.Token()
 	another := by.Epoch == own.Epoch && by.Term != "" && by.Term != own.Term
-	if code != http.StatusConflict || by.Epoch <= own.Epoch && !another || by.Epoch > own.Epoch+maxAhead {
+	if code != http.StatusConflict || by.Epoch <= own.Epoch && !another {
 		return false
 	}
 

@@ -34,11 +34,12 @@ func (l *link) readLoop() {
 		wait := time.Duration(s.q.WaitMs) * time.Millisecond
 		var r report
 		code, err := l.post(l.ctx, wait+sendFor, "/results", body, &answer, r.parse, &r)
+		if err == nil {
+			err = l.absurd(code, regent.Token{Epoch: r.Epoch})
+		}
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: r.Epoch, Term: r.Term}):
 			return
-		case err == nil && l.absurd(code, regent.Token{Epoch: r.Epoch}) != nil:
-			err = l.absurd(code, regent.Token{Epoch: r.Epoch})
 		case err == nil && (code != http.StatusOK || r.Session == ""):
 			err = fmt.Errorf("answered %d: %s", code, r.Error)
 		}

@@ -104,9 +104,7 @@ func TestContainerCrash(t *testing.T) {
 			a.until("/leader", http.StatusOK)
 			b := start(t, "b", store, nil, long...)
 			b.until("/standby", http.StatusOK)
-			if err := syscall.Kill(innermost(t, a, "serve"), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			killSlowly(t, a)
 			b.until("/leader", http.StatusOK)
 			select {
 			case <-a.gone:
@@ -117,6 +115,36 @@ func TestContainerCrash(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 		})
+	}
+}
+
+// killSlowly kills the node of a container while its reaper is stopped, and lets the reaper go on once the node was reaped.
+func killSlowly(t *testing.T, d *daemon) {
+	t.Helper()
+	node, keepers := innermost(t, d, "serve"), below(t, d.cmd.Process.Pid, reaper.Command)
+	if len(keepers) != 1 {
+		t.Fatalf("%v are reapers", keepers)
+	}
+	for _, s := range []struct {
+		pid int
+		sig syscall.Signal
+	}{{keepers[0], syscall.SIGSTOP}, {node, syscall.SIGKILL}} {
+		if err := syscall.Kill(s.pid, s.sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for limit := time.Now().Add(30 * time.Second); state(node) != ""; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nobody reaps the node")
+		}
+	}
+	select {
+	case <-d.gone:
+		t.Fatal("the container has ended before its reaper")
+	case <-time.After(300 * time.Millisecond): // one that does not wait is gone by then
+	}
+	if err := syscall.Kill(keepers[0], syscall.SIGCONT); err != nil {
+		t.Fatalf("the reaper has ended with the node: %v", err)
 	}
 }
 

@@ -149,6 +149,7 @@ while :; do echo "run $REGENT_EPOCH" >>"$1"; sleep 0.02; done`
 		}
 		b.until("/leader", 200)
 		seen(b, "/v1/metrics", func(f api.Figures) bool { return strings.Join(running(f), " ") == all })
+		c.wait("its program has begun", func() bool { return len(lines(out)) > 5 })
 		stop()
 		if f := a.figures(); find(f, "mine").Failures != 5 || len(running(f)) != 0 {
 			t.Errorf("%+v", f.Duties)

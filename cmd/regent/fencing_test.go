@@ -235,7 +235,7 @@ func TestFencing(t *testing.T) {
 		f.signal(syscall.SIGKILL)
 		<-f.gone
 		// It cannot learn it anew: there is no store.
-		again := newFormer(t, start(t, "w", "sqlite:"+filepath.Join(t.TempDir(), "missing", "x.db"), nil, c.args["w"]...))
+		again := newFormer(t, start(t, "w", newRedis(t).address(), nil, c.args["w"]...))
 		again.await("store unreachable")
 		again.sent = 100
 		again.terms = f.terms

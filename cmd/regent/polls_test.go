@@ -146,7 +146,7 @@ func TestPolls(t *testing.T) {
 			for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "hunter2"}, {"Regent-Forwarded", "b"}} {
 				for _, r := range []struct{ method, path, body string }{{"PUT", "/v1/polls/p", define}, {"DELETE", "/v1/polls/p", ""}, {"POST", "/v1/polls/p/run", `{"epoch":1}`},
 					{"POST", "/v1/tasks", `{"election":"coordinator","epoch":1,"tasks":[{"id":"x","kind":"tcp"}]}`}, {"POST", "/v1/tasks/results", `{"election":"coordinator","epoch":1}`}} {
-					if code, h, answer := d.do(r.method, r.path, r.body, header...); code != http.StatusUnauthorized || h.Get("WWW-Authenticate") != "Bearer" {
+					if code, h, answer := d.do(r.method, r.path, r.body, header...); code != http.StatusUnauthorized || h.Get("WWW-Authenticate") == "" {
 						t.Errorf("%s: %s %s with %q: %d %v", d.name, r.method, r.path, header, code, answer)
 					}
 				}

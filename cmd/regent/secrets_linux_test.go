@@ -254,9 +254,12 @@ func TestAbsurdEpochFile(t *testing.T) {
 	config := writeFile(t, filepath.Join(dir, "regent.yaml"), onePoll(t))
 	d := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), nil, "--config", config, "--data-dir", dir)
 	d.await("epoch file of this worker is damaged")
-	<-time.After(3 * time.Second) // in which there were thousands of terms
-	if _, body := d.get("/v1/status"); body["epoch"] != 1.0 || body["role"] != "leader" {
-		t.Errorf("got %v", body)
+	<-time.After(3 * time.Second)                 // in which there were thousands of terms
+	if n := len(d.said("became leader")); n > 3 { // a busy machine may cost it a term
+		t.Errorf("%d terms", n)
+	}
+	if n := len(d.said("reason=fenced")); n > 0 {
+		t.Errorf("%d terms ended as fenced", n)
 	}
 }
 

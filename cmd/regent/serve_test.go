@@ -229,8 +229,8 @@ func TestServe(t *testing.T) {
 
 	t.Run("a_store_that_cannot_be_opened_is_waited_for_and_said", func(t *testing.T) {
 		t.Parallel()
-		dir := filepath.Join(t.TempDir(), "later")
-		a := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), nil)
+		r := newRedis(t)
+		a := start(t, "a", r.address(), nil)
 		a.await("store unreachable")
 		if code, body := a.get("/readyz"); code != 503 || body["role"] != "starting" {
 			t.Errorf("%d %v", code, body)
@@ -238,9 +238,7 @@ func TestServe(t *testing.T) {
 		if code, _ := a.get("/livez"); code != 200 {
 			t.Errorf("livez is %d", code)
 		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		r.start()
 		a.until("/leader", 200)
 		a.stop()
 	})

@@ -83,6 +83,14 @@ func TestTemporaryStoreErrors(t *testing.T) {
 	r.start()
 	a.until("/leader", http.StatusOK)
 
+	t.Run("a_server_that_takes_no_writes_for_now_is_waited_for", func(t *testing.T) {
+		r := startRedis(t)
+		r.cli("CONFIG", "SET", "min-replicas-to-write", "1")
+		b := start(t, "b", r.address(), nil)
+		b.await("msg=\"store unreachable\".*NOREPLICAS")
+		r.cli("CONFIG", "SET", "min-replicas-to-write", "0")
+		b.until("/leader", http.StatusOK)
+	})
 	t.Run("check_config_creates_no_database", func(t *testing.T) {
 		dir := t.TempDir()
 		if code, out := ends(t, command(t, nil, serveArgs(t, "a", "sqlite:"+dir+"/regent.db", "--check-config")...)); code != 0 {

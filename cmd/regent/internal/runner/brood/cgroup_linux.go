@@ -41,7 +41,7 @@ func (b Brood) Confined() (Brood, error) {
 const cgroupPrefix = "regent-"
 
 // oldAfter is how old a cgroup is that nobody is about to start a program in.
-const oldAfter = time.Hour
+const oldAfter = 10 * time.Minute
 
 // removeOld removes empty cgroups of processes that died before they could: the kernel removes none by itself.
 func removeOld(parent string) {
