@@ -254,7 +254,7 @@ func TestAbsurdEpochFile(t *testing.T) {
 	config := writeFile(t, filepath.Join(dir, "regent.yaml"), onePoll(t))
 	d := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), nil, "--config", config, "--data-dir", dir)
 	d.await("epoch file of this worker is damaged")
-	<-time.After(3 * time.Second) // in which there were thousands of terms
+	<-time.After(3 * time.Second)                 // in which there were thousands of terms
 	if n := len(d.said("became leader")); n > 3 { // a busy machine may cost it a term
 		t.Errorf("%d terms", n)
 	}
