@@ -36,6 +36,8 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 	REGENT_FAULTS=all go test -count=1 -timeout 0 -run 'TestFaults' ./internal/house
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
+	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
+	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
 
 faults: need ## real processes under every fault of a real store, a minute without an answer included, and fleets of 40 and 50
 	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 60m -v -run 'TestStoreFaults|TestRunWithHungStore|TestFleet' .
