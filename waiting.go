@@ -5,12 +5,20 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file tells that a member cannot join, because another process has its ID.
 
+// knownFacts are those that help people to find a process.
+var knownFacts = []string{"host", "pid"}
+
+// brief cuts what another process says of itself.
+func brief(s string) string { return s[:min(len(s), 100)] }
+
 // waiting tells who holds this member's ID: once when it is met, and once more when it is known to live.
-func (e *engine) waiting(l Lease, alive bool) {
+func (e *engine) waiting(l driver.Record, alive bool) {
 	text := waitingText(l, alive)
 	e.m.mu.Lock()
 	e.m.blocked = text
@@ -20,8 +28,11 @@ func (e *engine) waiting(l Lease, alive bool) {
 	if alive {
 		meta["alive"] = "true"
 	}
-	for name, value := range memberInfo(l).Facts {
-		meta[name] = value
+	facts := memberInfo(l).Facts
+	for _, name := range knownFacts {
+		if facts[name] != "" {
+			meta[name] = brief(facts[name])
+		}
 	}
 	meta["incarnation"] = l.Holder.Incarnation
 	if l.Addr != "" {
@@ -46,13 +57,13 @@ func (m *Member) Blocked() string {
 }
 
 // waitingText says who has the ID, where, and what to do.
-func waitingText(l Lease, alive bool) string {
+func waitingText(l driver.Record, alive bool) string {
 	where := l.Addr
 	facts := memberInfo(l).Facts
 	var details []string
-	for _, name := range []string{"host", "pid"} {
+	for _, name := range knownFacts {
 		if facts[name] != "" {
-			details = append(details, name+" "+facts[name])
+			details = append(details, name+" "+brief(facts[name]))
 		}
 	}
 	if !l.Since.IsZero() {

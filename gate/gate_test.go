@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,8 +38,12 @@ func ask(h http.Handler, method, target string) (*http.Response, gate.Refusal) {
 }
 
 func TestGate(t *testing.T) {
+	var writes atomic.Int32
 	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		term, _ := gate.TermFrom(r.Context())
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions {
+			writes.Add(1)
+		}
 		fmt.Fprintf(w, "served in %d", term.Epoch)
 	})
 
@@ -70,6 +75,7 @@ func TestGate(t *testing.T) {
 						if r, _ := ask(onA, method, "/orders"); r.StatusCode != 200 || r.Header.Get(gate.EpochHeader) != "1" {
 							t.Errorf("%s on the leader: %d", method, r.StatusCode)
 						}
+						before := writes.Load()
 						r, body := ask(onB, method, "/orders")
 						if r.StatusCode != 503 || r.Header.Get("Retry-After") != "3" || body.Leader != "a" || body.LeaderAddr != "10.0.0.1:80" || body.Epoch != 1 {
 							t.Errorf("%s on a standby: %d %v %+v", method, r.StatusCode, r.Header, body)
@@ -77,6 +83,9 @@ func TestGate(t *testing.T) {
 						r, body = ask(sendOn, method, "/orders/7%2F8?x=1&y=%20")
 						if r.StatusCode != 307 || r.Header.Get("Location") != "http://10.0.0.1:80/orders/7%2F8?x=1&y=%20" || body.Leader != "a" {
 							t.Errorf("%s redirected: %d %v %+v", method, r.StatusCode, r.Header, body)
+						}
+						if writes.Load() != before {
+							t.Errorf("%s was carried out on a standby", method)
 						}
 					}
 					break

@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -25,6 +26,11 @@ func TestAdvertise(t *testing.T) {
 			}
 			if len(d.said("others are told "+host)) != 1 {
 				t.Errorf("%s: it does not say what was chosen", listen)
+			}
+			d.signal(syscall.SIGHUP)
+			d.await("configuration reloaded")
+			if said := d.said("take effect at a restart"); len(said) != 0 {
+				t.Errorf("%s: a reload says that something has changed: %v", listen, said)
 			}
 		}
 	})

@@ -46,6 +46,9 @@ func (r *reloader) reload() {
 	for _, w := range now.Warnings {
 		r.log.Warn(w)
 	}
+	if !now.Given("advertise") && now.Listen == r.began.Listen {
+		now.Advertise = r.began.Advertise // which was chosen when the node was started
+	}
 	if keys := r.began.Changed(now); len(keys) > 0 {
 		r.log.Warn("configuration has changed in keys that take effect at a restart", "keys", strings.Join(keys, ","))
 	}

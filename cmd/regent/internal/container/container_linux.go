@@ -51,7 +51,7 @@ func Run(args []string, keeper string) (code int, err error) {
 		return 1, fmt.Errorf("start the node: %w", err)
 	}
 	child := cmd.Process.Pid
-	go pass(signals, child)
+	go pass(signals, cmd.Process)
 
 	code = -1
 	for {
@@ -77,14 +77,13 @@ func foreground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// pass sends on what means something to the child. A child that has been reaped has no pid that another could have: pids are given out
-// in order, and this process is about to end.
-func pass(signals <-chan os.Signal, child int) {
+// pass sends on what means something to the child, by its pidfd: once it was reaped, its pid may be another's.
+func pass(signals <-chan os.Signal, child *os.Process) {
 	for sig := range signals {
 		switch sig {
 		case syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU:
 		default:
-			_ = syscall.Kill(child, sig.(syscall.Signal))
+			_ = child.Signal(sig)
 		}
 	}
 }
