@@ -89,6 +89,18 @@ func TestChallenge(t *testing.T) {
 		}
 	})
 
+	t.Run("the_body_is_read_so_that_the_connection_can_be_used_again_but_not_beyond_its_limit", func(t *testing.T) {
+		m := signedWith(t, "", 1)
+		for limit, left := range map[int64]int{1 << 10: 0, 4: len(m.body) - 4} {
+			body := strings.NewReader(m.body)
+			r := httptest.NewRequest(m.method, m.path, body)
+			r.Header = m.header.Clone()
+			if err := verifier().Verify(r, limit); !errors.Is(err, ErrStale) || body.Len() != left {
+				t.Errorf("limit %d: %v, %d bytes left", limit, err, body.Len())
+			}
+		}
+	})
+
 	t.Run("who_does_not_know_the_token_is_not_told_that_it_is_old", func(t *testing.T) {
 		v := NewVerifier(NewSecret("another token of this length"), member, addr)
 		if err := signedWith(t, "", 1).verify(v); err == nil || Demand(err) != Scheme {
