@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -247,7 +247,7 @@ func (s *simulation) rollback(a *Action) {
 // snapshot is what the store held, and a copy that can be looked at.
 type snapshot struct {
 	saved  memstore.Snapshot
-	leases map[string]regent.Lease
+	leases map[string]driver.Record
 }
 
 func (s *simulation) snapshot() snapshot {
@@ -293,7 +293,7 @@ func (s *simulation) knowable(snap snapshot) bool {
 
 // misses reports whether the process would take what a rollback makes of a register for an edit of what it has seen last,
 // although the register shows a later heartbeat now.
-func (p *process) misses(now, then map[string]regent.Lease) bool {
+func (p *process) misses(now, then map[string]driver.Record) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, h := range p.heights {

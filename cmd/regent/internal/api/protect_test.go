@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 )
@@ -136,7 +137,7 @@ func (f *face) stream(ctx context.Context, header ...string) *http.Response {
 }
 
 // lead has a member lead the seat at an address that may be anybody's.
-func lead(t *testing.T, store regent.Store, id, addr string) {
+func lead(t *testing.T, store driver.Store, id, addr string) {
 	t.Helper()
 	m := &regent.Member{Store: store, ID: id, Addr: addr}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -65,7 +65,7 @@ func newHouse(t *testing.T, polls ...poll.Poll) *house {
 
 // RoundTrip calls a worker.
 func (h *house) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := h.workers[r.URL.Host]
+	w := h.workers[r.URL.Hostname()]
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, r)
 	if err := r.Context().Err(); err != nil {
@@ -79,7 +79,7 @@ func (h *house) members(context.Context) ([]regent.MemberView, error) {
 	defer h.mu.Unlock()
 	var all []regent.MemberView
 	for name := range h.workers {
-		v := regent.MemberView{ID: name, Addr: name, Incarnation: "1", Lease: 6 * time.Second, Rev: fmt.Sprint(h.rev)}
+		v := regent.MemberView{ID: name, Addr: name + ":1", Incarnation: "1", Lease: 6 * time.Second, Rev: fmt.Sprint(h.rev)}
 		v.Worker = true
 		h.rev++
 		all = append(all, v)
