@@ -23,8 +23,9 @@ const Lifetime = 2 * time.Minute
 // again is what a receiver asks for, in the header WWW-Authenticate, if nothing but the challenge is wrong.
 const again = Scheme + " stale=true"
 
-// issuer makes challenges, and knows its own again without a memory of them: each holds the time since the issuer was made,
-// and an HMAC of that with a key that nobody else has. Those of an earlier process, and of other nodes, are never accepted.
+// issuer makes challenges, and knows its own again without a memory of them: each holds the time since the issuer
+// was made, and an HMAC of that with a key that nobody else has. Those of an earlier process, and of other nodes,
+// are never accepted.
 type issuer struct {
 	made time.Time
 	key  [32]byte
@@ -76,7 +77,8 @@ func stale(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusUnauthorized && slices.Contains(resp.Header.Values("WWW-Authenticate"), again)
 }
 
-// wellFormed reports whether a text may be a challenge: what a sender takes from an answer is put into its next request.
+// wellFormed reports whether a text may be a challenge: what a sender takes from an answer is put into its next
+// request.
 func wellFormed(challenge string) bool {
 	const max = 128
 	return challenge != "" && len(challenge) <= max && !strings.ContainsFunc(challenge, func(r rune) bool {
@@ -84,7 +86,8 @@ func wellFormed(challenge string) bool {
 	})
 }
 
-// challenges are the last ones that a sender was given, by receiver. The zero value is empty. It is safe for concurrent use.
+// challenges are the last ones that a sender was given, by receiver. The zero value is empty. It is safe for
+// concurrent use.
 type challenges struct {
 	mu   sync.Mutex
 	last map[receiver]string

@@ -1,16 +1,17 @@
-// Package signed authenticates the requests that members send to members. Both know the cluster's token. The sender proves
-// that it does, by an HMAC over what it asks for and whom it asks, and never sends the token itself: the address that a
-// request goes to comes from the store, and whoever can write the store can name any address.
+// Package signed authenticates the requests that members send to members. Both know the cluster's token. The sender
+// proves that it does, by an HMAC over what it asks for and whom it asks, and never sends the token itself: the
+// address that a request goes to comes from the store, and whoever can write the store can name any address.
 //
-// What a signature covers: the method, the path with its query, the digest of the body, every header whose name begins with
-// Regent-, the receiver's member ID and address, a challenge of the receiver, and a number that the sender never uses for
-// another request.
+// What a signature covers: the method, the path with its query, the digest of the body, every header whose name
+// begins with Regent-, the receiver's member ID and address, a challenge of the receiver, and a number that the
+// sender never uses for another request.
 //
-// What a receiver refuses: a signature by another token, for another receiver, with a challenge that its own process has not
-// issued within [Lifetime], or seen before. No wall clock is read, on either side.
+// What a receiver refuses: a signature by another token, for another receiver, with a challenge that its own process
+// has not issued within [Lifetime], or seen before. No wall clock is read, on either side.
 //
-// A receiver sends a challenge with each answer, in the header [Header]. A sender keeps the last one of each receiver. If it
-// has none, or the receiver was started again, the request is refused with a new challenge, and is sent once more.
+// A receiver sends a challenge with each answer, in the header [Header]. A sender keeps the last one of each
+// receiver. If it has none, or the receiver was started again, the request is refused with a new challenge, and is
+// sent once more.
 //
 // What it does not do: it hides nothing, and it does not prove who answers. TLS does both.
 package signed
@@ -73,10 +74,13 @@ func NewSigner(secret *Secret) *Signer {
 	return &Signer{secret: secret, session: hex.EncodeToString(session[:])}
 }
 
-// Do signs a request with this body to the member called id at addr, and sends it with send. If the receiver refuses its
-// challenge, and gives another one, Do sends it once more with that one. Both times it has the same number: a receiver takes
-// one of them at most, whatever becomes of the first on its way. Without a token it sends the request as it is.
-func (s *Signer) Do(send func(*http.Request) (*http.Response, error), r *http.Request, id, addr string, body []byte) (*http.Response, error) {
+// Do signs a request with this body to the member called id at addr, and sends it with send. If the receiver refuses
+// its challenge, and gives another one, Do sends it once more with that one. Both times it has the same number: a
+// receiver takes one of them at most, whatever becomes of the first on its way. Without a token it sends the request
+// as it is.
+func (s *Signer) Do(
+	send func(*http.Request) (*http.Response, error), r *http.Request, id, addr string, body []byte,
+) (*http.Response, error) {
 	token := s.secret.Token()
 	if token == "" {
 		return send(withBody(r, body))
@@ -137,7 +141,8 @@ func (c *claims) header(mac []byte) string {
 		Scheme, c.to, c.addr, c.challenge, c.session, c.number, c.body, mac)
 }
 
-// mac computes the signature. No part of what it covers can hold a line break, so that two requests never look the same.
+// mac computes the signature. No part of what it covers can hold a line break, so that two requests never look the
+// same.
 func (c *claims) mac(token, method, uri string, headers http.Header) []byte {
 	h := hmac.New(sha256.New, []byte(token))
 	fmt.Fprintf(h, "%s v1\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n",
