@@ -62,7 +62,7 @@ func (n *Node) coordinate() error {
 	n.Polls = poll.NewOrchestrator(poll.Options{
 		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Kinds: check.Names(), Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
 		Hints: func(ctx context.Context) <-chan driver.Record { return n.store.Wake(ctx, memberPrefix) },
-		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
+		Pool:  work.Options{Do: n.signer.Do, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
 	})
 	if !crew.Worker {
 		return nil

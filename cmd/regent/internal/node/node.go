@@ -301,8 +301,8 @@ func (n *Node) Peers() (client *http.Client, scheme string) {
 	return n.opts.Crew.Client, n.opts.Crew.Scheme
 }
 
-// Sign signs a request to another node, where there is a token.
-func (n *Node) Sign(r *http.Request, id, addr string, body []byte) { n.signer.Sign(r, id, addr, body) }
+// Signer signs requests to other nodes, where there is a token.
+func (n *Node) Signer() *signed.Signer { return n.signer }
 
 // Drifts returns how many tasks and other work this node has refused for their old epochs.
 func (n *Node) Drifts() uint64 {
