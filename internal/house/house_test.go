@@ -60,6 +60,21 @@ func parse(t *testing.T, path string, mode parser.Mode) *ast.File {
 	return f
 }
 
+// TestFileNames forbids names that a module, or a checkout on some system, cannot have, and what a test or a build has left.
+func TestFileNames(t *testing.T) {
+	for _, path := range files(t, "") {
+		name := filepath.Base(path)
+		if strings.ContainsAny(name, `"'*<>?\|:`+"`") {
+			t.Errorf("%s: a module cannot hold a file of that name", path)
+		}
+		for _, left := range []string{".db", ".db-wal", ".db-shm", ".test", ".prof"} {
+			if strings.HasSuffix(name, left) {
+				t.Errorf("%s was left by a test or a build", path)
+			}
+		}
+	}
+}
+
 func TestRootRequiresNothing(t *testing.T) {
 	for line := range strings.Lines(read(t, "go.mod")) {
 		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"require", "replace", "tool"}, word) {
