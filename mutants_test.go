@@ -223,6 +223,11 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"\t\t\th.retry = *r //",
 		"\t\t\t_ = h //",
 		"TestUnreadableRegister"},
+	{"a_lock_is_read_only_when_it_would_have_expired", "round.go",
+		"\tend = min(later(h.began.at, e.untilPhase(h.began.at, h.lease.Duration/3)), end)\n",
+		"\tif strings.HasPrefix(h.lease.Name, memberPrefix) {\n" +
+			"\t\tend = min(later(h.began.at, e.untilPhase(h.began.at, h.lease.Duration/3)), end)\n\t}\n",
+		"TestLostRenewals"},
 	{"an_unreadable_register_is_not_reported", "read.go",
 		"\tif report {\n",
 		"\tif false {\n",
