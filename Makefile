@@ -23,8 +23,14 @@ build: ## the regent command, in .bin
 	@cd cmd/regent && go build -o $(BIN)/regent .
 
 test: need ## every module's tests, with the race detector; installs what they need
-	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 15m ./...) || exit 1; done
-	@echo "== the model, whole" && go test -timeout 15m ./model
+	@for m in . store/sqlite store/redis; do echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 20m ./...) || exit 1; done
+	@# Real processes wait more than they compute. So more of them run at once, and the model and the pure core beside them.
+	@mkdir -p $(BIN)
+	@nice go test -timeout 20m ./model ./internal/explore ./internal/sim/cores >$(BIN)/model.log 2>&1 & model=$$!; \
+	for m in cmd/regent bench; do \
+		echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 20m -parallel 4 ./...) || { kill $$model; exit 1; }; \
+	done; \
+	echo "== the model and the pure core, whole"; wait $$model; code=$$?; cat $(BIN)/model.log; exit $$code
 
 lint: need ## gofmt, go vet, staticcheck, tidy modules
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'ed: $$unformatted"; exit 1; }
@@ -36,6 +42,8 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 	REGENT_FAULTS=all go test -count=1 -timeout 0 -run 'TestFaults' ./internal/house
 	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
+	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
+	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
 
 faults: need ## real processes under every fault of a real store, a minute without an answer included, and fleets of 40 and 50
 	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 60m -v -run 'TestStoreFaults|TestRunWithHungStore|TestFleet' .

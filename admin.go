@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Condition is what must hold of an election for [Member.HandOff], [Member.StepDown], [Member.Pause] and [Member.Resume] to change it. It
@@ -89,7 +91,7 @@ func (m *Member) Resume(ctx context.Context, election string, only ...Condition)
 }
 
 func (m *Member) pause(ctx context.Context, election string, paused bool, only []Condition) error {
-	_, err := m.ask(ctx, election, func(l *Lease) error { l.Paused = paused; return holds(only, l.Epoch) })
+	_, err := m.ask(ctx, election, func(l *driver.Record) error { l.Paused = paused; return holds(only, l.Epoch) })
 	if err != nil {
 		return fmt.Errorf("set pause of %s to %t: %w", election, paused, err)
 	}
@@ -112,7 +114,7 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error, 
 		}
 		return t.t.letGo(ctx, next, cause, only)
 	}
-	asked, err := m.ask(ctx, election, func(l *Lease) error {
+	asked, err := m.ask(ctx, election, func(l *driver.Record) error {
 		switch err := holds(only, l.Epoch); {
 		case err != nil:
 			return err
@@ -192,20 +194,20 @@ const askAgain = 200 * time.Millisecond
 
 // ask edits the record of an election in somebody's name, and then pokes its holder. The nonce stays, so that the holder knows the record
 // for its own and gains no time by it.
-func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) error) (Lease, error) {
+func (m *Member) ask(ctx context.Context, election string, edit func(*driver.Record) error) (driver.Record, error) {
 	if err := validElection(election); err != nil {
-		return Lease{}, err
+		return driver.Record{}, err
 	}
 	if m.Store == nil {
-		return Lease{}, errors.New("member has no Store: set one before its first use")
+		return driver.Record{}, errors.New("member has no Store: set one before its first use")
 	}
 	for {
 		l, err := m.get(ctx, election)
 		switch {
-		case errors.Is(err, ErrNotFound):
-			l = Lease{Name: election, Nonce: newNonce(), Duration: m.Config.orDefault().LeaseDuration}
+		case errors.Is(err, driver.ErrNotFound):
+			l = driver.Record{Name: election, Nonce: newNonce(), Duration: m.Config.orDefault().LeaseDuration}
 		case err != nil:
-			return Lease{}, err
+			return driver.Record{}, err
 		}
 		m.mu.Lock()
 		m.learn(election, l.Epoch)
@@ -216,7 +218,7 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 		}
 		if l.Rev == "" || next.Next != l.Next || next.Paused != l.Paused {
 			next.Edits++
-			if next, err = m.swap(ctx, next); errors.Is(err, ErrConflict) {
+			if next, err = m.swap(ctx, next); errors.Is(err, driver.ErrConflict) {
 				continue
 			} else if err != nil { // applied or not: the next read tells
 				select {
@@ -233,20 +235,20 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*Lease) err
 }
 
 // get reads a register for somebody who asks through this member, whose engine takes in what it shows.
-func (m *Member) get(ctx context.Context, name string) (Lease, error) {
+func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
 	saw := m.asking()
 	l, err := m.Store.Get(ctx, name)
 	switch {
 	case err == nil:
 		saw(l)
-	case errors.Is(err, ErrNotFound):
-		saw(Lease{Name: name})
+	case errors.Is(err, driver.ErrNotFound):
+		saw(driver.Record{Name: name})
 	}
 	return l, err
 }
 
 // swap is get for an edit.
-func (m *Member) swap(ctx context.Context, l Lease) (Lease, error) {
+func (m *Member) swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	saw := m.asking()
 	got, err := m.Store.Swap(ctx, l)
 	if err == nil {
@@ -256,15 +258,15 @@ func (m *Member) swap(ctx context.Context, l Lease) (Lease, error) {
 }
 
 // asking is called before a request is sent, and returns what takes in the record that the store shows.
-func (m *Member) asking() func(Lease) {
+func (m *Member) asking() func(driver.Record) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.engine
 	if e == nil {
-		return func(Lease) {}
+		return func(driver.Record) {}
 	}
 	began := e.moment()
-	return func(l Lease) {
+	return func(l driver.Record) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		e.sawLocked(l, began)
@@ -286,7 +288,7 @@ func (m *Member) lookAgain(election string) {
 
 // poke touches the heartbeat register of a seat's holder, so that its next heartbeat meets a record that has moved, and it looks at its
 // seats. No hint is needed for that, and a leader that nobody asks anything need never read.
-func (m *Member) poke(ctx context.Context, seat Lease) error {
+func (m *Member) poke(ctx context.Context, seat driver.Record) error {
 	if seat.Vacant() || seat.Via == "" {
 		return nil // a seat with a lease of its own was poked by the edit
 	}
@@ -296,7 +298,7 @@ func (m *Member) poke(ctx context.Context, seat Lease) error {
 			return err
 		}
 		l.Edits++
-		if _, err := m.swap(ctx, l); !errors.Is(err, ErrConflict) {
+		if _, err := m.swap(ctx, l); !errors.Is(err, driver.ErrConflict) {
 			return err
 		}
 	}
@@ -307,9 +309,9 @@ func (m *Member) runsFor(ctx context.Context, election, id string) error {
 	if m.Store == nil {
 		return errors.New("member has no Store: set one before its first use")
 	}
-	l, err := m.get(ctx, MemberRegister(id))
+	l, err := m.get(ctx, driver.MemberRegister(id))
 	switch {
-	case err != nil && !errors.Is(err, ErrNotFound):
+	case err != nil && !errors.Is(err, driver.ErrNotFound):
 		return err
 	case err != nil || l.Vacant():
 		return fmt.Errorf("no member %q is there", id)

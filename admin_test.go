@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // moving is a store that calls on once, between a read of a register and whatever follows it.
 type moving struct {
-	regent.Store
+	driver.Store
 	name string
 	on   func()
 }
 
-func (m *moving) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (m *moving) Get(ctx context.Context, name string) (driver.Record, error) {
 	l, err := m.Store.Get(ctx, name)
 	if on := m.on; name == m.name && on != nil {
 		m.on = nil

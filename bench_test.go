@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -78,7 +79,7 @@ func BenchmarkFenceAdmit(b *testing.B) {
 }
 
 // idle returns a member that holds "seat" and never renews it by itself.
-func idle(b *testing.B, store regent.Store, cfg regent.Config) *regent.Member {
+func idle(b *testing.B, store driver.Store, cfg regent.Config) *regent.Member {
 	cfg.HeartbeatInterval, cfg.RenewInterval = time.Hour, time.Hour
 	cfg.LeaseDuration, cfg.WorkerTimeout = 3*time.Hour, 3*time.Hour
 	won := make(chan struct{}, 1)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // crowd is from how many seats on a member shares them with the other candidates rather than take all.
@@ -69,14 +71,14 @@ func (e *engine) choose(open []*seat) (chosen []*seat, again time.Duration) {
 // offer is a free seat, and until when this member lets a better candidate have it.
 type offer struct {
 	election string
-	next     string   // the successor that was asked for
-	last     Identity // who has held it and does no more
+	next     string          // the successor that was asked for
+	last     driver.Identity // who has held it and does no more
 	until    time.Duration
 }
 
 // notBefore is the time from which this member may claim a free seat with that record, and from which others have their head start. It is a courtesy; what is safe was
 // decided before.
-func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
+func (e *engine) notBefore(s *seat, l driver.Record) (at, open time.Duration) {
 	at, open = max(s.barred, s.standBack), s.openSince
 	if l.Next != e.m.ID { // whoever is asked for does not stand back
 		at = max(at, s.holdBack)
@@ -97,7 +99,7 @@ func (e *engine) notBefore(s *seat, l Lease) (at, open time.Duration) {
 // returned reports whether the holder of a record has joined again, in another run, before anybody took over: it has a head
 // start, so that a leader which was silent for less than its lease and the takeover delay leads again. The engine's mutex
 // is held.
-func (e *engine) returned(l Lease) bool {
+func (e *engine) returned(l driver.Record) bool {
 	if l.Vacant() || l.Via == "" || l.Holder.ID == e.m.ID {
 		return false
 	}
@@ -167,7 +169,7 @@ func (e *engine) attend() time.Duration {
 	for _, s := range others {
 		if e.best(s, self, live) {
 			ctx, cancel := context.WithTimeout(e.ctx, e.patience)
-			_, _ = e.m.ask(ctx, s.name, func(l *Lease) error { // asked again after the next listing
+			_, _ = e.m.ask(ctx, s.name, func(l *driver.Record) error { // asked again after the next listing
 				l.Next = e.m.ID
 				return holds([]Condition{AtEpoch(epochs[s])}, l.Epoch)
 			})

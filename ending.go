@@ -1,6 +1,10 @@
 package regent
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // This file is about why a term ended, as its successor writes it into the record's past. What people are told comes
 // from there, so it must be true: a death that was proved is no expiry.
@@ -27,7 +31,7 @@ func (s *sight) ending(now time.Duration) ending {
 
 // endingOf returns how the term of a record ended that is free to claim, from what is known of its heartbeat. The
 // engine's mutex is held.
-func (e *engine) endingOf(l Lease) ending {
+func (e *engine) endingOf(l driver.Record) ending {
 	h := e.sights[heartbeatOf(l)]
 	switch {
 	case h == nil || !h.seen:

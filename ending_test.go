@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -92,7 +93,7 @@ func TestEndings(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
-			old, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+			old, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 			check(t, err)
 			a.client.SetFaults(cut)
 			check(t, regent.Reap(c.ctx, c.store, old.Name, old.Holder))
@@ -120,7 +121,7 @@ func TestEndings(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
-			old, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+			old, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 			check(t, err)
 			a.client.SetFaults(cut)
 			check(t, regent.Reap(c.ctx, c.store, old.Name, old.Holder))
@@ -147,9 +148,9 @@ func TestEndings(t *testing.T) {
 			"nobody ever led":             {regent.View{}, regent.ReasonFirst},
 			"the first leader":            {regent.View{Leader: "a", Epoch: 1}, regent.ReasonFirst},
 			"a later one without history": {regent.View{Leader: "a", Epoch: 7}, regent.ReasonForgotten},
-			"nobody leads any more":       {regent.View{Epoch: 7, Past: []regent.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
+			"nobody leads any more":       {regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
 			"nobody leads, and the last term is not in it": {
-				regent.View{Epoch: 7, Past: []regent.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}}, regent.ReasonForgotten},
+				regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}}, regent.ReasonForgotten},
 		} {
 			if got := tt.view.Before(); got.Reason != tt.want || got.Vacant != -1 {
 				t.Errorf("%s: %+v", name, got)
@@ -163,5 +164,5 @@ func heartbeat(n *node) string {
 	if n.Config.OwnLease {
 		return "seat"
 	}
-	return regent.MemberRegister(n.ID)
+	return driver.MemberRegister(n.ID)
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 const (
@@ -24,11 +26,11 @@ const (
 type engine struct {
 	m       *Member
 	cfg     Config
-	store   Store
-	batcher Batcher // nil if the store is none
-	witness Witness // likewise
+	store   driver.Store
+	batcher driver.Batcher // nil if the store is none
+	witness driver.Witness // likewise
 
-	refresher Refresher // likewise
+	refresher driver.Refresher // likewise
 	clock     Clock
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -78,9 +80,9 @@ func newEngine(ctx context.Context, m *Member, cfg Config) *engine {
 	if e.spreads() {
 		e.phase = mrand.Float64()
 	}
-	e.batcher, _ = m.Store.(Batcher)
-	e.refresher, _ = m.Store.(Refresher)
-	e.witness, _ = m.Store.(Witness)
+	e.batcher, _ = m.Store.(driver.Batcher)
+	e.refresher, _ = m.Store.(driver.Refresher)
+	e.witness, _ = m.Store.(driver.Witness)
 	if m.Health != nil {
 		e.sick = errUnchecked
 	}
@@ -303,7 +305,7 @@ func (e *engine) aboutSelf() MemberInfo {
 }
 
 // poked is told that somebody has edited the member's register: so a request waits on one of its seats.
-func (e *engine) poked(Lease) {
+func (e *engine) poked(driver.Record) {
 	e.dirty = true
 	e.kick()
 }

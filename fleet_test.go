@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -58,7 +59,7 @@ func (l *load) check(t *testing.T) {
 }
 
 // pushless hides the push of a store: everything is found by polling.
-type pushless struct{ regent.Store }
+type pushless struct{ driver.Store }
 
 func withoutPush(m *regent.Member) { m.Store = pushless{m.Store} }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file is the observer's half of the protocol: when a seat is free, and how it is claimed, adopted and given back. keep.go is the
@@ -13,7 +15,7 @@ import (
 
 // sight is a heartbeat register in the eyes of somebody else.
 type sight struct {
-	lease Lease
+	lease driver.Record
 	seen  bool
 
 	renewed bool // it was seen to change in the hands of this holder
@@ -44,7 +46,7 @@ func (e *engine) moment() moment {
 // time. It keeps the nonce and adds to the number of edits. Any other change of the revision counts from now on: a
 // heartbeat, but also a record that comes back after the store has lost writes. A revocation is conditional on the revision
 // in any case.
-func (s *sight) see(l Lease, began moment, received time.Duration) {
+func (s *sight) see(l driver.Record, began moment, received time.Duration) {
 	if s.seen && began.order < s.began.order {
 		return
 	}
@@ -118,7 +120,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		}
 		return free, 0
 	}
-	s.forgotten = Identity{}
+	s.forgotten = driver.Identity{}
 	s.seenLed = s.seenLed || h.renewed
 	if h.gone {
 		return expired, 0
@@ -131,13 +133,13 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 
 // recheckJoin reports whether a register that had forgotten a holder must be read again: it may know the holder by now.
 func (e *engine) recheckJoin(s *seat, h *sight) bool {
-	return s.forgotten != (Identity{}) && s.forgotten == s.lease.Holder && h.began.at < s.barred
+	return s.forgotten != (driver.Identity{}) && s.forgotten == s.lease.Holder && h.began.at < s.barred
 }
 
 // joinForgotten reports, once for each holder, that a heartbeat register has forgotten the incarnation which a seat names:
 // the register counts fewer incarnations, or shows another one with the same number. That incarnation may still believe in
 // a heartbeat that the store no longer has, so it is not dead yet (rule 5).
-func (e *engine) joinForgotten(s *seat, heartbeat Lease) bool {
+func (e *engine) joinForgotten(s *seat, heartbeat driver.Record) bool {
 	holder := s.lease.Holder
 	if s.forgotten == holder || slices.Contains(e.m.endings, holder) {
 		return false
@@ -151,7 +153,7 @@ func (e *engine) joinForgotten(s *seat, heartbeat Lease) bool {
 }
 
 // heartbeatOf names the register that keeps a record alive.
-func heartbeatOf(l Lease) string {
+func heartbeatOf(l driver.Record) string {
 	if l.Via != "" {
 		return l.Via
 	}
@@ -161,8 +163,8 @@ func heartbeatOf(l Lease) string {
 // revoke ends an incarnation whose heartbeat has run out, by making its register vacant on the very revision that was watched (rule 4):
 // dead is that record, not whatever has been read since. If it has moved, its holder lives, or somebody else was first. An unknown
 // outcome is no revocation: the next read tells.
-func (e *engine) revoke(ctx context.Context, dead Lease, end ending) error {
-	next := dead.vacatedHeartbeat(newNonce(), end.at, end.reason)
+func (e *engine) revoke(ctx context.Context, dead driver.Record, end ending) error {
+	next := vacatedHeartbeat(dead, newNonce(), end.at, end.reason)
 	sent := e.now()
 	got, err := e.swap(ctx, next)
 	e.mu.Lock()
@@ -181,25 +183,25 @@ type claim struct {
 	nonce uint64
 	epoch uint64
 	sent  time.Duration
-	life  *life // the incarnation under whose heartbeat it would count, and no other (rule 1)
-	ended Past  // the term that it ends, if its leader could not say so itself
+	life  *life       // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	ended driver.Past // the term that it ends, if its leader could not say so itself
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all runs out by itself.
 const maxClaims = 8
 
 // bid returns the record that claims a seat for this member in place of l (rules 5 and 6): the epoch grows over everything seen anywhere.
-func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
+func (e *engine) bid(s *seat, l driver.Record, now time.Duration) driver.Record {
 	c := claim{nonce: newNonce(), sent: now}
-	next := Lease{
+	next := driver.Record{
 		Name: s.name, Rev: l.Rev, Addr: e.m.Addr, Epoch: max(l.Epoch, e.m.memory[s.name]) + 1, Nonce: c.nonce,
 		Duration: e.cfg.LeaseDuration, Since: time.Now(), Data: l.Data, Past: l.Past,
 	}
 	if l.Vacant() {
-		next.Past = l.endedByStore(s.lastHeld, next.Since)
+		next.Past = pastByStore(l, s.lastHeld, next.Since)
 	} else {
 		end := e.endingOf(l)
-		next.Past = l.ended(end.at, end.reason)
+		next.Past = pastWith(l, end.at, end.reason)
 	}
 	if e.cfg.OwnLease {
 		c.life = newLife(e.m.ID, newClaimant())
@@ -215,22 +217,22 @@ func (e *engine) bid(s *seat, l Lease, now time.Duration) Lease {
 
 // unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this very
 // process: nobody else tells of its end.
-func (e *engine) unsaid(l Lease, past []Past) Past {
+func (e *engine) unsaid(l driver.Record, past []driver.Past) driver.Past {
 	if len(past) == 0 || slices.Contains(e.m.endings, l.Holder) {
-		return Past{}
+		return driver.Past{}
 	}
 	last := past[len(past)-1]
 	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
-		return Past{}
+		return driver.Past{}
 	}
 	return last
 }
 
 // claim tries to take seats that are free, each in place of its record.
-func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) Lease) {
+func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) driver.Record) {
 	e.mu.Lock()
 	now := e.moment()
-	bids := make([]Lease, 0, len(seats))
+	bids := make([]driver.Record, 0, len(seats))
 	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
 		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it.
 		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
@@ -245,8 +247,8 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) Le
 		s := seats[i]
 		switch {
 		case out.Err == nil:
-			e.received(s, out.Lease, nil, now)
-		case errors.Is(out.Err, ErrConflict):
+			e.received(s, out.Record, nil, now)
+		case errors.Is(out.Err, driver.ErrConflict):
 			e.forget(s, bids[i].Nonce)
 			e.calm(conflictWait)
 			e.reread(s)
@@ -259,7 +261,7 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) Le
 
 // mine reports whether a holder is this member: in the incarnation that lives now, in a claim that it made, or in a term
 // that has ended and could not be released.
-func (e *engine) mine(s *seat, who Identity) bool {
+func (e *engine) mine(s *seat, who driver.Identity) bool {
 	return who.ID == e.m.ID && (e.self != nil && e.self.life.who == who || s.unreleased == who ||
 		slices.ContainsFunc(s.claims, func(c claim) bool { return c.life.who == who }))
 }
@@ -298,14 +300,14 @@ func (e *engine) own(s *seat) {
 
 // giveBack vacates a seat's record, if it still names the same holder (rules 4 and 7), and names a successor. Before it is sent the claims
 // on it are forgotten, so that they are never believed again whatever a read shows (rule 3).
-func (e *engine) giveBack(s *seat, l Lease, next, reason string) bool {
+func (e *engine) giveBack(s *seat, l driver.Record, next, reason string) bool {
 	e.mu.Lock()
 	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder && c.nonce == l.Nonce })
 	e.mu.Unlock()
 	sent := e.now()
-	same := func(got Lease) bool { return got.Holder == l.Holder && got.Epoch == l.Epoch }
-	got, ok := e.vacate(l, same, func(l Lease) Lease {
-		l = l.vacated(newNonce(), time.Now(), reason)
+	same := func(got driver.Record) bool { return got.Holder == l.Holder && got.Epoch == l.Epoch }
+	got, ok := e.vacate(l, same, func(l driver.Record) driver.Record {
+		l = vacated(l, newNonce(), time.Now(), reason)
 		l.Next = next
 		return l
 	})
@@ -317,7 +319,7 @@ func (e *engine) giveBack(s *seat, l Lease, next, reason string) bool {
 
 // vacate swaps a record for what vacant makes of it, as long as it is the caller's: never anybody else's, nor that of a
 // later term (rule 4). It reports whether the record is known to be the caller's no longer, and what it shows.
-func (e *engine) vacate(l Lease, mine func(Lease) bool, vacant func(Lease) Lease) (Lease, bool) {
+func (e *engine) vacate(l driver.Record, mine func(driver.Record) bool, vacant func(driver.Record) driver.Record) (driver.Record, bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
 	defer cancel()
 	for range 4 {
@@ -326,19 +328,19 @@ func (e *engine) vacate(l Lease, mine func(Lease) bool, vacant func(Lease) Lease
 			return got, true
 		}
 		if got, err = e.get(ctx, l.Name); err != nil {
-			return Lease{}, errors.Is(err, ErrNotFound)
+			return driver.Record{}, errors.Is(err, driver.ErrNotFound)
 		}
 		if !mine(got) {
 			return got, true
 		}
 		l = got
 	}
-	return Lease{}, false
+	return driver.Record{}, false
 }
 
 // received takes in what the store says of an election, by a request that was sent at began: it notices a store that has gone back
 // (rule 5), a new leader, and its own name.
-func (e *engine) received(s *seat, l Lease, err error, began moment) {
+func (e *engine) received(s *seat, l driver.Record, err error, began moment) {
 	e.mu.Lock()
 	if s.seen && began.order < s.answered {
 		s.stale = true // it may be older than what is known
@@ -346,8 +348,8 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		e.kick()
 		return
 	}
-	if errors.Is(err, ErrNotFound) {
-		l = Lease{Name: s.name}
+	if errors.Is(err, driver.ErrNotFound) {
+		l = driver.Record{Name: s.name}
 	}
 	highest := e.m.memory[s.name]
 	if l.Epoch < highest && began.order <= s.learned || l.Epoch < s.shown && began.order <= s.shownAt {
@@ -363,13 +365,13 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", s.name, l.Epoch, max(highest, s.lease.Epoch))
 		if l.Epoch == s.lastHeld.Epoch {
 			what = fmt.Sprintf("%s shows that %s had epoch %d, but %s was seen to hold it", s.name, holderOf(l), l.Epoch, s.lastHeld.Holder.ID)
-			s.lastHeld.Holder = Identity{ID: holderOf(l)} // else the same record would bar the seat at every read
+			s.lastHeld.Holder = driver.Identity{ID: holderOf(l)} // else the same record would bar the seat at every read
 		}
 		e.regressed(s, now.at, highest, what)
 	}
 	previous := s.lease
 	if !l.Vacant() && l.Duration <= maxDuration { // else it is held by somebody who does not use Regent
-		s.lastHeld = Lease{Holder: l.Holder, Epoch: l.Epoch, Since: l.Since}
+		s.lastHeld = driver.Record{Holder: l.Holder, Epoch: l.Epoch, Since: l.Since}
 	}
 	if !s.seen || l.Rev != previous.Rev {
 		s.received = now
@@ -413,7 +415,7 @@ func (e *engine) received(s *seat, l Lease, err error, began moment) {
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen, which
 // counts once, or below the one of the record before, which counts each time: whoever held that one may still believe. The
 // record before is the last that any request of this member was shown, not only those that keep up with the election.
-func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
+func (e *engine) wentBack(s *seat, l driver.Record, highest uint64) bool {
 	if l.Epoch < s.shown {
 		return true
 	}
@@ -424,7 +426,7 @@ func (e *engine) wentBack(s *seat, l Lease, highest uint64) bool {
 }
 
 // holderOf returns who holds a record, or held it in its epoch, if that is known and a member.
-func holderOf(l Lease) string {
+func holderOf(l driver.Record) string {
 	if !l.Vacant() && l.Duration <= maxDuration {
 		return l.Holder.ID
 	}
@@ -459,9 +461,9 @@ func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what stri
 }
 
 // felt takes in what the store says of a heartbeat register.
-func (e *engine) felt(name string, l Lease, err error, began moment) {
-	if errors.Is(err, ErrNotFound) {
-		l = Lease{Name: name}
+func (e *engine) felt(name string, l driver.Record, err error, began moment) {
+	if errors.Is(err, driver.ErrNotFound) {
+		l = driver.Record{Name: name}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -201,7 +202,7 @@ func TestHungStore(t *testing.T) {
 
 // deaf is a store of which one swap returns when a channel is closed, whatever becomes of its context.
 type deaf struct {
-	regent.Store
+	driver.Store
 	mu    sync.Mutex
 	until chan struct{}
 }
@@ -212,14 +213,14 @@ func (d *deaf) hangOnce(until chan struct{}) {
 	d.until = until
 }
 
-func (d *deaf) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (d *deaf) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	d.mu.Lock()
 	until := d.until
 	d.until = nil
 	d.mu.Unlock()
 	if until != nil {
 		<-until
-		return regent.Lease{}, context.DeadlineExceeded
+		return driver.Record{}, context.DeadlineExceeded
 	}
 	return d.Store.Swap(ctx, l)
 }
@@ -297,7 +298,7 @@ func TestLifelines(t *testing.T) {
 			check(t, a.StepDown(c.ctx, "seat"))
 			synctest.Wait()
 			of.mu.Lock()
-			if l := of.lines[regent.MemberRegister("a")]; l.Holds || l.Stopped {
+			if l := of.lines[driver.MemberRegister("a")]; l.Holds || l.Stopped {
 				t.Errorf("%+v", l)
 			}
 			of.mu.Unlock()
@@ -321,7 +322,7 @@ func (d *deafAll) wait() {
 		<-u
 	}
 }
-func (d *deafAll) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (d *deafAll) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	d.wait()
 	return d.Client.Swap(ctx, l)
 }

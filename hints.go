@@ -3,23 +3,25 @@ package regent
 import (
 	"context"
 	"strings"
+
+	"github.com/regentd/regent/driver"
 )
 
 // hints is a member's subscription to the store's push, if it has one: to its elections, and to all members' heartbeats.
 type hints struct {
 	e       *engine
-	waker   Waker // nil if the store has no push
+	waker   driver.Waker // nil if the store has no push
 	prefix  string
-	seats   <-chan Lease
-	members <-chan Lease
+	seats   <-chan driver.Record
+	members <-chan driver.Record
 	stop    context.CancelFunc
 }
 
 func (e *engine) subscribe() *hints {
 	h := &hints{e: e, stop: func() {}}
-	h.waker, _ = e.store.(Waker)
+	h.waker, _ = e.store.(driver.Waker)
 	if h.waker != nil {
-		h.members = h.waker.Wake(e.ctx, memberPrefix)
+		h.members = h.waker.Wake(e.ctx, driver.MemberPrefix)
 	}
 	return h
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -86,7 +87,7 @@ func TestJitter(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var beats []time.Time
 			c.store.OnRequest = func(r memstore.Request) {
-				if r.Kind == memstore.Swap && r.Name == regent.MemberRegister("a") {
+				if r.Kind == memstore.Swap && r.Name == driver.MemberRegister("a") {
 					beats = append(beats, r.At)
 				}
 			}
@@ -109,7 +110,7 @@ func TestJitter(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var beats []time.Time
 			c.store.OnRequest = func(r memstore.Request) {
-				if r.Kind == memstore.Swap && r.Name == regent.MemberRegister("a") {
+				if r.Kind == memstore.Swap && r.Name == driver.MemberRegister("a") {
 					beats = append(beats, r.At)
 				}
 			}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file is the holder's half of the protocol: how long a heartbeat may be believed by the one who sends it, and what it does when
@@ -21,7 +23,7 @@ import (
 // life is what terms depend on: an incarnation of the member, or, for a seat with a lease of its own, one claim. It is
 // believed until its deadline, and once it has ended it is never believed again.
 type life struct {
-	who      Identity
+	who      driver.Identity
 	deadline atomic.Int64   // on the member's clock: 0 before the first heartbeat was applied, ended after the last
 	over     chan struct{}  // closed when it has ended
 	duties   sync.WaitGroup // its terms, until their duties have stopped
@@ -35,7 +37,7 @@ type life struct {
 const ended = math.MinInt64
 
 func newLife(id, incarnation string) *life {
-	return &life{who: Identity{id, incarnation}, over: make(chan struct{}), terms: map[*term]struct{}{}}
+	return &life{who: driver.Identity{ID: id, Incarnation: incarnation}, over: make(chan struct{}), terms: map[*term]struct{}{}}
 }
 
 // live looks at the deadline, not at a flag (rule 8).
@@ -105,13 +107,13 @@ func (l *life) detach(t *term) {
 type beat struct {
 	name   string // of the register
 	life   *life
-	every  time.Duration // from one heartbeat to the next
-	trust  time.Duration // D of rule 1
-	lease  Lease         // the record as the store last showed it: the next swap expects its revision
-	tries  []try         // the attempt that it shows, and all that came after
-	says   func() []byte // what the record carries of the holder itself; nil if nothing
-	edited func(Lease)   // called when somebody else may have edited the record
-	claims []*term       // begun before the last attempt: read again once a heartbeat has been applied after them
+	every  time.Duration       // from one heartbeat to the next
+	trust  time.Duration       // D of rule 1
+	lease  driver.Record       // the record as the store last showed it: the next swap expects its revision
+	tries  []try               // the attempt that it shows, and all that came after
+	says   func() []byte       // what the record carries of the holder itself; nil if nothing
+	edited func(driver.Record) // called when somebody else may have edited the record
+	claims []*term             // begun before the last attempt: read again once a heartbeat has been applied after them
 
 	report  sync.Mutex // serializes calls of OnLifeline, so that none of them is overtaken
 	stopped bool       // OnLifeline was told that it has stopped
@@ -124,7 +126,7 @@ type try struct {
 }
 
 // attempt returns the record to send at now.
-func (b *beat) attempt(now time.Duration) Lease {
+func (b *beat) attempt(now time.Duration) driver.Record {
 	next := b.lease
 	next.Nonce = newNonce()
 	next.Edits = 0
@@ -140,7 +142,7 @@ func (b *beat) attempt(now time.Duration) Lease {
 
 // shows takes in what the store holds. If that is one of this life's attempts, the deadline counts from when that attempt was sent,
 // however late the store's answer came (rules 1 and 3); newest says whether it is the last one. Anything else is the end of this life.
-func (b *beat) shows(l Lease) (newest bool, err error) {
+func (b *beat) shows(l driver.Record) (newest bool, err error) {
 	if l.Holder != b.life.who {
 		return false, fmt.Errorf("%w: %s now shows %s", ErrLost, l.Name, l.Holder)
 	}
@@ -176,7 +178,7 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 	if err != nil {
 		var rerr error
 		switch got, rerr = e.get(ctx, next.Name); {
-		case errors.Is(rerr, ErrNotFound):
+		case errors.Is(rerr, driver.ErrNotFound):
 			return fmt.Errorf("%w: the store no longer has %s (was it flushed or deleted?)", ErrLost, next.Name)
 		case rerr != nil:
 			return fmt.Errorf("heartbeat: %w; and read: %w", err, rerr)
@@ -198,7 +200,7 @@ func (e *engine) try(ctx context.Context, b *beat) error {
 	case newest:
 		e.checkClaims(b)
 		return nil
-	case errors.Is(err, ErrConflict) && got.Rev != next.Rev:
+	case errors.Is(err, driver.ErrConflict) && got.Rev != next.Rev:
 		return errEdited
 	}
 	return fmt.Errorf("heartbeat: %w", err)
@@ -303,7 +305,7 @@ func (e *engine) guard(b *beat) {
 // process has ended. Any other incarnation, even of the same ID, must first run out and be revoked, or be proved dead: so two processes
 // with one ID never both join.
 func (e *engine) join(ctx context.Context) (*beat, error) {
-	name := MemberRegister(e.m.ID)
+	name := driver.MemberRegister(e.m.ID)
 	w := e.memberLease()
 	for failed := 0; ; failed++ {
 		if failed > 0 && !e.sleep(ctx, e.backoff(failed)) {
@@ -311,7 +313,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 		}
 		began := e.now()
 		l, err := e.get(ctx, name)
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if err != nil && !errors.Is(err, driver.ErrNotFound) {
 			e.m.stats.renewFailures.Add(1)
 			continue
 		}
@@ -325,7 +327,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 		count := e.m.nextIncarnation(l.Epoch)
 		life := newLife(e.m.ID, newIncarnation(count))
 		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
-			lease: Lease{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now(), Past: l.Past}}
+			lease: driver.Record{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now(), Past: l.Past}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
 			e.lifeline(b, false, false)
 			return b, nil
@@ -340,7 +342,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 }
 
 // outlive waits until the incarnation that a register shows has left, has run out and been revoked, or is proved dead.
-func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment) error {
+func (e *engine) outlive(ctx context.Context, name string, l driver.Record, began moment) error {
 	first := l.Holder
 	s := e.watched(name, l, began)
 	e.waiting(l, false)
@@ -373,7 +375,7 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 				alive = true
 				e.waiting(l, true)
 			}
-		case err == nil || errors.Is(err, ErrNotFound):
+		case err == nil || errors.Is(err, driver.ErrNotFound):
 			return nil
 		default:
 			failed++
@@ -383,7 +385,7 @@ func (e *engine) outlive(ctx context.Context, name string, l Lease, began moment
 }
 
 // watched takes in what a heartbeat register shows, and returns what is known of it, by whatever request.
-func (e *engine) watched(name string, l Lease, began moment) sight {
+func (e *engine) watched(name string, l driver.Record, began moment) sight {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.sightOf(name)
@@ -400,8 +402,8 @@ func (e *engine) leave(b *beat, reason string) bool {
 	last := b.lease
 	e.mu.Unlock()
 
-	mine := func(l Lease) bool { return l.Holder == b.life.who }
-	_, left := e.vacate(last, mine, func(l Lease) Lease { return l.vacatedHeartbeat(newNonce(), time.Now(), reason) })
+	mine := func(l driver.Record) bool { return l.Holder == b.life.who }
+	_, left := e.vacate(last, mine, func(l driver.Record) driver.Record { return vacatedHeartbeat(l, newNonce(), time.Now(), reason) })
 	return left
 }
 

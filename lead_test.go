@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
@@ -155,7 +156,7 @@ func TestLead(t *testing.T) {
 				t.Errorf("duty started %d times, want once: %q", got, c.log)
 			}
 			l, err := c.store.Get(c.ctx, "seat")
-			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" || l.Via != regent.MemberRegister("a") {
+			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" || l.Via != driver.MemberRegister("a") {
 				t.Errorf("record is %+v, %v", l, err)
 			}
 			a.quit()
@@ -189,7 +190,7 @@ func TestLead(t *testing.T) {
 			if got := reads["seat"]; got < 12 || got > 13 {
 				t.Errorf("the standby read the election %d times in a minute, want every 5 s", got)
 			}
-			if got := reads[regent.MemberRegister("a")]; got < 30 || got > 31 {
+			if got := reads[driver.MemberRegister("a")]; got < 30 || got > 31 {
 				t.Errorf("the standby read the leader's heartbeat %d times in a minute, want every 2 s", got)
 			}
 			mu.Unlock()
@@ -225,7 +226,7 @@ func TestLead(t *testing.T) {
 
 	t.Run("C06_duties_stop_then_the_seat_is_released_then_the_event_is_sent", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			c.store.OnSwap = func(old, new regent.Lease, _ string) {
+			c.store.OnSwap = func(old, new driver.Record, _ string) {
 				if new.Name == "seat" && new.Vacant() && !old.Vacant() {
 					c.note("released")
 				}

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Lifeline is what a companion process must know to free the seats of this one should it die: see [Reap].
 type Lifeline struct {
-	Register string        // the heartbeat register: the member's, or that of a seat with a lease of its own
-	Holder   Identity      // as the register shows it
-	Left     time.Duration // until the deadline, from the moment of the call; duties then have the stop timeout to end
-	Holds    bool          // a term depends on it: only then is a process that falls silent past its deadline to be killed
-	Stopped  bool          // its duties have stopped and no other begins; the register may not be released yet
-	Over     bool          // and the register has been released, as far as possible: nothing is left to free
+	Register string          // the heartbeat register: the member's, or that of a seat with a lease of its own
+	Holder   driver.Identity // as the register shows it
+	Left     time.Duration   // until the deadline, from the moment of the call; duties then have the stop timeout to end
+	Holds    bool            // a term depends on it: only then is a process that falls silent past its deadline to be killed
+	Stopped  bool            // its duties have stopped and no other begins; the register may not be released yet
+	Over     bool            // and the register has been released, as far as possible: nothing is left to free
 }
 
 // lifeline tells the observer of heartbeats, if there is one. A heartbeat that is answered after its incarnation has
@@ -41,22 +43,22 @@ func (e *engine) lifeline(b *beat, stopped, over bool) {
 
 // Reap vacates a heartbeat register while it shows an incarnation whose process is known to be dead: proved by the kernel, not by silence. All seats
 // that hang on it are free by that. It tries until it is known to show that incarnation no longer, or ctx ends.
-func Reap(ctx context.Context, store Store, register string, dead Identity) error {
+func Reap(ctx context.Context, store driver.Store, register string, dead driver.Identity) error {
 	const again = 50 * time.Millisecond
 	for {
 		l, err := store.Get(ctx, register)
 		switch {
-		case err == nil && l.Holder != dead, errors.Is(err, ErrNotFound):
+		case err == nil && l.Holder != dead, errors.Is(err, driver.ErrNotFound):
 			return nil
 		case err == nil:
-			next := l.vacated(newNonce(), time.Now(), reasonDied)
-			if strings.HasPrefix(register, memberPrefix) {
-				next = l.vacatedHeartbeat(newNonce(), time.Now(), reasonDied)
+			next := vacated(l, newNonce(), time.Now(), reasonDied)
+			if strings.HasPrefix(register, driver.MemberPrefix) {
+				next = vacatedHeartbeat(l, newNonce(), time.Now(), reasonDied)
 			}
 			if _, err = store.Swap(ctx, next); err == nil {
 				return nil
 			}
-			if errors.Is(err, ErrConflict) {
+			if errors.Is(err, driver.ErrConflict) {
 				continue
 			}
 		}

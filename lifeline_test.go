@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -53,8 +54,8 @@ func TestLifeline(t *testing.T) {
 
 	t.Run("reaping_goes_on_until_it_is_known_or_its_context_ends", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			dead := regent.Identity{ID: "a", Incarnation: "x"}
-			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Holder: dead, Epoch: 3, Nonce: 1, Duration: time.Minute, Data: []byte("kept")})
+			dead := driver.Identity{ID: "a", Incarnation: "x"}
+			_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Holder: dead, Epoch: 3, Nonce: 1, Duration: time.Minute, Data: []byte("kept")})
 			check(t, err)
 			client := c.store.Client("reaper", memstore.Faults{Outage: true})
 			ctx, cancel := context.WithTimeout(c.ctx, time.Second)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -76,7 +77,7 @@ func TestLock(t *testing.T) {
 			a := c.member("a", lock)
 			var tries []time.Duration
 			start := time.Now()
-			c.store.OnSwap = func(old, l regent.Lease, _ string) {
+			c.store.OnSwap = func(old, l driver.Record, _ string) {
 				if l.Name == "seat" && old.Holder.ID == "a" && l.Vacant() {
 					c.note("released")
 				}
@@ -204,11 +205,11 @@ func TestLock(t *testing.T) {
 			b.lead()
 			l, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			l.Holder, l.Epoch, l.Since = regent.Identity{ID: "a", Incarnation: "x"}, 3, time.Now()
+			l.Holder, l.Epoch, l.Since = driver.Identity{ID: "a", Incarnation: "x"}, 3, time.Now()
 			l, err = c.store.Swap(c.ctx, l)
 			check(t, err)
 			time.Sleep(time.Second)
-			l.Holder, l.Paused = regent.Identity{}, false // as Redis shows it once its time is over
+			l.Holder, l.Paused = driver.Identity{}, false // as Redis shows it once its time is over
 			_, err = c.store.Swap(c.ctx, l)
 			check(t, err)
 			leader(t, time.Minute, b)
@@ -251,7 +252,7 @@ func TestLock(t *testing.T) {
 			leader(t, time.Second, a)
 			taken, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			taken.Holder = regent.Identity{ID: "b", Incarnation: "another"}
+			taken.Holder = driver.Identity{ID: "b", Incarnation: "another"}
 			taken.Epoch++
 			taken.Nonce++
 			taken, err = c.store.Swap(c.ctx, taken)
@@ -274,7 +275,7 @@ func TestLock(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a", lock).lead()
 			leader(t, time.Second, a)
-			if _, err := c.store.Get(c.ctx, regent.MemberRegister("a")); !errors.Is(err, regent.ErrNotFound) {
+			if _, err := c.store.Get(c.ctx, driver.MemberRegister("a")); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("got %v", err)
 			}
 			a.quit()

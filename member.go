@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Member is one process in the cluster. Set Store, and what else is wanted, before its first use, and do not copy it after.
@@ -16,7 +18,7 @@ import (
 // It does nothing until it is used. The first Lead, Run or Watch starts it, after the start-up jitter; when the last of them returns it
 // has left the cluster and nothing of it runs any more.
 type Member struct {
-	Store  Store
+	Store  driver.Store
 	ID     string // unique among the members, stable over restarts; hostname-pid if empty
 	Addr   string // where others can reach it; passed on, not used
 	Worker bool   // it takes tasks: passed on, like Addr
@@ -56,9 +58,9 @@ type Member struct {
 	watched map[string]int
 	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
 	fences  map[string]*Fence
-	endings []Identity // incarnations that this process has ended
-	runs    uint64     // the count of its last incarnation
-	blocked string     // why it cannot join
+	endings []driver.Identity // incarnations that this process has ended
+	runs    uint64            // the count of its last incarnation
+	blocked string            // why it cannot join
 	duties  []*dutyRecord
 	ailing  []*dutyRecord // those that fail too often
 }
@@ -272,9 +274,9 @@ func (m *Member) start() error {
 		}
 		m.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
-	if !ValidName(MemberRegister(m.ID)) || m.ID == anyone {
+	if !driver.ValidName(driver.MemberRegister(m.ID)) || m.ID == anyone {
 		return fmt.Errorf("member ID %q: must be 1 to %d bytes of UTF-8 without control characters, and not %q",
-			m.ID, maxName-len(memberPrefix), anyone)
+			m.ID, driver.MaxName-len(driver.MemberPrefix), anyone)
 	}
 	if m.clock == nil {
 		if m.clock = m.Clock; m.clock == nil {
@@ -343,14 +345,14 @@ func (e *engine) dismiss(s *seat) {
 	}
 }
 
-func (m *Member) hasEnded(who Identity) bool {
+func (m *Member) hasEnded(who driver.Identity) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Contains(m.endings, who)
 }
 
 // hasNowEnded remembers an incarnation that this process has ended, so that its next may join over it. Only the latest can still show up.
-func (m *Member) hasNowEnded(who Identity) {
+func (m *Member) hasNowEnded(who driver.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !slices.Contains(m.endings, who) {
@@ -390,10 +392,10 @@ func (m *Member) emit(e Event) {
 
 func validElection(name string) error {
 	switch {
-	case !ValidName(name):
-		return fmt.Errorf("election %q: the name must be 1 to %d bytes of UTF-8 without control characters", name, maxName)
-	case strings.HasPrefix(name, reserved):
-		return fmt.Errorf("election %q: names that begin with %q are reserved", name, reserved)
+	case !driver.ValidName(name):
+		return fmt.Errorf("election %q: the name must be 1 to %d bytes of UTF-8 without control characters", name, driver.MaxName)
+	case strings.HasPrefix(name, driver.Reserved):
+		return fmt.Errorf("election %q: names that begin with %q are reserved", name, driver.Reserved)
 	}
 	return nil
 }

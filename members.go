@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // MemberView is a member as its register shows it.
@@ -46,7 +48,7 @@ func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
 		return nil, errors.New("member has no Store: set one before its first use")
 	}
 	var all []MemberView
-	for l, err := range m.Store.List(ctx, memberPrefix) {
+	for l, err := range m.Store.List(ctx, driver.MemberPrefix) {
 		if err != nil && l.Name != "" {
 			continue
 		}
@@ -59,7 +61,7 @@ func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
 	return all, nil
 }
 
-func memberView(l Lease) MemberView {
-	return MemberView{MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, memberPrefix), Addr: l.Addr,
+func memberView(l driver.Record) MemberView {
+	return MemberView{MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, driver.MemberPrefix), Addr: l.Addr,
 		Incarnation: l.Holder.Incarnation, Joined: l.Since, Lease: l.Duration, Rev: l.Rev}
 }

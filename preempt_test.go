@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -19,7 +20,7 @@ type trap struct {
 	store *memstore.Store
 }
 
-func (s *trap) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (s *trap) Get(ctx context.Context, name string) (driver.Record, error) {
 	if strings.HasPrefix(name, "seat") && s.armed.Swap(false) {
 		s.store.Hang()
 	}

@@ -13,22 +13,23 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 // muddled is a store whose heartbeats, while it is armed, are sent and answered with an error that says nothing.
 type muddled struct {
-	regent.Store
+	driver.Store
 	armed atomic.Bool
 }
 
 var errMuddled = errors.New("the answer was lost")
 
-func (m *muddled) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (m *muddled) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	got, err := m.Store.Swap(ctx, l)
-	if l.Name == regent.MemberRegister("a") && m.armed.Load() {
+	if l.Name == driver.MemberRegister("a") && m.armed.Load() {
 		m.armed.Store(false)
-		return regent.Lease{}, errMuddled
+		return driver.Record{}, errMuddled
 	}
 	return got, err
 }
@@ -44,8 +45,8 @@ func TestRequestsToLeaders(t *testing.T) {
 				w := &muddled{}
 				b := c.member("b", config(long))
 				var asks atomic.Bool // with the next heartbeat of a
-				c.store.OnSwap = func(_, l regent.Lease, client string) {
-					if l.Name == regent.MemberRegister("a") && client == "a" && asks.CompareAndSwap(true, false) {
+				c.store.OnSwap = func(_, l driver.Record, client string) {
+					if l.Name == driver.MemberRegister("a") && client == "a" && asks.CompareAndSwap(true, false) {
 						go func() { _ = b.StepDown(c.ctx, "seat") }()
 					}
 				}
@@ -171,9 +172,9 @@ func TestUnreadableRegister(t *testing.T) {
 
 	t.Run("other_elections_of_the_member_are_taken_over_all_the_same", func(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
-			for stores, wrap := range map[string]func(regent.Store) regent.Store{
-				"with_every_extra": func(s regent.Store) regent.Store { return s },
-				"plain":            func(s regent.Store) regent.Store { return plain{s} },
+			for stores, wrap := range map[string]func(driver.Store) driver.Store{
+				"with_every_extra": func(s driver.Store) driver.Store { return s },
+				"plain":            func(s driver.Store) driver.Store { return plain{s} },
 			} {
 				t.Run(name+"_"+stores, func(t *testing.T) {
 					bubble(t, func(c *cluster) {
@@ -268,7 +269,7 @@ func TestUnreadableRegister(t *testing.T) {
 			a := c.member("a").lead()
 			z := c.member("z").lead()
 			time.Sleep(time.Second)
-			c.store.SetUnreadable(regent.MemberRegister("z"))
+			c.store.SetUnreadable(driver.MemberRegister("z"))
 			all, err := a.Members(c.ctx)
 			if err != nil || len(all) != 1 || all[0].ID != "a" {
 				t.Errorf("%+v, %v", all, err)
@@ -289,7 +290,7 @@ func TestUnreadableRegister(t *testing.T) {
 			b := c.member("b")
 			stopB := lead(c, b, "seat", "other")
 			time.Sleep(10 * time.Second)
-			c.store.SetUnreadable(regent.MemberRegister("z"))
+			c.store.SetUnreadable(driver.MemberRegister("z"))
 			a.client.SetFaults(cut)
 			if n, _ := leader(t, 12*time.Second, b); n == nil {
 				t.Error("nobody leads the election of the other member")
@@ -303,9 +304,9 @@ func TestUnreadableRegister(t *testing.T) {
 
 	t.Run("a_heartbeat_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Holder: regent.Identity{ID: "z", Incarnation: "1.z"}, Epoch: 1, Nonce: 1, Duration: 6 * time.Second, Via: regent.MemberRegister("z")})
+			_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Holder: driver.Identity{ID: "z", Incarnation: "1.z"}, Epoch: 1, Nonce: 1, Duration: 6 * time.Second, Via: driver.MemberRegister("z")})
 			check(t, err)
-			c.store.SetUnreadable(regent.MemberRegister("z"))
+			c.store.SetUnreadable(driver.MemberRegister("z"))
 			k := &ticking{start: time.Now()}
 			b := c.member("b", func(m *regent.Member) { m.Clock = k }).lead()
 			time.Sleep(30 * time.Second)
@@ -320,7 +321,7 @@ func TestUnreadableRegister(t *testing.T) {
 
 	t.Run("a_lock_that_cannot_be_read_when_its_lease_has_expired_makes_nobody_spin", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "bad", Holder: regent.Identity{ID: "z", Incarnation: "z"},
+			_, err := c.store.Swap(c.ctx, driver.Record{Name: "bad", Holder: driver.Identity{ID: "z", Incarnation: "z"},
 				Epoch: 1, Nonce: 1, Duration: 30 * time.Second})
 			check(t, err)
 			b := c.member("b", config(regent.Lock()))
@@ -345,7 +346,7 @@ func TestUnreadableRegister(t *testing.T) {
 	t.Run("a_held_election_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			k := &ticking{start: time.Now()}
-			w := &wakeable{hints: make(chan regent.Lease, 1)}
+			w := &wakeable{hints: make(chan driver.Record, 1)}
 			a := c.member("a", func(m *regent.Member) {
 				m.Clock = k
 				w.Store = m.Store
@@ -357,7 +358,7 @@ func TestUnreadableRegister(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			n := k.timers.Load()
 			for range 60 {
-				regent.Hint(w.hints, regent.Lease{Name: "seat"})
+				driver.Hint(w.hints, driver.Record{Name: "seat"})
 				time.Sleep(time.Second)
 			}
 			if n = k.timers.Load() - n; n > 1000 {
@@ -370,15 +371,15 @@ func TestUnreadableRegister(t *testing.T) {
 }
 
 // plain is a store without any of the optional interfaces.
-type plain struct{ store regent.Store }
+type plain struct{ store driver.Store }
 
-func (p plain) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (p plain) Get(ctx context.Context, name string) (driver.Record, error) {
 	return p.store.Get(ctx, name)
 }
-func (p plain) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (p plain) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	return p.store.Swap(ctx, l)
 }
-func (p plain) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (p plain) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return p.store.List(ctx, prefix)
 }
 func (p plain) Close() error { return p.store.Close() }
@@ -417,7 +418,7 @@ func TestManyMembers(t *testing.T) {
 	t.Run("a_long_list_that_goes_on_is_waited_for", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			for i := range 10 {
-				_, err := c.store.Swap(c.ctx, regent.Lease{Name: regent.MemberRegister(fmt.Sprint("old", i)), Epoch: 1, Nonce: 1})
+				_, err := c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister(fmt.Sprint("old", i)), Epoch: 1, Nonce: 1})
 				check(t, err)
 			}
 			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) {
@@ -436,25 +437,25 @@ func TestManyMembers(t *testing.T) {
 }
 
 // unlisted is a store whose lists never come.
-type unlisted struct{ regent.Store }
+type unlisted struct{ driver.Store }
 
-func (u unlisted) List(ctx context.Context, _ string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (u unlisted) List(ctx context.Context, _ string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		<-ctx.Done()
-		yield(regent.Lease{}, ctx.Err())
+		yield(driver.Record{}, ctx.Err())
 	}
 }
 
 // tardy is a store whose lists come, one register a second.
-type tardy struct{ regent.Store }
+type tardy struct{ driver.Store }
 
-func (s tardy) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (s tardy) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		for l, err := range s.Store.List(ctx, prefix) {
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
-				yield(regent.Lease{}, ctx.Err())
+				yield(driver.Record{}, ctx.Err())
 				return
 			}
 			if !yield(l, err) {
@@ -699,14 +700,14 @@ func TestEngine(t *testing.T) {
 
 // fragile is a store of which the first claim of the seat is answered when the test says so, and heartbeats panic once.
 type fragile struct {
-	regent.Store
+	driver.Store
 	once    sync.Once
 	claimed chan struct{}
 	answer  chan struct{}
 	panics  atomic.Bool
 }
 
-func (f *fragile) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (f *fragile) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if l.Name != "seat" && f.panics.CompareAndSwap(true, false) {
 		panic("store driver is broken")
 	}
@@ -722,12 +723,12 @@ func (f *fragile) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error
 
 // spiteful is a store that panics when a seat is released, or a checkpoint saved, while it is set so.
 type spiteful struct {
-	regent.Store
+	driver.Store
 	armed atomic.Bool
 	saves atomic.Bool
 }
 
-func (s *spiteful) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (s *spiteful) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if s.armed.Load() && l.Name == "seat" && l.Vacant() || s.saves.Load() && len(l.Data) > 0 && l.Name == "seat" {
 		panic("store driver is broken")
 	}
@@ -738,11 +739,11 @@ func (s *spiteful) Swap(ctx context.Context, l regent.Lease) (regent.Lease, erro
 func TestAbsurdRecords(t *testing.T) {
 	t.Run("a_lease_without_end_does_not_overflow_into_the_past", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			l, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 1, Paused: true})
+			l, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Nonce: 1, Paused: true})
 			check(t, err)
 			a := c.member("a", config(regent.Lock())).lead()
 			time.Sleep(time.Second)
-			l.Holder = regent.Identity{ID: "z", Incarnation: "1"}
+			l.Holder = driver.Identity{ID: "z", Incarnation: "1"}
 			l.Epoch = 1
 			l.Nonce = 2
 			l.Duration = 1<<63 - 1
@@ -759,8 +760,8 @@ func TestAbsurdRecords(t *testing.T) {
 	})
 
 	t.Run("a_negative_duration_is_no_record", func(t *testing.T) {
-		l := regent.Lease{Epoch: 1, Nonce: 1, Duration: -time.Second}
-		if _, err := regent.ParseLease("seat", "1", l.AppendJSON(nil)); err == nil || !strings.Contains(err.Error(), "negative") {
+		l := driver.Record{Epoch: 1, Nonce: 1, Duration: -time.Second}
+		if _, err := driver.ParseRecord("seat", "1", l.AppendJSON(nil)); err == nil || !strings.Contains(err.Error(), "negative") {
 			t.Error(err)
 		}
 	})
@@ -784,10 +785,10 @@ type hangSwaps struct {
 	on atomic.Bool
 }
 
-func (h *hangSwaps) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+func (h *hangSwaps) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	if h.on.Load() {
 		<-ctx.Done()
-		out := make([]regent.Outcome, len(ls))
+		out := make([]driver.Outcome, len(ls))
 		for i := range out {
 			out[i].Err = ctx.Err()
 		}

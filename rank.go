@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Rank says who should win when several could. The store's compare-and-swap always decides; a rank only decides who tries first.
@@ -75,7 +77,7 @@ type MemberInfo struct {
 const maxListed = 100
 
 // memberInfo reads a member's register. One that cannot be read says nothing, so its member is no candidate.
-func memberInfo(l Lease) MemberInfo {
+func memberInfo(l driver.Record) MemberInfo {
 	var i MemberInfo
 	if json.Unmarshal(l.Data, &i) != nil {
 		i = MemberInfo{}
@@ -91,7 +93,9 @@ func (i MemberInfo) runsFor(election string) bool {
 }
 
 // isRun reports whether the member is in this very run. Whoever has just released a seat may not have left yet.
-func (i MemberInfo) isRun(who Identity) bool { return i.ID == who.ID && i.run == who.Incarnation }
+func (i MemberInfo) isRun(who driver.Identity) bool {
+	return i.ID == who.ID && i.run == who.Incarnation
+}
 
 // share picks one of the candidates for a seat, the same one everywhere (rendezvous hashing), so that the many seats of one dead
 // member spread over those who are left.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file is when an engine reads which registers. What the answers mean is decided in follow.go.
@@ -109,12 +111,12 @@ func (e *engine) read(names []string) bool {
 		began := e.now()
 		failed := 0
 		for i, out := range e.fetch(part) {
-			if out.Err != nil && !errors.Is(out.Err, ErrNotFound) {
+			if out.Err != nil && !errors.Is(out.Err, driver.ErrNotFound) {
 				failed++
 				e.unread(part[i], out.Err)
 				continue
 			}
-			e.takeIn(part[i], out.Lease, out.Err, began)
+			e.takeIn(part[i], out.Record, out.Err, began)
 		}
 		answered = answered || failed < len(part)
 		if failed == len(part) && len(part) < len(names) {
@@ -134,11 +136,11 @@ func (e *engine) read(names []string) bool {
 }
 
 // fetch reads registers, in the way that is cheapest on this store.
-func (e *engine) fetch(names []string) []Outcome {
+func (e *engine) fetch(names []string) []driver.Outcome {
 	switch {
 	case len(names) == 1:
 		l, err := e.get(e.ctx, names[0])
-		return []Outcome{{l, err}}
+		return []driver.Outcome{{Record: l, Err: err}}
 	case e.refresher != nil:
 		return e.refresh(names)
 	case len(names) <= many:
@@ -148,8 +150,8 @@ func (e *engine) fetch(names []string) []Outcome {
 }
 
 // refresh reads registers with one request. Those that have not changed cost no transfer of their records.
-func (e *engine) refresh(names []string) []Outcome {
-	known := make([]Lease, len(names))
+func (e *engine) refresh(names []string) []driver.Outcome {
+	known := make([]driver.Record, len(names))
 	e.mu.Lock()
 	for i, name := range names {
 		known[i] = e.knownLocked(name)
@@ -160,13 +162,13 @@ func (e *engine) refresh(names []string) []Outcome {
 	defer cancel()
 	began := e.now()
 	got := e.refresher.Refresh(ctx, known)
-	out := make([]Outcome, len(names))
+	out := make([]driver.Outcome, len(names))
 	for i, name := range names {
-		out[i] = Outcome{Err: errNotRefreshed} // unless there is one for this very register
-		if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == name) {
+		out[i] = driver.Outcome{Err: errNotRefreshed} // unless there is one for this very register
+		if i < len(got) && (got[i].Err != nil || got[i].Record.Name == name) {
 			out[i] = got[i]
 		}
-		e.heard(name, out[i].Lease, out[i].Err, began)
+		e.heard(name, out[i].Record, out[i].Err, began)
 	}
 	return out
 }
@@ -174,7 +176,7 @@ func (e *engine) refresh(names []string) []Outcome {
 var errNotRefreshed = errors.New("the store's batched read gave no answer for this register")
 
 // knownLocked is the record of a register as it was last received.
-func (e *engine) knownLocked(name string) Lease {
+func (e *engine) knownLocked(name string) driver.Record {
 	if s := e.seats[name]; s != nil {
 		if s.lease.Rev != "" {
 			return s.lease
@@ -182,17 +184,17 @@ func (e *engine) knownLocked(name string) Lease {
 	} else if h := e.sights[name]; h != nil && h.lease.Rev != "" {
 		return h.lease
 	}
-	return Lease{Name: name}
+	return driver.Record{Name: name}
 }
 
 // getAll reads a few registers side by side, so that a store that hangs costs one timeout and not one for each.
-func (e *engine) getAll(names []string) []Outcome {
-	out := make([]Outcome, len(names))
+func (e *engine) getAll(names []string) []driver.Outcome {
+	out := make([]driver.Outcome, len(names))
 	var wg sync.WaitGroup
 	for i, name := range names {
 		wg.Go(func() {
 			out[i].Err = protect(func() (err error) {
-				out[i].Lease, err = e.get(e.ctx, name)
+				out[i].Record, err = e.get(e.ctx, name)
 				return err
 			})
 		})
@@ -202,8 +204,8 @@ func (e *engine) getAll(names []string) []Outcome {
 }
 
 // listAll reads registers by their common prefix. A name that the list does not show was never written.
-func (e *engine) listAll(names []string) []Outcome {
-	out := make([]Outcome, len(names))
+func (e *engine) listAll(names []string) []driver.Outcome {
+	out := make([]driver.Outcome, len(names))
 	found, broken, err := e.list(commonPrefix(names))
 	for i, name := range names {
 		l, ok := found[name]
@@ -213,16 +215,16 @@ func (e *engine) listAll(names []string) []Outcome {
 		case broken[name] != nil:
 			out[i].Err = broken[name]
 		case !ok:
-			out[i].Err = ErrNotFound
+			out[i].Err = driver.ErrNotFound
 		default:
-			out[i].Lease = l
+			out[i].Record = l
 		}
 	}
 	return out
 }
 
 // takeIn passes on what a register shows: of an election, or of a heartbeat.
-func (e *engine) takeIn(name string, l Lease, err error, began moment) {
+func (e *engine) takeIn(name string, l driver.Record, err error, began moment) {
 	e.mu.Lock()
 	s := e.seats[name]
 	e.mu.Unlock()
@@ -337,7 +339,7 @@ func (e *engine) sweepSoon() {
 
 // changed has an election read that a notification names. One that this member holds is read too, unless the notification
 // brings what is known already; one about this member's own claim is given time to pass.
-func (e *engine) changed(l Lease) {
+func (e *engine) changed(l driver.Record) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.seats[l.Name]
@@ -353,14 +355,14 @@ func (e *engine) changed(l Lease) {
 
 // list returns all registers below a prefix, and those that cannot be read. The store has the time of one request for each
 // step: a long list may take longer than one request may.
-func (e *engine) list(prefix string) (found map[string]Lease, broken map[string]error, err error) {
+func (e *engine) list(prefix string) (found map[string]driver.Record, broken map[string]error, err error) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	limit := time.AfterFunc(e.patience, cancel)
 	defer limit.Stop()
 
 	began := e.now()
-	found = map[string]Lease{}
+	found = map[string]driver.Record{}
 	broken = map[string]error{}
 	for l, err := range e.store.List(ctx, prefix) {
 		limit.Reset(e.patience)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"slices"
 	"sync"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file is how an engine asks its store: each request has its own limit of time, and what it shows of epochs is remembered.
 
-func (e *engine) get(ctx context.Context, name string) (Lease, error) {
+func (e *engine) get(ctx context.Context, name string) (driver.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	began := e.now()
@@ -18,7 +20,7 @@ func (e *engine) get(ctx context.Context, name string) (Lease, error) {
 	return l, err
 }
 
-func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
+func (e *engine) swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	began := e.now()
@@ -28,8 +30,8 @@ func (e *engine) swap(ctx context.Context, l Lease) (Lease, error) {
 }
 
 // heard notes that the store has answered a request about a register, which was sent at began.
-func (e *engine) heard(name string, l Lease, err error, began moment) {
-	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
+func (e *engine) heard(name string, l driver.Record, err error, began moment) {
+	if err != nil && !errors.Is(err, driver.ErrNotFound) && !errors.Is(err, driver.ErrConflict) {
 		return
 	}
 	e.mu.Lock()
@@ -38,15 +40,15 @@ func (e *engine) heard(name string, l Lease, err error, began moment) {
 	switch {
 	case err == nil:
 		e.sawLocked(l, began)
-	case errors.Is(err, ErrNotFound):
-		e.sawLocked(Lease{Name: name}, began)
+	case errors.Is(err, driver.ErrNotFound):
+		e.sawLocked(driver.Record{Name: name}, began)
 	}
 }
 
 // sawLocked takes in a record that the store has shown, in answer to whatever request of this member. Several of its loops
 // and calls read one register, and what any of them is shown counts: for the epochs of an election (rule 5), and for how
 // long a heartbeat has been watched (rule 2).
-func (e *engine) sawLocked(l Lease, began moment) {
+func (e *engine) sawLocked(l driver.Record, began moment) {
 	if s := e.seats[l.Name]; s != nil {
 		e.m.learn(l.Name, l.Epoch)
 		if l.Epoch > s.shown {
@@ -67,8 +69,8 @@ var errShortBatch = errors.New("the store gave no outcome for a swap of a batch"
 const batch = 1000
 
 // swapAll sends swaps in batches where the store takes them, else a few at a time.
-func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
-	out := make([]Outcome, 0, len(ls))
+func (e *engine) swapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
+	out := make([]driver.Outcome, 0, len(ls))
 	if e.batcher != nil && len(ls) > 1 {
 		for part := range slices.Chunk(ls, batch) {
 			ctx, cancel := context.WithTimeout(ctx, e.patience)
@@ -76,11 +78,11 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 			got := e.batcher.SwapAll(ctx, part)
 			cancel()
 			for i, l := range part {
-				o := Outcome{Err: errShortBatch} // unless there is one for this very swap
-				if i < len(got) && (got[i].Err != nil || got[i].Lease.Name == l.Name) {
+				o := driver.Outcome{Err: errShortBatch} // unless there is one for this very swap
+				if i < len(got) && (got[i].Err != nil || got[i].Record.Name == l.Name) {
 					o = got[i]
 				}
-				e.heard(l.Name, o.Lease, o.Err, began)
+				e.heard(l.Name, o.Record, o.Err, began)
 				out = append(out, o)
 			}
 		}
@@ -88,7 +90,7 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 	}
 	out = out[:len(ls)]
 	if len(ls) == 1 {
-		out[0].Lease, out[0].Err = e.swap(ctx, ls[0])
+		out[0].Record, out[0].Err = e.swap(ctx, ls[0])
 		return out
 	}
 	var wg sync.WaitGroup
@@ -97,13 +99,13 @@ func (e *engine) swapAll(ctx context.Context, ls []Lease) []Outcome {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			out[i].Err = protect(func() (err error) { out[i].Lease, err = e.swap(ctx, ls[i]); return err })
+			out[i].Err = protect(func() (err error) { out[i].Record, err = e.swap(ctx, ls[i]); return err })
 		})
 	}
 	wg.Wait()
 	return out
 }
 
-func (e *engine) gone(ctx context.Context, l Lease) bool {
+func (e *engine) gone(ctx context.Context, l driver.Record) bool {
 	return e.witness != nil && !l.Vacant() && e.witness.Gone(ctx, l)
 }

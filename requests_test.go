@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -25,9 +26,9 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	lock.RenewInterval = 3 * time.Second
 	lock.ElectionInterval = 4 * time.Second // so that no poll falls on the end of a wait of one lease
 
-	stranger := func(l regent.Lease, name string, epoch, nonce uint64, lease time.Duration) regent.Lease {
+	stranger := func(l driver.Record, name string, epoch, nonce uint64, lease time.Duration) driver.Record {
 		l.Name = name
-		l.Holder = regent.Identity{ID: "z", Incarnation: "1.Z"}
+		l.Holder = driver.Identity{ID: "z", Incarnation: "1.Z"}
 		l.Epoch = epoch
 		l.Nonce = nonce
 		l.Duration = lease
@@ -37,7 +38,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_term_that_only_a_request_was_shown_is_given_a_lease", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			vacant, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, stranger(vacant, "seat", 5, 5, lock.LeaseDuration))
 			check(t, err)
@@ -69,7 +70,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("an_older_answer_is_no_rollback", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
 			check(t, err)
 			b := c.member("b", config(lock))
 			b.Observe("seat", 7) // which the store has forgotten
@@ -103,7 +104,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_renewal_that_only_a_request_was_shown_restarts_the_watch", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			l, err := c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat", 4, 4, lock.LeaseDuration))
+			l, err := c.store.Swap(c.ctx, stranger(driver.Record{}, "seat", 4, 4, lock.LeaseDuration))
 			check(t, err)
 			b := c.member("b", config(lock)).lead()
 			time.Sleep(6 * time.Second)
@@ -125,7 +126,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_record_that_a_request_did_not_find_is_watched_anew", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			_, err := c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat", 4, 4, lock.LeaseDuration))
+			_, err := c.store.Swap(c.ctx, stranger(driver.Record{}, "seat", 4, 4, lock.LeaseDuration))
 			check(t, err)
 			b := c.member("b", config(lock)).lead()
 			time.Sleep(6 * time.Second)
@@ -147,7 +148,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_record_that_a_request_did_not_find_is_read_in_the_next_round", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			_, err := c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat", 4, 4, lock.LeaseDuration))
+			_, err := c.store.Swap(c.ctx, stranger(driver.Record{}, "seat", 4, 4, lock.LeaseDuration))
 			check(t, err)
 			b := c.member("b", config(lock)).lead()
 			time.Sleep(6 * time.Second)
@@ -155,7 +156,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 10 * time.Millisecond}})
 			c.store.Undo(1, only("seat"))
 			peek(t, b)
-			_, err = c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat-other", 1, 1, lock.LeaseDuration)) // of which it is notified
+			_, err = c.store.Swap(c.ctx, stranger(driver.Record{}, "seat-other", 1, 1, lock.LeaseDuration)) // of which it is notified
 			check(t, err)
 			time.Sleep(100 * time.Millisecond)
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
@@ -168,7 +169,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("an_edit_of_its_own_that_the_store_forgets_restarts_the_watch", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			_, err := c.store.Swap(c.ctx, stranger(regent.Lease{}, "seat", 4, 4, lock.LeaseDuration))
+			_, err := c.store.Swap(c.ctx, stranger(driver.Record{}, "seat", 4, 4, lock.LeaseDuration))
 			check(t, err)
 			b := c.member("b", config(lock)).lead()
 			time.Sleep(6 * time.Second)
@@ -187,14 +188,14 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	})
 
 	cfg := regent.Cluster()
-	z := regent.MemberRegister("z")
+	z := driver.MemberRegister("z")
 
 	t.Run("a_heartbeat_that_only_a_request_was_shown_restarts_the_watch", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			beat, err := c.store.Swap(c.ctx, stranger(regent.Lease{}, z, 1, 1, cfg.LeaseDuration))
+			beat, err := c.store.Swap(c.ctx, stranger(driver.Record{}, z, 1, 1, cfg.LeaseDuration))
 			check(t, err)
-			seat := stranger(regent.Lease{}, "seat", 1, 2, cfg.LeaseDuration)
+			seat := stranger(driver.Record{}, "seat", 1, 2, cfg.LeaseDuration)
 			seat.Via = z
 			_, err = c.store.Swap(c.ctx, seat)
 			check(t, err)
@@ -220,8 +221,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_heartbeat_of_the_same_ID_that_only_a_request_was_shown_restarts_the_watch", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			own := regent.MemberRegister("b")
-			beat := stranger(regent.Lease{}, own, 1, 1, cfg.LeaseDuration)
+			own := driver.MemberRegister("b")
+			beat := stranger(driver.Record{}, own, 1, 1, cfg.LeaseDuration)
 			beat.Holder.ID = "b"
 			beat, err := c.store.Swap(c.ctx, beat)
 			check(t, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -18,7 +19,7 @@ type panicky struct {
 	once atomic.Bool
 }
 
-func (p *panicky) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (p *panicky) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if p.once.Swap(false) {
 		panic("driver")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestOneEpochTwoHolders(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
-		_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
+		_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
 		check(t, err)
 		a := c.member("a").lead()
 		leader(t, time.Second, a)
@@ -59,7 +60,7 @@ func TestOneEpochTwoHolders(t *testing.T) {
 func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
-		_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
+		_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
 		check(t, err)
 		a := c.member("a").lead()
 		leader(t, time.Second, a)
@@ -90,7 +91,7 @@ func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 func TestLateClaimThatFitsAgain(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
-		_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
+		_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Nonce: 7, Duration: 6 * time.Second})
 		check(t, err)
 		b := c.member("b")
 		pauseFirst := func(p bool) {
@@ -142,13 +143,13 @@ func (s *lateSeat) near() bool {
 	return d != 0 && time.Now().UnixNano() > d-int64(5*time.Millisecond)
 }
 
-func (s *lateSeat) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (s *lateSeat) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if l.Name == "seat" && s.due.CompareAndSwap(0, time.Now().Add(s.late).UnixNano()) {
 		go func() {
 			time.Sleep(s.late)
 			_, _ = s.Client.Swap(context.Background(), l)
 		}()
-		return regent.Lease{}, context.DeadlineExceeded
+		return driver.Record{}, context.DeadlineExceeded
 	}
 	return s.Client.Swap(ctx, l)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -133,9 +134,9 @@ func TestLostClaim(t *testing.T) {
 			c.store.Undo(1, only("seat"))
 			l, err := c.store.Get(c.ctx, "seat")
 			if err != nil {
-				l = regent.Lease{Name: "seat"}
+				l = driver.Record{Name: "seat"}
 			}
-			l.Holder = regent.Identity{ID: "z", Incarnation: "z1"}
+			l.Holder = driver.Identity{ID: "z", Incarnation: "z1"}
 			l.Epoch++
 			l.Nonce = 1
 			l.Duration = time.Minute
@@ -177,7 +178,7 @@ func TestLostClaim(t *testing.T) {
 			unseen(c)
 			long := regent.Cluster()
 			long.LeaseDuration = time.Hour
-			w := &wakeable{hints: make(chan regent.Lease, 1)}
+			w := &wakeable{hints: make(chan driver.Record, 1)}
 			a := c.member("a", config(long), func(m *regent.Member) {
 				w.Store = m.Store
 				m.Store = w
@@ -185,7 +186,7 @@ func TestLostClaim(t *testing.T) {
 			leader(t, time.Second, a)
 			time.Sleep(10 * time.Second)
 			c.store.Undo(1, only("seat"))
-			regent.Hint(w.hints, regent.Lease{})
+			driver.Hint(w.hints, driver.Record{})
 			if took := outlasted(a, time.Minute); took > time.Second {
 				t.Errorf("it led on for %v", took)
 			}
@@ -220,13 +221,13 @@ func TestLostClaim(t *testing.T) {
 
 // wakeable is a store whose hints come from the test.
 type wakeable struct {
-	regent.Store
-	hints chan regent.Lease
+	driver.Store
+	hints chan driver.Record
 }
 
-func (w *wakeable) Wake(_ context.Context, prefix string) <-chan regent.Lease {
-	if prefix == regent.MemberRegister("") {
-		return make(chan regent.Lease)
+func (w *wakeable) Wake(_ context.Context, prefix string) <-chan driver.Record {
+	if prefix == driver.MemberRegister("") {
+		return make(chan driver.Record)
 	}
 	return w.hints
 }
@@ -239,9 +240,9 @@ func TestRollback(t *testing.T) {
 	cfg.RenewInterval = 3 * time.Second
 
 	// held is a record of somebody who is no member of the test.
-	held := func(l regent.Lease, epoch uint64) regent.Lease {
+	held := func(l driver.Record, epoch uint64) driver.Record {
 		l.Name = "seat"
-		l.Holder = regent.Identity{ID: "z", Incarnation: time.Now().String()}
+		l.Holder = driver.Identity{ID: "z", Incarnation: time.Now().String()}
 		l.Epoch = epoch
 		l.Nonce = epoch
 		l.Duration = cfg.LeaseDuration
@@ -251,7 +252,7 @@ func TestRollback(t *testing.T) {
 	t.Run("a_store_that_goes_back_twice_below_one_epoch_is_given_a_lease_each_time", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, held(vacant, 5))
 			check(t, err)
@@ -289,7 +290,7 @@ func TestRollback(t *testing.T) {
 	t.Run("a_read_that_may_be_old_is_not_claimed_on", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
 			check(t, err)
 			b := c.member("b", config(cfg))
 			b.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: time.Second}})
@@ -310,7 +311,7 @@ func TestRollback(t *testing.T) {
 	t.Run("an_old_answer_is_no_rollback", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			l, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			l, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
 			check(t, err)
 			b := c.member("b", config(cfg))
 			b.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: time.Second}})
@@ -334,7 +335,7 @@ func TestRollback(t *testing.T) {
 	t.Run("an_answer_older_than_a_reported_epoch_is_no_rollback", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			l, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			l, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
 			check(t, err)
 			b := c.member("b", config(cfg))
 			b.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: time.Second}})
@@ -357,7 +358,7 @@ func TestRollback(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					c.store.KeepLog(1000)
-					_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat", Nonce: 1, Paused: true})
+					_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Nonce: 1, Paused: true})
 					check(t, err)
 					if before {
 						a := c.member("a").lead()
@@ -369,11 +370,11 @@ func TestRollback(t *testing.T) {
 					a := c.member("a").lead()
 					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond) // it has just sent a heartbeat
 					for {                                                                  // back to before it joined
-						l, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+						l, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 						if err != nil || l.Vacant() {
 							break
 						}
-						c.store.Undo(1, only(regent.MemberRegister("a")))
+						c.store.Undo(1, only(driver.MemberRegister("a")))
 					}
 					l, err := c.store.Get(c.ctx, "seat")
 					check(t, err)
@@ -436,7 +437,7 @@ func TestRollback(t *testing.T) {
 			}
 			c.store.KeepLog(1000)
 			a.client.SetFaults(lostRequests)
-			forgetJoin(c, regent.MemberRegister("a"))
+			forgetJoin(c, driver.MemberRegister("a"))
 			neverTwo(t, 30*time.Second, a, b)
 			a.client.SetFaults(memstore.Faults{})
 			a.quit()
@@ -492,7 +493,7 @@ func TestCheckpointOwner(t *testing.T) {
 			synctest.Wait()
 			got, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			if slices.ContainsFunc(got.Past, func(p regent.Past) bool { return p.Epoch == l.Epoch && p.Reason == "stepped down" }) {
+			if slices.ContainsFunc(got.Past, func(p driver.Past) bool { return p.Epoch == l.Epoch && p.Reason == "stepped down" }) {
 				t.Errorf("it has released a term that it never had: %+v", got.Past)
 			}
 			a.quit()
@@ -510,7 +511,7 @@ func flap(t *testing.T, c *cluster, a, b *node) {
 	f := a.client.Faults()
 	a.client.SetFaults(lostRequests)
 	snap := c.store.Snapshot()
-	c.store.Undo(1000, only(regent.MemberRegister("a")))
+	c.store.Undo(1000, only(driver.MemberRegister("a")))
 	start := time.Now()
 	for len(b.kinds(regent.EventStoreRegressed)) == n && time.Since(start) < 2500*time.Millisecond {
 		time.Sleep(time.Millisecond)
@@ -529,7 +530,7 @@ func forgetJoin(c *cluster, name string) {
 	if err != nil {
 		return
 	}
-	l.Holder = regent.Identity{}
+	l.Holder = driver.Identity{}
 	l.Epoch--
 	l.Nonce++
 	if _, err := c.store.Swap(c.ctx, l); err != nil {

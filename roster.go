@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // roster is what an engine knows of the live members. Ranks need it. It is a hint and never a proof, so the listing runs
@@ -36,7 +38,7 @@ func (r *roster) recent(e *engine) (live []MemberInfo, known bool) {
 // list reads all members' registers, as long as that takes.
 func (r *roster) list(e *engine) {
 	began := e.now()
-	found, _, err := e.list(memberPrefix)
+	found, _, err := e.list(driver.MemberPrefix)
 	if err != nil {
 		r.mu.Lock()
 		r.listing = false
@@ -65,7 +67,7 @@ func (r *roster) list(e *engine) {
 }
 
 // alive takes in a member's register, and reports whether its heartbeat has not expired, as far as this member can tell.
-func (e *engine) alive(name string, l Lease, began moment, now time.Duration) bool {
+func (e *engine) alive(name string, l driver.Record, began moment, now time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l.Vacant() && e.sights[name] == nil {
@@ -77,7 +79,7 @@ func (e *engine) alive(name string, l Lease, began moment, now time.Duration) bo
 }
 
 // forgetMembers drops what is known of members that have left and that no seat names: it would grow with every ID ever used.
-func (e *engine) forgetMembers(found map[string]Lease) {
+func (e *engine) forgetMembers(found map[string]driver.Record) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	named := map[string]bool{}
@@ -86,7 +88,7 @@ func (e *engine) forgetMembers(found map[string]Lease) {
 	}
 	for name, h := range e.sights {
 		_, listed := found[name]
-		if strings.HasPrefix(name, memberPrefix) && !named[name] && (h.lease.Vacant() || !listed) {
+		if strings.HasPrefix(name, driver.MemberPrefix) && !named[name] && (h.lease.Vacant() || !listed) {
 			delete(e.sights, name)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // follow looks at all elections of the member, round after round. Between rounds it sleeps until the next time that something could
@@ -16,7 +18,7 @@ func (e *engine) follow() {
 	hints := e.subscribe()
 	defer func() { hints.stop() }()
 	defer e.m.stats.loopDue.Store(0)
-	var news []Lease // notifications about elections, at most two
+	var news []driver.Record // notifications about elections, at most two
 	var beats bool
 	for e.ctx.Err() == nil {
 		// A round asks the store a few times, each within its timeout; a few more are given to those with very many seats.
@@ -58,7 +60,7 @@ func (e *engine) follow() {
 
 // notified deals with notifications about elections: each is claimed or read. It reports whether anything may have changed,
 // because one of them named nothing.
-func (e *engine) notified(news []Lease) (anything bool) {
+func (e *engine) notified(news []driver.Record) (anything bool) {
 	for _, l := range news {
 		switch {
 		case l.Name == "":
@@ -83,7 +85,7 @@ func took[T any](hint <-chan T) bool {
 // hear claims a seat on the vacant record that a hint brought, without a look at it, and reports whether it did. It does so if somebody else has let go of the
 // seat in the very term that is known to be the last, and if nobody is to be waited for. A hint proves nothing: that the record stands is proved by the swap, on its
 // revision. Until then nobody is told of it, and if it is not true all that follows is a look.
-func (e *engine) hear(l Lease) bool {
+func (e *engine) hear(l driver.Record) bool {
 	now := e.clock.Now()
 	if now < e.calmUntil || e.cfg.Rank != RankFirst || !e.mayLead() {
 		return false
@@ -101,7 +103,7 @@ func (e *engine) hear(l Lease) bool {
 	}
 	e.mu.Unlock()
 	if news {
-		e.claim(e.ctx, []*seat{s}, func(*seat) Lease { return l })
+		e.claim(e.ctx, []*seat{s}, func(*seat) driver.Record { return l })
 	}
 	return news
 }
@@ -126,7 +128,7 @@ func (e *engine) round(seats, beats bool) time.Duration {
 		}
 		chosen, again := e.choose(open)
 		next = min(next, again)
-		e.claim(e.ctx, chosen, func(s *seat) Lease { return s.lease })
+		e.claim(e.ctx, chosen, func(s *seat) driver.Record { return s.lease })
 		if len(dead) == 0 {
 			break
 		}
@@ -217,7 +219,7 @@ func (e *engine) nextBeat() time.Duration {
 }
 
 // judgeAll sorts the seats that nobody here holds: those that are free, and the heartbeats that must be revoked first to free others.
-func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
+func (e *engine) judgeAll() (open []*seat, dead []driver.Record, again time.Duration) {
 	again = never
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -236,7 +238,7 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 			again = min(again, at)
 		case expired:
 			l := e.sights[s.lease.Via].lease
-			if !slices.ContainsFunc(dead, func(d Lease) bool { return d.Name == l.Name }) {
+			if !slices.ContainsFunc(dead, func(d driver.Record) bool { return d.Name == l.Name }) {
 				dead = append(dead, l)
 			}
 		case free:
@@ -246,12 +248,12 @@ func (e *engine) judgeAll() (open []*seat, dead []Lease, again time.Duration) {
 			open = append(open, s)
 		}
 	}
-	slices.SortFunc(dead, func(a, b Lease) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(dead, func(a, b driver.Record) int { return strings.Compare(a.Name, b.Name) })
 	return open, dead, again
 }
 
 // revokeAll revokes heartbeats that have run out, and reports whether it could any.
-func (e *engine) revokeAll(dead []Lease) bool {
+func (e *engine) revokeAll(dead []driver.Record) bool {
 	done := false
 	for _, l := range dead {
 		e.mu.Lock()
@@ -260,7 +262,7 @@ func (e *engine) revokeAll(dead []Lease) bool {
 		switch err := e.revoke(e.ctx, l, end); {
 		case err == nil:
 			done = true
-		case errors.Is(err, ErrConflict):
+		case errors.Is(err, driver.ErrConflict):
 			e.calm(conflictWait)
 		default:
 			e.calm(e.failureWait())

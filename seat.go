@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // candidate is somebody's wish to lead an election, for as long as Lead or Run lasts.
@@ -23,31 +25,31 @@ type seat struct {
 	name string
 	cand *candidate // nil if it is only watched
 
-	lease      Lease         // the record as last received
-	seen       bool          // it has been received at all
-	received   moment        // when this revision of it was first received
-	answered   uint64        // the order of the moment when it was last received
-	stale      bool          // it has changed since, for all we know
-	claimed    bool          // it was vacant and has changed since: read at the next poll
-	standBack  time.Duration // the other candidates are not listed again before: one of them is better
-	open       bool          // it was judged free
-	openSince  time.Duration // when that began
-	foundHeld  bool          // it was held when it was first received
-	seenLed    bool          // its holder was seen to heartbeat, or was this member
-	barred     time.Duration // not to be claimed before (rule 5)
-	barredFor  uint64        // the highest epoch that the store has gone back behind
-	unreleased Identity      // of its last term with a lease of its own, if the store did not take the release
-	forgotten  Identity      // the holder whose joining the store has forgotten
-	checkAt    time.Duration // when a record that this member holds, or was asked to take over, is to be read; 0 if it is not
-	retry      retry         // after it could not be read
-	fenced     int           // terms in a row that ended because a fence refused them
-	learned    uint64        // the order of the moment when the highest epoch was learned: an answer to an older read may show less
-	shown      uint64        // the highest epoch that any answer has shown since the record was received, its own included
-	shownAt    uint64        // the order of the moment when that answer came: an answer to an older read may show less
-	holdBack   time.Duration // not to be claimed before, out of courtesy
-	claims     []claim       // sent, and maybe applied
-	lastHeld   Lease         // who held it last, and since when
-	term       *term         // the one that holds it, until its duties have stopped and it was released
+	lease      driver.Record   // the record as last received
+	seen       bool            // it has been received at all
+	received   moment          // when this revision of it was first received
+	answered   uint64          // the order of the moment when it was last received
+	stale      bool            // it has changed since, for all we know
+	claimed    bool            // it was vacant and has changed since: read at the next poll
+	standBack  time.Duration   // the other candidates are not listed again before: one of them is better
+	open       bool            // it was judged free
+	openSince  time.Duration   // when that began
+	foundHeld  bool            // it was held when it was first received
+	seenLed    bool            // its holder was seen to heartbeat, or was this member
+	barred     time.Duration   // not to be claimed before (rule 5)
+	barredFor  uint64          // the highest epoch that the store has gone back behind
+	unreleased driver.Identity // of its last term with a lease of its own, if the store did not take the release
+	forgotten  driver.Identity // the holder whose joining the store has forgotten
+	checkAt    time.Duration   // when a record that this member holds, or was asked to take over, is to be read; 0 if it is not
+	retry      retry           // after it could not be read
+	fenced     int             // terms in a row that ended because a fence refused them
+	learned    uint64          // the order of the moment when the highest epoch was learned: an answer to an older read may show less
+	shown      uint64          // the highest epoch that any answer has shown since the record was received, its own included
+	shownAt    uint64          // the order of the moment when that answer came: an answer to an older read may show less
+	holdBack   time.Duration   // not to be claimed before, out of courtesy
+	claims     []claim         // sent, and maybe applied
+	lastHeld   driver.Record   // who held it last, and since when
+	term       *term           // the one that holds it, until its duties have stopped and it was released
 
 	watchers int
 	changed  chan struct{} // closed and replaced when what watchers see has changed
@@ -142,7 +144,7 @@ func (e *engine) ownBeat(t *term, c claim) *beat {
 	return &beat{
 		name: s.name, life: c.life, every: e.interval(e.cfg.RenewInterval, w), trust: trust(w, e.cfg.StopTimeout), lease: s.lease,
 		tries: []try{{c.nonce, c.sent}},
-		edited: func(l Lease) {
+		edited: func(l driver.Record) {
 			previous := s.lease
 			s.lease = l
 			e.noteLeader(s, previous)
@@ -371,7 +373,7 @@ func (s *seat) fencedAgain(lasted time.Duration) time.Duration {
 // release gives seats back: together where the store can, and again one by one where that did not plainly succeed.
 func (e *engine) release(terms []*term) {
 	var held []*term
-	var leases []Lease
+	var leases []driver.Record
 	e.mu.Lock()
 	for _, t := range terms {
 		if l := t.record(); t.holds(l) {
@@ -382,16 +384,16 @@ func (e *engine) release(terms []*term) {
 	done := make([]bool, len(held))
 	if len(held) > 1 {
 		sent, now := e.now(), time.Now()
-		vacant := make([]Lease, len(held))
+		vacant := make([]driver.Record, len(held))
 		for i, t := range held {
-			vacant[i] = leases[i].vacated(newNonce(), now, reasonOf(t.cause))
+			vacant[i] = vacated(leases[i], newNonce(), now, reasonOf(t.cause))
 			vacant[i].Next = t.next
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.patience)
 		defer cancel()
 		for i, out := range e.swapAll(ctx, vacant) {
 			if done[i] = out.Err == nil; done[i] {
-				e.received(held[i].s, out.Lease, nil, sent)
+				e.received(held[i].s, out.Record, nil, sent)
 			}
 		}
 	}
@@ -425,7 +427,7 @@ func (e *engine) held(l *life) []*term {
 }
 
 // noteLeader tells watchers and the event stream what has become of a seat. The engine's mutex is held.
-func (e *engine) noteLeader(s *seat, previous Lease) {
+func (e *engine) noteLeader(s *seat, previous driver.Record) {
 	l := s.lease
 	if l.Notable(previous) || l.Addr != previous.Addr {
 		e.notify(s)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file keeps the members of a fleet out of step. Start-up jitter spreads their first requests. What they do later is
@@ -76,13 +78,13 @@ func (e *engine) firstLook() time.Duration {
 
 // memberChanged takes in a notification about a member's register, and reports whether heartbeats are to be read: it names
 // one that an election depends on, or nothing.
-func (e *engine) memberChanged(l Lease) bool {
+func (e *engine) memberChanged(l driver.Record) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l.Name == "" {
 		return true
 	}
-	id := strings.TrimPrefix(l.Name, memberPrefix)
+	id := strings.TrimPrefix(l.Name, driver.MemberPrefix)
 	e.outranked = e.outranked || e.cfg.Rank == RankLexicographic && id < e.m.ID
 	for _, s := range e.seats {
 		if e.followed(s) && heartbeatOf(s.lease) == l.Name {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -119,8 +120,8 @@ func TestTakeover(t *testing.T) {
 			// When it joins again, it cannot claim.
 			var back atomic.Bool
 			var joined atomic.Int64
-			c.store.OnSwap = func(_, l regent.Lease, _ string) {
-				if back.Load() && l.Name == regent.MemberRegister("a") && !l.Vacant() && joined.CompareAndSwap(0, time.Now().UnixNano()) {
+			c.store.OnSwap = func(_, l driver.Record, _ string) {
+				if back.Load() && l.Name == driver.MemberRegister("a") && !l.Vacant() && joined.CompareAndSwap(0, time.Now().UnixNano()) {
 					a.client.Adjust(func(f *faults) { f.CutRequests = true })
 				}
 			}
@@ -209,7 +210,7 @@ func TestTakeover(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a", config(profile))
 				applied := 0
-				c.store.OnSwap = func(_, l regent.Lease, _ string) {
+				c.store.OnSwap = func(_, l driver.Record, _ string) {
 					if l.Name == "seat" && l.Holder.ID == "a" {
 						if applied++; applied == 1 {
 							a.client.Adjust(func(f *memstore.Faults) { f.CutAnswers = true })
@@ -243,9 +244,9 @@ func TestTakeover(t *testing.T) {
 				w.dead.Store(true)
 				b.client.Adjust(func(f *faults) { f.SpuriousHint = 1 })
 				// Any request of anybody wakes it now.
-				_, err := c.store.Swap(c.ctx, regent.Lease{Name: "seat/x"})
+				_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat/x"})
 				check(t, err)
-				_, err = c.store.Swap(c.ctx, regent.Lease{Name: regent.MemberRegister("x")})
+				_, err = c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister("x")})
 				check(t, err)
 				if _, took := leader(t, time.Second, b); took > 100*time.Millisecond {
 					t.Errorf("took %v", took)
@@ -303,23 +304,23 @@ type witness struct {
 	dead atomic.Bool
 }
 
-func (w *witness) Gone(_ context.Context, l regent.Lease) bool {
+func (w *witness) Gone(_ context.Context, l driver.Record) bool {
 	return l.Holder.ID == "a" && w.dead.Load()
 }
 
 // panicking is a store that panics once, when armed, in the member's own loop.
 type panicking struct {
-	regent.Store
+	driver.Store
 	armed atomic.Bool
 }
 
-func (p *panicking) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (p *panicking) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if p.armed.CompareAndSwap(true, false) {
 		panic("store driver is broken")
 	}
 	return p.Store.Swap(ctx, l)
 }
 
-func (p *panicking) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (p *panicking) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return p.Store.List(ctx, prefix)
 }

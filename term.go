@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Term is one unbroken holding of a seat by one member. Its Epoch is the fencing token.
@@ -71,8 +73,8 @@ func (t Term) Saved() []byte {
 // the next term reads it. An error other than ErrNotLeader means that the outcome is not known: it may have been saved, or may yet
 // be if nothing is saved after it.
 func (t Term) Save(ctx context.Context, data []byte) error {
-	if len(data) > MaxData {
-		return fmt.Errorf("save checkpoint of %s: %d bytes, at most %d are kept", t.Election, len(data), MaxData)
+	if len(data) > driver.MaxData {
+		return fmt.Errorf("save checkpoint of %s: %d bytes, at most %d are kept", t.Election, len(data), driver.MaxData)
 	}
 	data = bytes.Clone(data)
 	for {
@@ -110,7 +112,7 @@ func (t *term) save(ctx context.Context, data []byte) error {
 }
 
 // saved takes in the record with the new checkpoint, unless it is known better by now.
-func (t *term) saved(sent, got Lease) {
+func (t *term) saved(sent, got driver.Record) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
 	switch {
@@ -123,13 +125,13 @@ func (t *term) saved(sent, got Lease) {
 }
 
 // settle reads what has become of a checkpoint whose swap failed with err.
-func (t *term) settle(ctx context.Context, sent Lease, err error) error {
+func (t *term) settle(ctx context.Context, sent driver.Record, err error) error {
 	e := t.e
 	began := e.now()
 	got, rerr := e.get(ctx, sent.Name)
 	switch {
-	case errors.Is(rerr, ErrNotFound):
-		got = Lease{Name: sent.Name}
+	case errors.Is(rerr, driver.ErrNotFound):
+		got = driver.Record{Name: sent.Name}
 	case rerr != nil:
 		return fmt.Errorf("save checkpoint of %s: %w: %w; and read: %w", sent.Name, ErrStore, err, rerr)
 	}
@@ -162,17 +164,19 @@ func (t *term) settle(ctx context.Context, sent Lease, err error) error {
 	switch {
 	case bytes.Equal(got.Data, sent.Data):
 		return nil
-	case errors.Is(err, ErrConflict) && got.Rev != sent.Rev:
+	case errors.Is(err, driver.ErrConflict) && got.Rev != sent.Rev:
 		return errEdited
 	}
 	return fmt.Errorf("save checkpoint of %s: %w: %w", sent.Name, ErrStore, err)
 }
 
 // holds reports whether a record is this term's.
-func (t *term) holds(l Lease) bool { return l.Holder == t.life.who && l.Epoch == t.public.Epoch }
+func (t *term) holds(l driver.Record) bool {
+	return l.Holder == t.life.who && l.Epoch == t.public.Epoch
+}
 
 // record is the seat's record as this term last knew it. The engine's mutex is held.
-func (t *term) record() Lease {
+func (t *term) record() driver.Record {
 	if t.beat != nil {
 		return t.beat.lease
 	}

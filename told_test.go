@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 // herald is a store whose hints of the election are the test's own.
 type herald struct {
 	*memstore.Client
-	hints chan regent.Lease
+	hints chan driver.Record
 }
 
-func (h herald) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+func (h herald) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	if prefix == "seat" {
 		return h.hints
 	}
@@ -25,13 +26,13 @@ func (h herald) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 
 func TestTold(t *testing.T) {
 	// Each begins with a in its first term, and b behind it, which hears only what the test says. It has just looked, so that it will not by itself for a while.
-	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts), change ...func(*regent.Config)) {
+	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts), change ...func(*regent.Config)) {
 		t.Helper()
 		bubble(t, func(c *cluster) {
 			cfg := config(regent.Lock(), func(c *regent.Config) { c.ElectionInterval, c.ElectionIntervalMax = time.Minute, time.Minute })
 			a := c.member("a", cfg).lead()
 			leader(t, time.Second, a)
-			hints := make(chan regent.Lease, 1)
+			hints := make(chan driver.Record, 1)
 			b := c.member("b", cfg)
 			for _, f := range change {
 				f(&b.Config)
@@ -39,9 +40,9 @@ func TestTold(t *testing.T) {
 			b.Store = herald{b.client, hints}
 			b.lead()
 			time.Sleep(time.Second)
-			f(c, a, b, func(l regent.Lease) memstore.Counts {
+			f(c, a, b, func(l driver.Record) memstore.Counts {
 				before := b.client.Counts()
-				regent.Hint(hints, l)
+				driver.Hint(hints, l)
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
 				now := b.client.Counts()
@@ -50,7 +51,7 @@ func TestTold(t *testing.T) {
 			b.quit()
 		})
 	}
-	seat := func(c *cluster) regent.Lease {
+	seat := func(c *cluster) driver.Record {
 		l, err := c.store.Get(c.ctx, "seat")
 		if err != nil {
 			c.t.Fatal(err)
@@ -59,7 +60,7 @@ func TestTold(t *testing.T) {
 	}
 
 	t.Run("a_release_is_claimed_without_another_look", func(t *testing.T) {
-		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			a.quit()
 			if n := say(seat(c)); n.Gets != 0 || n.Writes() != 1 || !b.leads() || seat(c).Epoch != 2 {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
@@ -68,16 +69,16 @@ func TestTold(t *testing.T) {
 	})
 
 	t.Run("a_bare_hint_is_looked_after", func(t *testing.T) {
-		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			a.quit()
-			if n := say(regent.Lease{}); n.Gets != 1 || !b.leads() {
+			if n := say(driver.Record{}); n.Gets != 1 || !b.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
 		})
 	})
 
 	t.Run("a_release_that_others_have_followed_is_old_news", func(t *testing.T) {
-		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			a.quit()
 			old := seat(c)
 			again := c.member("c", config(regent.Lock())).lead()
@@ -99,7 +100,7 @@ func TestTold(t *testing.T) {
 	})
 
 	t.Run("what_was_made_up_is_refused_by_the_store_and_told_to_nobody", func(t *testing.T) {
-		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			ctx, cancel := context.WithCancel(c.ctx)
 			var views []regent.View
 			watched := make(chan struct{})
@@ -112,7 +113,7 @@ func TestTold(t *testing.T) {
 				}
 			}()
 			synctest.Wait()
-			if n := say(regent.Lease{Name: "seat", Rev: "made up", Epoch: 1, Data: []byte("made up")}); n.Writes() != 1 || n.Gets != 1 || b.leads() || !a.leads() {
+			if n := say(driver.Record{Name: "seat", Rev: "made up", Epoch: 1, Data: []byte("made up")}); n.Writes() != 1 || n.Gets != 1 || b.leads() || !a.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
 			time.Sleep(time.Second)
@@ -128,20 +129,20 @@ func TestTold(t *testing.T) {
 	})
 
 	t.Run("what_is_no_release_to_this_member_is_looked_after", func(t *testing.T) {
-		vacant := func(l regent.Lease) regent.Lease {
-			return regent.Lease{Name: l.Name, Rev: l.Rev + "1", Epoch: l.Epoch}
+		vacant := func(l driver.Record) driver.Record {
+			return driver.Record{Name: l.Name, Rev: l.Rev + "1", Epoch: l.Epoch}
 		}
-		for name, change := range map[string]func(b *node, l regent.Lease) regent.Lease{
-			"held":                func(_ *node, l regent.Lease) regent.Lease { l.Rev += "1"; return l },
-			"another_epoch":       func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Epoch++; return l },
-			"an_old_epoch":        func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Epoch--; return l },
-			"paused":              func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Paused = true; return l },
-			"for_another":         func(_ *node, l regent.Lease) regent.Lease { l = vacant(l); l.Next = "z"; return l },
-			"nothing_in_fact":     func(*node, regent.Lease) regent.Lease { return regent.Lease{} },
-			"below_what_is_known": func(b *node, l regent.Lease) regent.Lease { b.Observe("seat", 7); return vacant(l) },
+		for name, change := range map[string]func(b *node, l driver.Record) driver.Record{
+			"held":                func(_ *node, l driver.Record) driver.Record { l.Rev += "1"; return l },
+			"another_epoch":       func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Epoch++; return l },
+			"an_old_epoch":        func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Epoch--; return l },
+			"paused":              func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Paused = true; return l },
+			"for_another":         func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Next = "z"; return l },
+			"nothing_in_fact":     func(*node, driver.Record) driver.Record { return driver.Record{} },
+			"below_what_is_known": func(b *node, l driver.Record) driver.Record { b.Observe("seat", 7); return vacant(l) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+				begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 					if n := say(change(b, seat(c))); n.Writes() != 0 || n.Gets != 1 || b.leads() || !a.leads() {
 						t.Errorf("%+v, it leads: %v", n, b.leads())
 					}
@@ -152,7 +153,7 @@ func TestTold(t *testing.T) {
 	})
 
 	t.Run("another_seat_costs_nothing", func(t *testing.T) {
-		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			other := seat(c)
 			other.Name += "/other"
 			if n := say(other); n.Writes() != 0 || n.Gets != 0 {
@@ -163,7 +164,7 @@ func TestTold(t *testing.T) {
 	})
 
 	t.Run("a_seat_of_its_own_is_not_claimed_again", func(t *testing.T) {
-		begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			a.quit()
 			old := seat(c)
 			say(old)
@@ -183,7 +184,7 @@ func TestTold(t *testing.T) {
 			"not_eligible": func(c *regent.Config) { c.Eligible = false },
 		} {
 			t.Run(name, func(t *testing.T) {
-				begin(t, func(c *cluster, a, b *node, say func(regent.Lease) memstore.Counts) {
+				begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 					a.quit()
 					if n := say(seat(c)); n.Gets == 0 {
 						t.Errorf("it has not looked: %+v", n)
@@ -194,9 +195,9 @@ func TestTold(t *testing.T) {
 	})
 
 	t.Run("of_two_hints_that_nobody_has_taken_no_record_is_left", func(t *testing.T) {
-		c := make(chan regent.Lease, 1)
-		regent.Hint(c, regent.Lease{Name: "a"})
-		regent.Hint(c, regent.Lease{Name: "b"})
+		c := make(chan driver.Record, 1)
+		driver.Hint(c, driver.Record{Name: "a"})
+		driver.Hint(c, driver.Record{Name: "b"})
 		if l := <-c; l.Name != "" || len(c) != 0 {
 			t.Errorf("%+v, and %d more", l, len(c))
 		}

@@ -12,33 +12,34 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 // bent is a store whose swaps can be bent.
 type bent struct {
-	regent.Store
-	swap func(regent.Lease) error // an error instead of the swap, or nil
+	driver.Store
+	swap func(driver.Record) error // an error instead of the swap, or nil
 }
 
-func (b *bent) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (b *bent) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if err := b.swap(l); err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	return b.Store.Swap(ctx, l)
 }
 
-func (b *bent) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (b *bent) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return b.Store.List(ctx, prefix)
 }
 
 // listing is a store that calls on once, when it lists.
 type listing struct {
-	regent.Store
+	driver.Store
 	on atomic.Pointer[func()]
 }
 
-func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	if on := s.on.Swap(nil); on != nil {
 		(*on)()
 	}
@@ -48,7 +49,7 @@ func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[regent.Leas
 // short is a store that tells too little of a batch.
 type short struct{ *memstore.Client }
 
-func (s short) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+func (s short) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	return s.Client.SwapAll(ctx, ls)[:1]
 }
 
@@ -146,7 +147,7 @@ func TestTrouble(t *testing.T) {
 			_ = a.Lead(ctx, "seat", func(context.Context, regent.Term) error { t.Error("it leads"); return nil })
 			close(withdrawn)
 			time.Sleep(time.Minute)
-			if l, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, regent.ErrNotFound) {
+			if l, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("the seat was claimed: %+v, %v", l, err)
 			}
 			end()
@@ -158,7 +159,7 @@ func TestTrouble(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			n := 0
 			a := c.member("a", config(regent.Lock()))
-			a.Store = &bent{a.client, func(regent.Lease) error {
+			a.Store = &bent{a.client, func(driver.Record) error {
 				if n++; n == 2 {
 					panic("driver is broken")
 				}
@@ -177,7 +178,7 @@ func TestTrouble(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			full := errors.New("disk is full")
 			a := c.member("a")
-			a.Store = &bent{a.client, func(l regent.Lease) error {
+			a.Store = &bent{a.client, func(l driver.Record) error {
 				if l.Name == "seat" && len(l.Data) > 0 {
 					return full
 				}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file tells that a member cannot join, because another process has its ID.
@@ -16,7 +18,7 @@ var knownFacts = []string{"host", "pid"}
 func brief(s string) string { return s[:min(len(s), 100)] }
 
 // waiting tells who holds this member's ID: once when it is met, and once more when it is known to live.
-func (e *engine) waiting(l Lease, alive bool) {
+func (e *engine) waiting(l driver.Record, alive bool) {
 	text := waitingText(l, alive)
 	e.m.mu.Lock()
 	e.m.blocked = text
@@ -55,7 +57,7 @@ func (m *Member) Blocked() string {
 }
 
 // waitingText says who has the ID, where, and what to do.
-func waitingText(l Lease, alive bool) string {
+func waitingText(l driver.Record, alive bool) string {
 	where := l.Addr
 	facts := memberInfo(l).Facts
 	var details []string

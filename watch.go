@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // View is an election as its record shows it.
@@ -18,7 +20,7 @@ type View struct {
 	Since    time.Time
 	Next     string // held: asked to hand over to; vacant: reserved for
 	Paused   bool
-	Past     []Past // the last 32 terms, oldest first
+	Past     []driver.Past // the last 32 terms, oldest first
 
 	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if it has
 	// seen none. Expired says that no newer one has come for longer than the lease and the takeover delay: whoever Leader
@@ -126,7 +128,7 @@ func (m *Member) view(election string) (v View, seen bool, changed <-chan struct
 	return v, s.seen, s.changed
 }
 
-func viewOf(l Lease, election string) View {
+func viewOf(l driver.Record, election string) View {
 	return View{Election: election, Leader: l.Holder.ID, Addr: l.Addr, Epoch: l.Epoch, Known: l.Epoch, Via: l.Via,
 		Lease: l.Duration, Since: l.Since, Next: l.Next, Paused: l.Paused, Past: l.Past}
 }

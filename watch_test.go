@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestWatch(t *testing.T) {
@@ -72,7 +73,7 @@ func TestWatch(t *testing.T) {
 			if a.leads() || len(a.kinds(regent.EventMemberJoined)) != 1 {
 				t.Error("it leads, or is no member")
 			}
-			if _, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, regent.ErrNotFound) {
+			if _, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("the seat was written: %v", err)
 			}
 			a.quit()
@@ -99,7 +100,7 @@ func TestSave(t *testing.T) {
 		t.Run("a_checkpoint_reaches_the_next_term_"+name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a, b := c.member("a", config(profile)), c.member("b", config(profile))
-				big := []byte(strings.Repeat("x", regent.MaxData))
+				big := []byte(strings.Repeat("x", driver.MaxData))
 				check(t, a.Lead(c.ctx, "seat", func(ctx context.Context, term regent.Term) error {
 					if term.Saved() != nil {
 						t.Errorf("a new seat has a checkpoint %q", term.Saved())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -19,7 +20,7 @@ type obituary struct {
 	said atomic.Int64 // how often it has said so
 }
 
-func (o *obituary) Gone(_ context.Context, l regent.Lease) bool {
+func (o *obituary) Gone(_ context.Context, l driver.Record) bool {
 	dead, _ := o.dead.Load().(string)
 	if dead == "" || l.Holder.Incarnation != dead {
 		return false
@@ -33,7 +34,7 @@ func TestWitness(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
-			first, err := c.store.Get(c.ctx, regent.MemberRegister("a"))
+			first, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 			check(t, err)
 
 			w := &obituary{}
@@ -121,7 +122,7 @@ func TestRelease(t *testing.T) {
 		t.Run("a_release_never_clears_another_holder_in_profile_"+name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				var cleared atomic.Bool
-				c.store.OnSwap = func(old, new regent.Lease, _ string) {
+				c.store.OnSwap = func(old, new driver.Record, _ string) {
 					if new.Name == "seat" && old.Holder.ID == "x" && new.Holder != old.Holder {
 						cleared.Store(true)
 					}
@@ -132,9 +133,9 @@ func TestRelease(t *testing.T) {
 
 				// A store that forgot the claim of a gave the election to x, whose heartbeat goes
 				// on.
-				x := regent.Identity{ID: "x", Incarnation: "x1"}
-				beat, err := c.store.Swap(c.ctx, regent.Lease{
-					Name: regent.MemberRegister("x"), Holder: x, Epoch: 1, Nonce: 1, Duration: profile.LeaseDuration,
+				x := driver.Identity{ID: "x", Incarnation: "x1"}
+				beat, err := c.store.Swap(c.ctx, driver.Record{
+					Name: driver.MemberRegister("x"), Holder: x, Epoch: 1, Nonce: 1, Duration: profile.LeaseDuration,
 				})
 				check(t, err)
 				l, err := c.store.Get(c.ctx, "seat")
@@ -148,7 +149,7 @@ func TestRelease(t *testing.T) {
 
 				// An edit of its heartbeat register makes a read what it holds. In profile lock
 				// that is the seat itself.
-				if own, err := c.store.Get(c.ctx, regent.MemberRegister("a")); err == nil {
+				if own, err := c.store.Get(c.ctx, driver.MemberRegister("a")); err == nil {
 					_, err = c.store.Swap(c.ctx, own)
 					check(t, err)
 				}

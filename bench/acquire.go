@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/redis"
 )
 
@@ -208,15 +209,15 @@ func setAndDelete(ctx context.Context, c rueidis.Client) error {
 
 // swaps claims a seat and releases it, as a member would, with nothing around it.
 func swaps(store *redis.Store) func(context.Context) error {
-	l := regent.Lease{Name: "bench:swaps", Duration: 30 * time.Second}
-	who := regent.Identity{ID: "bench", Incarnation: crand.Text()}
+	l := driver.Record{Name: "bench:swaps", Duration: 30 * time.Second}
+	who := driver.Identity{ID: "bench", Incarnation: crand.Text()}
 	return func(ctx context.Context) (err error) {
 		next := l
 		next.Holder, next.Epoch, next.Nonce, next.Since = who, l.Epoch+1, l.Nonce+1, time.Now()
 		if next, err = store.Swap(ctx, next); err != nil {
 			return err
 		}
-		next.Holder, next.Nonce, next.Since = regent.Identity{}, next.Nonce+1, time.Time{}
+		next.Holder, next.Nonce, next.Since = driver.Identity{}, next.Nonce+1, time.Time{}
 		l, err = store.Swap(ctx, next)
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestMain(m *testing.M) {
@@ -322,8 +322,8 @@ func TestRequestsOfScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := swaps(store)
-	for _, profile := range []struct{ via string }{{""}, {regent.MemberRegister("bench")}} {
-		seat := regent.Lease{Name: "seat" + profile.via, Via: profile.via, Holder: regent.Identity{ID: "bench", Incarnation: "1"}, Epoch: 1, Nonce: 1, Duration: time.Minute}
+	for _, profile := range []struct{ via string }{{""}, {driver.MemberRegister("bench")}} {
+		seat := driver.Record{Name: "seat" + profile.via, Via: profile.via, Holder: driver.Identity{ID: "bench", Incarnation: "1"}, Epoch: 1, Nonce: 1, Duration: time.Minute}
 		op := operation{server: srv, inScripts: scripted, do: func(ctx context.Context) (err error) {
 			if seat, err = store.Swap(ctx, seat); err == nil {
 				seat.Nonce++

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bsm/redislock"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // renewals are the ways to renew a lock that is held, the floor first.
@@ -17,7 +17,7 @@ func (l *lab) renewals(ctx context.Context, srv *redisServer) ([]*operation, err
 	if err != nil {
 		return nil, err
 	}
-	seat, err := store.Swap(ctx, regent.Lease{Name: "bench:renewed", Holder: regent.Identity{ID: "bench", Incarnation: rand.Text()},
+	seat, err := store.Swap(ctx, driver.Record{Name: "bench:renewed", Holder: driver.Identity{ID: "bench", Incarnation: rand.Text()},
 		Epoch: 1, Nonce: 1, Duration: ttl, Since: time.Now()})
 	if err != nil {
 		return nil, err

@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 // BenchmarkRenewal is what the store adds to a heartbeat: a swap of one register, again and again.
 func BenchmarkRenewal(b *testing.B) {
 	c := memstore.New().Client("a", memstore.Faults{})
-	l := regent.Lease{Name: "regent/member/a", Holder: regent.Identity{ID: "a", Incarnation: "1"}, Epoch: 1, Duration: time.Second}
+	l := driver.Record{Name: "regent/member/a", Holder: driver.Identity{ID: "a", Incarnation: "1"}, Epoch: 1, Duration: time.Second}
 	for b.Loop() {
 		l.Nonce++
 		next, err := c.Swap(b.Context(), l)
@@ -24,7 +24,7 @@ func BenchmarkRenewal(b *testing.B) {
 
 func TestARenewalAllocatesItsRevisionOnly(t *testing.T) {
 	c := memstore.New().Client("a", memstore.Faults{})
-	l := regent.Lease{Name: "regent/member/a", Holder: regent.Identity{ID: "a", Incarnation: "1"}, Epoch: 1}
+	l := driver.Record{Name: "regent/member/a", Holder: driver.Identity{ID: "a", Incarnation: "1"}, Epoch: 1}
 	got := testing.AllocsPerRun(1000, func() {
 		l.Nonce++
 		next, err := c.Swap(t.Context(), l)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var (
@@ -41,9 +41,9 @@ type seenKey struct {
 }
 
 var (
-	_ regent.Store   = (*Client)(nil)
-	_ regent.Waker   = (*Client)(nil)
-	_ regent.Batcher = (*Client)(nil)
+	_ driver.Store   = (*Client)(nil)
+	_ driver.Waker   = (*Client)(nil)
+	_ driver.Batcher = (*Client)(nil)
 )
 
 // Client returns another connection to the store. Names need not differ, but clients of one name
@@ -78,32 +78,32 @@ func (s *Store) Adjust(change func(*Faults)) {
 	}
 }
 
-// Get returns the record, or regent.ErrNotFound.
-func (c *Client) Get(ctx context.Context, name string) (regent.Lease, error) {
+// Get returns the record, or driver.ErrNotFound.
+func (c *Client) Get(ctx context.Context, name string) (driver.Record, error) {
 	err := c.send(ctx, Get, name)
-	var l regent.Lease
+	var l driver.Record
 	switch {
 	case err != nil:
 	case c.perfect():
 		l, err = c.store.get(name)
 	default:
-		var o regent.Outcome
-		o, err = carry(ctx, c, Get, name, func(Faults, dice) (o regent.Outcome) {
-			o.Lease, o.Err = c.store.get(name)
+		var o driver.Outcome
+		o, err = carry(ctx, c, Get, name, func(Faults, dice) (o driver.Outcome) {
+			o.Record, o.Err = c.store.get(name)
 			return o
 		})
 		if err == nil {
-			l, err = o.Lease, o.Err
+			l, err = o.Record, o.Err
 		}
 	}
 	if err != nil {
-		return regent.Lease{}, fmt.Errorf("get %q: %w", name, err)
+		return driver.Record{}, fmt.Errorf("get %q: %w", name, err)
 	}
 	return l, nil
 }
 
 // Swap writes l if the register's revision is still l.Rev.
-func (c *Client) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (c *Client) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	name := l.Name
 	err := c.send(ctx, Swap, name)
 	switch {
@@ -114,47 +114,47 @@ func (c *Client) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error)
 		l, err = c.swapFaulty(ctx, l)
 	}
 	if err != nil {
-		return regent.Lease{}, fmt.Errorf("swap %q: %w", name, err)
+		return driver.Record{}, fmt.Errorf("swap %q: %w", name, err)
 	}
 	return l, nil
 }
 
 // swapFaulty is apart from Swap so that the closure puts its l, and not Swap's, on the heap.
-func (c *Client) swapFaulty(ctx context.Context, l regent.Lease) (regent.Lease, error) {
-	o, err := carry(ctx, c, Swap, l.Name, func(f Faults, d dice) (o regent.Outcome) {
+func (c *Client) swapFaulty(ctx context.Context, l driver.Record) (driver.Record, error) {
+	o, err := carry(ctx, c, Swap, l.Name, func(f Faults, d dice) (o driver.Outcome) {
 		if d.clash < f.Conflict {
-			o.Err = regent.ErrConflict
+			o.Err = driver.ErrConflict
 		} else {
-			o.Lease, o.Err = c.store.swap(l, c.name)
+			o.Record, o.Err = c.store.swap(l, c.name)
 		}
 		return o
 	})
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
-	return o.Lease, o.Err
+	return o.Record, o.Err
 }
 
 // SwapAll swaps many registers in one request. The request travels as one, and each swap in it may
 // still be lost, late or refused on its own, as by a store that spreads a batch over several
 // machines.
-func (c *Client) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+func (c *Client) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	outs, err := c.swapAll(ctx, ls)
 	if err != nil {
-		outs = make([]regent.Outcome, len(ls))
+		outs = make([]driver.Outcome, len(ls))
 	}
 	for i := range outs {
 		if outs[i].Err == nil {
 			outs[i].Err = err
 		}
 		if outs[i].Err != nil {
-			outs[i] = regent.Outcome{Err: fmt.Errorf("swap %q: %w", ls[i].Name, outs[i].Err)}
+			outs[i] = driver.Outcome{Err: fmt.Errorf("swap %q: %w", ls[i].Name, outs[i].Err)}
 		}
 	}
 	return outs
 }
 
-func (c *Client) swapAll(ctx context.Context, ls []regent.Lease) ([]regent.Outcome, error) {
+func (c *Client) swapAll(ctx context.Context, ls []driver.Record) ([]driver.Outcome, error) {
 	if len(ls) == 0 {
 		return nil, nil
 	}
@@ -162,15 +162,15 @@ func (c *Client) swapAll(ctx context.Context, ls []regent.Lease) ([]regent.Outco
 		return nil, err
 	}
 	if c.perfect() {
-		outs := make([]regent.Outcome, len(ls))
+		outs := make([]driver.Outcome, len(ls))
 		for i, l := range ls {
-			outs[i].Lease, outs[i].Err = c.store.swap(l, c.name)
+			outs[i].Record, outs[i].Err = c.store.swap(l, c.name)
 		}
 		return outs, nil
 	}
-	ls = append([]regent.Lease(nil), ls...) // the request may arrive when the caller has its slice back
-	return carry(ctx, c, SwapAll, "", func(f Faults, _ dice) []regent.Outcome {
-		outs := make([]regent.Outcome, len(ls))
+	ls = append([]driver.Record(nil), ls...) // the request may arrive when the caller has its slice back
+	return carry(ctx, c, SwapAll, "", func(f Faults, _ dice) []driver.Outcome {
+		outs := make([]driver.Outcome, len(ls))
 		for i, l := range ls {
 			outs[i] = c.swapOne(l, f)
 		}
@@ -181,34 +181,34 @@ func (c *Client) swapAll(ctx context.Context, ls []regent.Lease) ([]regent.Outco
 // List yields the registers whose names begin with prefix, as they were at one moment, by name. One
 // that cannot be read is yielded with its Name and an error, and the sequence goes on. An error
 // without a Name ends it.
-func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		found, err := c.list(ctx, prefix)
 		for _, o := range found {
 			if err = ctx.Err(); err != nil {
 				break
 			}
 			if o.Err != nil {
-				o.Err = fmt.Errorf("list %q: %q: %w", prefix, o.Lease.Name, o.Err)
+				o.Err = fmt.Errorf("list %q: %q: %w", prefix, o.Record.Name, o.Err)
 			}
-			if !yield(o.Lease, o.Err) {
+			if !yield(o.Record, o.Err) {
 				return
 			}
 		}
 		if err != nil {
-			yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, err))
+			yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
 		}
 	}
 }
 
-func (c *Client) list(ctx context.Context, prefix string) ([]regent.Outcome, error) {
+func (c *Client) list(ctx context.Context, prefix string) ([]driver.Outcome, error) {
 	if err := c.send(ctx, List, prefix); err != nil {
 		return nil, err
 	}
 	if c.perfect() {
 		return c.store.list(prefix)
 	}
-	a, err := carry(ctx, c, List, prefix, func(Faults, dice) (a answer[[]regent.Outcome]) {
+	a, err := carry(ctx, c, List, prefix, func(Faults, dice) (a answer[[]driver.Outcome]) {
 		a.value, a.err = c.store.list(prefix)
 		return a
 	})
@@ -218,7 +218,7 @@ func (c *Client) list(ctx context.Context, prefix string) ([]regent.Outcome, err
 	return a.value, a.err
 }
 
-// Close closes this client alone: its calls fail with regent.ErrClosed, those that wait included,
+// Close closes this client alone: its calls fail with driver.ErrClosed, those that wait included,
 // and its hints end. What it has sent may still arrive.
 func (c *Client) Close() error {
 	c.store.mu.Lock()

@@ -24,7 +24,7 @@ type Faults struct {
 	LoseAnswer  float64 // chance that a request is carried out, and its answer never arrives
 	ApplyLate   float64 // chance that a swap gets no answer, and is tried Late after it should have been
 	Late        Delay   // how late that is
-	Conflict    float64 // chance that a swap is answered with regent.ErrConflict, and not applied
+	Conflict    float64 // chance that a swap is answered with driver.ErrConflict, and not applied
 
 	// Timeout is when a call without an answer fails with ErrLost, counted from the moment it is lost.
 	// If zero, the call waits for its context: one without a deadline then waits for the store to be

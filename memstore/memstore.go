@@ -25,16 +25,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
-// Store is a set of registers in memory. It is a [regent.Store] itself, by way of a client without a name.
+// Store is a set of registers in memory. It is a [driver.Store] itself, by way of a client without a name.
 //
 // The hooks are set before the store is used, and must not call it.
 type Store struct {
 	// OnSwap is called for every swap that is applied, in the order in which they are, under the store's lock. Old is zero
 	// but for its Name if the register was never written.
-	OnSwap func(old, new regent.Lease, client string)
+	OnSwap func(old, new driver.Record, client string)
 	// OnRollback is called for every rollback and flush, under the store's lock, with OnSwap's order. It gets every register
 	// that is not as it was before, by name.
 	OnRollback func([]Change)
@@ -45,7 +45,7 @@ type Store struct {
 	hang // of every client
 	tally
 	mu         sync.Mutex
-	regs       map[string]*regent.Lease
+	regs       map[string]*driver.Record
 	log        []entry         // the swaps that can be undone, oldest first
 	logged     int             // how many are kept; 0 for none
 	unreadable map[string]bool // see SetUnreadable
@@ -58,40 +58,40 @@ type Store struct {
 }
 
 var (
-	_ regent.Store   = (*Store)(nil)
-	_ regent.Waker   = (*Store)(nil)
-	_ regent.Batcher = (*Store)(nil)
+	_ driver.Store   = (*Store)(nil)
+	_ driver.Waker   = (*Store)(nil)
+	_ driver.Batcher = (*Store)(nil)
 )
 
 // New returns an empty store.
 func New() *Store {
-	s := &Store{regs: map[string]*regent.Lease{}, done: make(chan struct{})}
+	s := &Store{regs: map[string]*driver.Record{}, done: make(chan struct{})}
 	s.self = s.Client("", Faults{})
 	return s
 }
 
-// Get returns the record, or regent.ErrNotFound.
-func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
+// Get returns the record, or driver.ErrNotFound.
+func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	return s.self.Get(ctx, name)
 }
 
 // Swap writes l if the register's revision is still l.Rev.
-func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	return s.self.Swap(ctx, l)
 }
 
 // List yields the registers whose names begin with prefix, by name.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return s.self.List(ctx, prefix)
 }
 
 // SwapAll swaps many registers in one request.
-func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	return s.self.SwapAll(ctx, ls)
 }
 
 // Wake returns a channel of hints for the registers below prefix.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	return s.self.Wake(ctx, prefix)
 }
 
@@ -115,48 +115,48 @@ func (s *Store) nextRev() string {
 	return strconv.FormatUint(s.rev, 10)
 }
 
-func (s *Store) get(name string) (regent.Lease, error) {
+func (s *Store) get(name string) (driver.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed.Load() {
-		return regent.Lease{}, regent.ErrClosed
+		return driver.Record{}, driver.ErrClosed
 	}
 	if s.unreadable[name] {
-		return regent.Lease{}, ErrUnreadable
+		return driver.Record{}, ErrUnreadable
 	}
 	l := s.regs[name]
 	if l == nil {
-		return regent.Lease{}, regent.ErrNotFound
+		return driver.Record{}, driver.ErrNotFound
 	}
 	return *l, nil
 }
 
 // swap applies l for client, or says why not. The name is looked at only when it is new: a register has a valid one.
-func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
+func (s *Store) swap(l driver.Record, client string) (driver.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed.Load() {
-		return regent.Lease{}, regent.ErrClosed
+		return driver.Record{}, driver.ErrClosed
 	}
 	if s.unreadable[l.Name] {
-		return regent.Lease{}, ErrUnreadable
+		return driver.Record{}, ErrUnreadable
 	}
 	reg := s.regs[l.Name]
-	var old regent.Lease
+	var old driver.Record
 	switch {
 	case reg != nil:
 		old = *reg
-	case regent.ValidName(l.Name):
+	case driver.ValidName(l.Name):
 		old.Name = l.Name
 	default:
-		return regent.Lease{}, errName
+		return driver.Record{}, errName
 	}
 	if old.Rev != l.Rev {
-		return regent.Lease{}, regent.ErrConflict
+		return driver.Record{}, driver.ErrConflict
 	}
 	l.Rev = s.nextRev()
 	if reg == nil {
-		reg = new(regent.Lease)
+		reg = new(driver.Record)
 		s.regs[l.Name] = reg
 	}
 	*reg = l
@@ -171,23 +171,23 @@ func (s *Store) swap(l regent.Lease, client string) (regent.Lease, error) {
 }
 
 // list copies what is below prefix, by name, so that a simulation replays.
-func (s *Store) list(prefix string) ([]regent.Outcome, error) {
+func (s *Store) list(prefix string) ([]driver.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed.Load() {
-		return nil, regent.ErrClosed
+		return nil, driver.ErrClosed
 	}
-	var found []regent.Outcome
+	var found []driver.Outcome
 	for name, l := range s.regs {
 		switch {
 		case !strings.HasPrefix(name, prefix):
 		case s.unreadable[name]:
-			found = append(found, regent.Outcome{Lease: regent.Lease{Name: name}, Err: ErrUnreadable})
+			found = append(found, driver.Outcome{Record: driver.Record{Name: name}, Err: ErrUnreadable})
 		default:
-			found = append(found, regent.Outcome{Lease: *l})
+			found = append(found, driver.Outcome{Record: *l})
 		}
 	}
-	slices.SortFunc(found, func(a, b regent.Outcome) int { return cmp.Compare(a.Lease.Name, b.Lease.Name) })
+	slices.SortFunc(found, func(a, b driver.Outcome) int { return cmp.Compare(a.Record.Name, b.Record.Name) })
 	return found, nil
 }
 

@@ -3,7 +3,7 @@ package memstore_test
 import (
 	"testing"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/storetest"
 )
@@ -11,6 +11,6 @@ import (
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		s := memstore.New()
-		return func() (regent.Store, error) { return s.Client(t.Name(), memstore.Faults{}), nil }
+		return func() (driver.Store, error) { return s.Client(t.Name(), memstore.Faults{}), nil }
 	})
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // send notes a request, or says why it cannot be sent. A request whose context has ended is not
 // sent.
 func (c *Client) send(ctx context.Context, k Kind, name string) error {
 	if c.closed.Load() || c.store.closed.Load() {
-		return regent.ErrClosed
+		return driver.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(F
 }
 
 // swapOne carries out one swap of a batch that has arrived.
-func (c *Client) swapOne(l regent.Lease, f Faults) (o regent.Outcome) {
+func (c *Client) swapOne(l driver.Record, f Faults) (o driver.Outcome) {
 	d := c.dice(f, inBatch, l.Name)
 	switch {
 	case d.loseRequest < f.LoseRequest:
@@ -124,11 +124,11 @@ func (c *Client) swapOne(l regent.Lease, f Faults) (o regent.Outcome) {
 		})
 		o.Err = ErrLost
 	case d.clash < f.Conflict:
-		o.Err = regent.ErrConflict
+		o.Err = driver.ErrConflict
 	default:
-		o.Lease, o.Err = c.store.swap(l, c.name)
+		o.Record, o.Err = c.store.swap(l, c.name)
 		if d.loseAnswer < f.LoseAnswer {
-			o = regent.Outcome{Err: ErrLost}
+			o = driver.Outcome{Err: ErrLost}
 		}
 	}
 	return o
@@ -174,7 +174,7 @@ func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, 
 	case <-c.done:
 	case <-c.store.done:
 	}
-	return v, false, regent.ErrClosed
+	return v, false, driver.ErrClosed
 }
 
 // linger keeps a call that should return, for as long as the faults say.

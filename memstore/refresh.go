@@ -4,29 +4,29 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var (
-	_ regent.Refresher = (*Client)(nil)
-	_ regent.Refresher = (*Store)(nil)
+	_ driver.Refresher = (*Client)(nil)
+	_ driver.Refresher = (*Store)(nil)
 )
 
 // Refresh reads many registers in one request.
-func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	return s.self.Refresh(ctx, known)
 }
 
 // Refresh reads many registers in one request. The request travels as one, and each read in it may
 // still be lost on its own, as by a store that spreads its registers over several machines.
-func (c *Client) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+func (c *Client) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	if len(known) == 0 {
 		return nil
 	}
 
 	outs, err := c.refresh(ctx, known)
 	if err != nil {
-		outs = make([]regent.Outcome, len(known))
+		outs = make([]driver.Outcome, len(known))
 	}
 
 	for i := range outs {
@@ -34,27 +34,27 @@ func (c *Client) Refresh(ctx context.Context, known []regent.Lease) []regent.Out
 			outs[i].Err = err
 		}
 		if outs[i].Err != nil {
-			outs[i] = regent.Outcome{Err: fmt.Errorf("refresh %q: %w", known[i].Name, outs[i].Err)}
+			outs[i] = driver.Outcome{Err: fmt.Errorf("refresh %q: %w", known[i].Name, outs[i].Err)}
 		}
 	}
 	return outs
 }
 
-func (c *Client) refresh(ctx context.Context, known []regent.Lease) ([]regent.Outcome, error) {
+func (c *Client) refresh(ctx context.Context, known []driver.Record) ([]driver.Outcome, error) {
 	if err := c.send(ctx, Refresh, ""); err != nil {
 		return nil, err
 	}
 
 	if c.perfect() {
-		outs := make([]regent.Outcome, len(known))
+		outs := make([]driver.Outcome, len(known))
 		for i, l := range known {
-			outs[i].Lease, outs[i].Err = c.store.get(l.Name)
+			outs[i].Record, outs[i].Err = c.store.get(l.Name)
 		}
 		return outs, nil
 	}
 
-	return carry(ctx, c, Refresh, "", func(f Faults, _ dice) []regent.Outcome {
-		outs := make([]regent.Outcome, len(known))
+	return carry(ctx, c, Refresh, "", func(f Faults, _ dice) []driver.Outcome {
+		outs := make([]driver.Outcome, len(known))
 		for i, l := range known {
 			outs[i] = c.refreshOne(l.Name, f)
 		}
@@ -63,12 +63,12 @@ func (c *Client) refresh(ctx context.Context, known []regent.Lease) ([]regent.Ou
 }
 
 // refreshOne carries out one read of a Refresh that has arrived.
-func (c *Client) refreshOne(name string, f Faults) (o regent.Outcome) {
+func (c *Client) refreshOne(name string, f Faults) (o driver.Outcome) {
 	d := c.dice(f, inRefresh, name)
 	if d.loseRequest < f.LoseRequest || d.loseAnswer < f.LoseAnswer {
-		return regent.Outcome{Err: ErrLost}
+		return driver.Outcome{Err: ErrLost}
 	}
 
-	o.Lease, o.Err = c.store.get(name)
+	o.Record, o.Err = c.store.get(name)
 	return o
 }

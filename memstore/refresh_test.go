@@ -7,19 +7,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 func TestRefresh(t *testing.T) {
-	first := func(c *memstore.Client, ctx context.Context, l regent.Lease) func() error {
-		return func() error { return c.Refresh(ctx, []regent.Lease{l})[0].Err }
+	first := func(c *memstore.Client, ctx context.Context, l driver.Record) func() error {
+		return func() error { return c.Refresh(ctx, []driver.Record{l})[0].Err }
 	}
-	bubble(t, "a_refresh_is_one_request_however_many_it_names", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "a_refresh_is_one_request_however_many_it_names", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{Request: always(time.Second), Answer: always(time.Second)})
 		began := time.Now()
-		outs := c.Refresh(t.Context(), []regent.Lease{l, {Name: "none"}, l})
-		if outs[0].Err != nil || !errors.Is(outs[1].Err, regent.ErrNotFound) || outs[2].Err != nil {
+		outs := c.Refresh(t.Context(), []driver.Record{l, {Name: "none"}, l})
+		if outs[0].Err != nil || !errors.Is(outs[1].Err, driver.ErrNotFound) || outs[2].Err != nil {
 			t.Errorf("outcomes are %+v", outs)
 		}
 		if took := time.Since(began); took != 2*time.Second {
@@ -30,18 +30,18 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("the client counts %+v, want %+v", got, want)
 		}
 	})
-	bubble(t, "a_refresh_shows_the_store_as_it_arrives", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "a_refresh_shows_the_store_as_it_arrives", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{Request: always(time.Second)})
 		time.AfterFunc(time.Second/2, func() {
 			later := seat(2)
 			later.Rev = l.Rev
 			_, _ = s.Swap(t.Context(), later)
 		})
-		if outs := c.Refresh(t.Context(), []regent.Lease{l}); outs[0].Err != nil || outs[0].Lease.Nonce != 2 {
+		if outs := c.Refresh(t.Context(), []driver.Record{l}); outs[0].Err != nil || outs[0].Record.Nonce != 2 {
 			t.Errorf("outcomes are %+v", outs)
 		}
 	})
-	bubble(t, "a_refresh_meets_outages_and_partitions", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "a_refresh_meets_outages_and_partitions", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{Outage: true})
 		takes(t, 0, memstore.ErrOutage, first(c, t.Context(), l))
 		c.SetFaults(memstore.Faults{CutRequests: true})
@@ -50,11 +50,11 @@ func TestRefresh(t *testing.T) {
 		takes(t, time.Second, memstore.ErrLost, first(c, t.Context(), l))
 		time.AfterFunc(time.Second, func() { c.Close() })
 		c.SetFaults(memstore.Faults{LoseRequest: 1})
-		takes(t, time.Second, regent.ErrClosed, first(c, t.Context(), l))
+		takes(t, time.Second, driver.ErrClosed, first(c, t.Context(), l))
 	})
-	bubble(t, "each_read_of_a_refresh_may_be_lost", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "each_read_of_a_refresh_may_be_lost", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{Seed: 1, LoseAnswer: 0.2, Timeout: always(1)})
-		known := make([]regent.Lease, 200)
+		known := make([]driver.Record, 200)
 		for i := range known {
 			created := seat(1)
 			created.Name = fmt.Sprint("seat/", i)

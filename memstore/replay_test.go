@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
@@ -59,7 +59,7 @@ func TestHooks(t *testing.T) {
 		s := memstore.New()
 		var history, sent []string
 		begin := time.Now()
-		s.OnSwap = func(old, new regent.Lease, client string) {
+		s.OnSwap = func(old, new driver.Record, client string) {
 			history = append(history, fmt.Sprintf("%s %s: %d to %d", client, new.Name, old.Nonce, new.Nonce))
 		}
 		s.OnRollback = func(changes []memstore.Change) {
@@ -71,7 +71,7 @@ func TestHooks(t *testing.T) {
 		c := s.Client("c", memstore.Faults{Request: always(time.Second)})
 		l, _ := c.Swap(t.Context(), seat(1))
 		l.Nonce = 2
-		s.SwapAll(t.Context(), []regent.Lease{l, l})
+		s.SwapAll(t.Context(), []driver.Record{l, l})
 		s.Flush()
 		c.SetFaults(memstore.Faults{CutRequests: true})
 		c.Get(within(t, time.Second), "seat")

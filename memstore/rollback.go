@@ -4,23 +4,23 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Change is what a rollback has done to one register.
 type Change struct {
-	Old regent.Lease // as it was before, zero but for its Name if it was not there
-	New regent.Lease // as it is now, zero but for its Name if it is gone
+	Old driver.Record // as it was before, zero but for its Name if it was not there
+	New driver.Record // as it is now, zero but for its Name if it is gone
 }
 
 // Snapshot is what the registers held at one time.
-type Snapshot struct{ regs map[string]regent.Lease }
+type Snapshot struct{ regs map[string]driver.Record }
 
 // Snapshot returns what the registers hold now.
 func (s *Store) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snap := Snapshot{make(map[string]regent.Lease, len(s.regs))}
+	snap := Snapshot{make(map[string]driver.Record, len(s.regs))}
 	for name, l := range s.regs {
 		snap.regs[name] = *l
 	}
@@ -47,7 +47,7 @@ func (s *Store) restore(snap Snapshot, keep bool) {
 	defer s.mu.Unlock()
 	changes := map[string]Change{}
 	for name, l := range s.regs {
-		changes[name] = Change{Old: *l, New: regent.Lease{Name: name}}
+		changes[name] = Change{Old: *l, New: driver.Record{Name: name}}
 	}
 	clear(s.regs)
 	s.log = s.log[:0]
@@ -66,7 +66,7 @@ func (s *Store) restore(snap Snapshot, keep bool) {
 }
 
 // entry is a swap that can be undone: the record that it replaced.
-type entry struct{ old regent.Lease }
+type entry struct{ old driver.Record }
 
 // KeepLog makes the store remember its last n swaps, so that Undo can take them back. None are
 // remembered unless it is called.
@@ -78,7 +78,7 @@ func (s *Store) KeepLog(n int) {
 }
 
 // note remembers what a swap has replaced. The lock is held.
-func (s *Store) note(old regent.Lease) {
+func (s *Store) note(old driver.Record) {
 	if s.logged == 0 {
 		return
 	}
@@ -138,11 +138,11 @@ func (s *Store) rolled(changes map[string]Change) {
 }
 
 // sorted gives the records an order, so that a replayed rollback gives them the same revisions.
-func (snap Snapshot) sorted() []regent.Lease {
-	ls := make([]regent.Lease, 0, len(snap.regs))
+func (snap Snapshot) sorted() []driver.Record {
+	ls := make([]driver.Record, 0, len(snap.regs))
 	for _, l := range snap.regs {
 		ls = append(ls, l)
 	}
-	slices.SortFunc(ls, func(a, b regent.Lease) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(ls, func(a, b driver.Record) int { return cmp.Compare(a.Name, b.Name) })
 	return ls
 }

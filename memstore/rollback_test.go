@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 // write swaps a register to its next nonces, and returns every record that it showed.
-func write(t *testing.T, s *memstore.Store, name string, nonces ...uint64) []regent.Lease {
+func write(t *testing.T, s *memstore.Store, name string, nonces ...uint64) []driver.Record {
 	t.Helper()
 	l, err := s.Get(t.Context(), name)
-	if errors.Is(err, regent.ErrNotFound) {
-		l = regent.Lease{Name: name, Epoch: 1, Duration: time.Second}
+	if errors.Is(err, driver.ErrNotFound) {
+		l = driver.Record{Name: name, Epoch: 1, Duration: time.Second}
 	}
-	var all []regent.Lease
+	var all []driver.Record
 	for _, n := range nonces {
 		l.Nonce = n
 		if l, err = s.Swap(t.Context(), l); err != nil {
@@ -34,27 +34,27 @@ func holds(t *testing.T, s *memstore.Store, want map[string]uint64) {
 	t.Helper()
 	for name, nonce := range want {
 		l, err := s.Get(t.Context(), name)
-		if l.Nonce != nonce || errors.Is(err, regent.ErrNotFound) != (nonce == 0) {
+		if l.Nonce != nonce || errors.Is(err, driver.ErrNotFound) != (nonce == 0) {
 			t.Errorf("%s shows nonce %d, %v, want %d", name, l.Nonce, err, nonce)
 		}
 	}
 }
 
 func TestRollbacks(t *testing.T) {
-	bubble(t, "one_that_keeps_revisions_lets_an_old_swap_fit_again", func(t *testing.T, s *memstore.Store, first regent.Lease) {
+	bubble(t, "one_that_keeps_revisions_lets_an_old_swap_fit_again", func(t *testing.T, s *memstore.Store, first driver.Record) {
 		snap := s.Snapshot()
 		second := write(t, s, "seat", 2)[0]
 		write(t, s, "late", 1)
 		s.Restore(snap)
 		holds(t, s, map[string]uint64{"seat": 1, "late": 0})
-		takes(t, 0, regent.ErrConflict, func() error { _, err := s.Swap(t.Context(), second); return err })
+		takes(t, 0, driver.ErrConflict, func() error { _, err := s.Swap(t.Context(), second); return err })
 		again, err := s.Swap(t.Context(), first)
 		if err != nil || slices.Contains([]string{first.Rev, second.Rev}, again.Rev) {
 			t.Errorf("Swap on the revision that came back = %q, %v, want a fresh one", again.Rev, err)
 		}
 	})
 
-	bubble(t, "the_tail_of_the_log_is_undone_over_all_registers", func(t *testing.T, s *memstore.Store, _ regent.Lease) {
+	bubble(t, "the_tail_of_the_log_is_undone_over_all_registers", func(t *testing.T, s *memstore.Store, _ driver.Record) {
 		s.KeepLog(10)
 		before := write(t, s, "seat", 2, 3)
 		write(t, s, "other", 1, 2)
@@ -72,7 +72,7 @@ func TestRollbacks(t *testing.T) {
 		holds(t, s, map[string]uint64{"seat": 1})
 	})
 
-	bubble(t, "one_register_is_undone_and_no_other", func(t *testing.T, s *memstore.Store, _ regent.Lease) {
+	bubble(t, "one_register_is_undone_and_no_other", func(t *testing.T, s *memstore.Store, _ driver.Record) {
 		s.KeepLog(10)
 		write(t, s, "seat", 2)
 		write(t, s, "other", 1)
@@ -86,7 +86,7 @@ func TestRollbacks(t *testing.T) {
 		holds(t, s, map[string]uint64{"seat": 1, "other": 1})
 	})
 
-	bubble(t, "the_log_is_bounded", func(t *testing.T, s *memstore.Store, _ regent.Lease) {
+	bubble(t, "the_log_is_bounded", func(t *testing.T, s *memstore.Store, _ driver.Record) {
 		s.KeepLog(2)
 		write(t, s, "seat", 2, 3, 4)
 		if n := s.Undo(3, nil); n != 2 {
@@ -95,7 +95,7 @@ func TestRollbacks(t *testing.T) {
 		holds(t, s, map[string]uint64{"seat": 2})
 	})
 
-	bubble(t, "nothing_is_undone_across_a_restored_backup", func(t *testing.T, s *memstore.Store, _ regent.Lease) {
+	bubble(t, "nothing_is_undone_across_a_restored_backup", func(t *testing.T, s *memstore.Store, _ driver.Record) {
 		s.KeepLog(10)
 		snap := s.Snapshot()
 		write(t, s, "seat", 2)
@@ -105,7 +105,7 @@ func TestRollbacks(t *testing.T) {
 		}
 	})
 
-	bubble(t, "each_is_told_with_what_it_changed", func(t *testing.T, s *memstore.Store, first regent.Lease) {
+	bubble(t, "each_is_told_with_what_it_changed", func(t *testing.T, s *memstore.Store, first driver.Record) {
 		var told []string
 		s.OnRollback = func(changes []memstore.Change) {
 			for _, c := range changes {
@@ -145,7 +145,7 @@ func TestRollbacks(t *testing.T) {
 }
 
 func TestUnreadableRegisters(t *testing.T) {
-	bubble(t, "fail_alone", func(t *testing.T, s *memstore.Store, _ regent.Lease) {
+	bubble(t, "fail_alone", func(t *testing.T, s *memstore.Store, _ driver.Record) {
 		for _, f := range []memstore.Faults{{}, {Request: always(1)}} { // the short way and the long one
 			s.SetUnreadable()
 			l := write(t, s, "seat", 1)[0]
@@ -158,7 +158,7 @@ func TestUnreadableRegisters(t *testing.T) {
 			if _, err := c.Swap(t.Context(), l); !errors.Is(err, memstore.ErrUnreadable) {
 				t.Errorf("Swap = %v", err)
 			}
-			outs := c.SwapAll(t.Context(), []regent.Lease{l, {Name: fmt.Sprint("third", f.Request.Min)}})
+			outs := c.SwapAll(t.Context(), []driver.Record{l, {Name: fmt.Sprint("third", f.Request.Min)}})
 			if !errors.Is(outs[0].Err, memstore.ErrUnreadable) || outs[1].Err != nil {
 				t.Errorf("SwapAll = %v, %v", outs[0].Err, outs[1].Err)
 			}

@@ -6,22 +6,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // watcher is one channel of hints.
 type watcher struct {
 	client *Client
 	prefix string
-	hints  chan regent.Lease // of one: hints merge
-	ended  func() bool       // reports whether nobody listens any more
-	stop   func() bool       // undoes context.AfterFunc
+	hints  chan driver.Record // of one: hints merge
+	ended  func() bool        // reports whether nobody listens any more
+	stop   func() bool        // undoes context.AfterFunc
 }
 
 // Wake returns a channel of hints for the registers below prefix, each with the record. A hint is in the channel before its swap is answered,
 // unless the client's faults delay or lose it.
-func (c *Client) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
-	w := &watcher{client: c, prefix: prefix, hints: make(chan regent.Lease, 1)}
+func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+	w := &watcher{client: c, prefix: prefix, hints: make(chan driver.Record, 1)}
 	w.ended = func() bool { return ctx.Err() != nil || c.closed.Load() || c.store.closed.Load() }
 	s := c.store
 	s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *Store) forget(these func(*watcher) bool) {
 }
 
 // hint tells those who watch a register that it has changed hands, and some others for nothing. The lock is held.
-func (s *Store) hint(l regent.Lease, notable bool) {
+func (s *Store) hint(l driver.Record, notable bool) {
 	for _, w := range s.watchers {
 		due := notable && strings.HasPrefix(l.Name, w.prefix)
 		switch {
@@ -63,13 +63,13 @@ func (s *Store) hint(l regent.Lease, notable bool) {
 	}
 }
 
-func (w *watcher) send(l regent.Lease) {
+func (w *watcher) send(l driver.Record) {
 	if !w.ended() {
-		regent.Hint(w.hints, l)
+		driver.Hint(w.hints, l)
 	}
 }
 
-func (w *watcher) sendFaulty(l regent.Lease, due bool) {
+func (w *watcher) sendFaulty(l driver.Record, due bool) {
 	f := w.client.faults()
 	d := w.client.dice(f, hint, w.prefix+"\x00"+l.Name)
 	switch {
@@ -77,7 +77,7 @@ func (w *watcher) sendFaulty(l regent.Lease, due bool) {
 	case due && d.loseRequest < f.LoseHint:
 	case due || d.clash < f.SpuriousHint:
 		if !due || d.late < f.BareHint {
-			l = regent.Lease{}
+			l = driver.Record{}
 		}
 		w.sendAfter(l, f.HintDelay.at(d.request))
 		if due && d.apply < f.DoubleHint {
@@ -87,7 +87,7 @@ func (w *watcher) sendFaulty(l regent.Lease, due bool) {
 	}
 }
 
-func (w *watcher) sendAfter(l regent.Lease, d time.Duration) {
+func (w *watcher) sendAfter(l driver.Record, d time.Duration) {
 	if d <= 0 {
 		w.send(l)
 		return

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
 // count takes hints for as long as ctx lasts, and returns how many came.
-func count(ctx context.Context, hints <-chan regent.Lease) (n int) {
+func count(ctx context.Context, hints <-chan driver.Record) (n int) {
 	for {
 		select {
 		case <-hints:
@@ -72,7 +72,7 @@ func TestHints(t *testing.T) {
 }
 
 func TestAHintIsThereBeforeItsSwapIsAnswered(t *testing.T) {
-	bubble(t, "and_none_after_the_context", func(t *testing.T, s *memstore.Store, l regent.Lease) {
+	bubble(t, "and_none_after_the_context", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		ctx, cancel := context.WithCancel(t.Context())
 		hints := s.Wake(ctx, "")
 		for range 3 {

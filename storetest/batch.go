@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var batchChecks = []check{
@@ -19,7 +19,7 @@ var batchChecks = []check{
 		r.swap(s, renewed(stale))
 		current := r.swap(s, filled("current"))
 		r.swap(s, seat("written", 1))
-		ls := []regent.Lease{
+		ls := []driver.Record{
 			handed(stale, "b"), renewed(current), handed(seat("written", 2), "b"), seat("new", 3),
 			{Name: "unwritten", Rev: current.Rev, Nonce: 4}, filled("full"),
 		}
@@ -32,14 +32,14 @@ var batchChecks = []check{
 			got, err := s.Get(r.ctx, ls[i].Name)
 			switch {
 			case !applied[i]:
-				if !errors.Is(o.Err, regent.ErrConflict) || err == nil && got.Nonce == ls[i].Nonce && got.Holder == ls[i].Holder {
+				if !errors.Is(o.Err, driver.ErrConflict) || err == nil && got.Nonce == ls[i].Nonce && got.Holder == ls[i].Holder {
 					r.Errorf("swap of %q in a batch: %v, then %+v, want ErrConflict", ls[i].Name, o.Err, got)
 				}
 			case o.Err != nil || err != nil:
 				r.Errorf("swap of %q in a batch: %v, then %v", ls[i].Name, o.Err, err)
 			default:
-				if diff := differ(ls[i], o.Lease) + differ(ls[i], got); diff != "" || o.Lease.Rev != got.Rev || got.Rev == ls[i].Rev {
-					r.Errorf("swap of %q in a batch: revision %q, then %q;%s", ls[i].Name, o.Lease.Rev, got.Rev, diff)
+				if diff := differ(ls[i], o.Record) + differ(ls[i], got); diff != "" || o.Record.Rev != got.Rev || got.Rev == ls[i].Rev {
+					r.Errorf("swap of %q in a batch: revision %q, then %q;%s", ls[i].Name, o.Record.Rev, got.Rev, diff)
 				}
 			}
 		}
@@ -47,7 +47,7 @@ var batchChecks = []check{
 	{"a_batch_may_hold_1000_swaps", func(r *rig) {
 		s := r.client()
 		batch := r.batcher(s)
-		ls := make([]regent.Lease, 1000)
+		ls := make([]driver.Record, 1000)
 		for i := range ls {
 			ls[i] = seat(fmt.Sprintf("seat/%d", i), 1)
 		}
@@ -56,7 +56,7 @@ var batchChecks = []check{
 				if o.Err != nil {
 					r.Fatalf("round %d: swap %d of 1000: %v", round, i, o.Err)
 				}
-				ls[i] = renewed(o.Lease)
+				ls[i] = renewed(o.Record)
 			}
 		}
 		listed := r.list(s, "seat/")
@@ -70,8 +70,8 @@ var batchChecks = []check{
 		s := r.client()
 		batch := r.batcher(s)
 		l := r.swap(s, seat("seat", 1))
-		for _, from := range []regent.Lease{seat("new", 1), l} {
-			outs := batch.SwapAll(r.ctx, []regent.Lease{handed(from, "b"), seat("between "+from.Name, 1), handed(from, "c")})
+		for _, from := range []driver.Record{seat("new", 1), l} {
+			outs := batch.SwapAll(r.ctx, []driver.Record{handed(from, "b"), seat("between "+from.Name, 1), handed(from, "c")})
 			if len(outs) != 3 {
 				r.Fatalf("SwapAll of 3 has %d outcomes", len(outs))
 			}
@@ -79,11 +79,11 @@ var batchChecks = []check{
 			if winner.Err != nil {
 				winner, loser, id = loser, winner, "c"
 			}
-			if winner.Err != nil || !errors.Is(loser.Err, regent.ErrConflict) {
+			if winner.Err != nil || !errors.Is(loser.Err, driver.ErrConflict) {
 				r.Errorf("two swaps of %q in a batch: %v and %v, want one ErrConflict", from.Name, outs[0].Err, outs[2].Err)
 			}
-			if got := r.get(s, from.Name); got.Holder.ID != id || got.Rev != winner.Lease.Rev {
-				r.Errorf("%q is held by %q at revision %q, want %q, %q", from.Name, got.Holder.ID, got.Rev, id, winner.Lease.Rev)
+			if got := r.get(s, from.Name); got.Holder.ID != id || got.Rev != winner.Record.Rev {
+				r.Errorf("%q is held by %q at revision %q, want %q, %q", from.Name, got.Holder.ID, got.Rev, id, winner.Record.Rev)
 			}
 			if outs[1].Err != nil {
 				r.Errorf("a swap between two of one register: %v", outs[1].Err)
@@ -99,13 +99,13 @@ var batchChecks = []check{
 	}},
 	{"a_live_process_is_not_gone", func(r *rig) {
 		s := r.client()
-		w, ok := s.(regent.Witness)
+		w, ok := s.(driver.Witness)
 		if !ok {
 			r.Skip("the store is no Witness")
 		}
 		l := r.swap(s, seat("seat", 1))
 		for range 3 {
-			for what, l := range map[string]regent.Lease{
+			for what, l := range map[string]driver.Record{
 				"its own record": l, "a record read": r.get(s, "seat"), "no record": {}, "a record of nobody": {Name: "none", Nonce: 9},
 			} {
 				if w.Gone(r.ctx, l) {
@@ -118,19 +118,19 @@ var batchChecks = []check{
 }
 
 // raceBatches sends batches that create the same registers at once, and wants one winner of each.
-func (r *rig) raceBatches(all []regent.Store, prefix string) {
+func (r *rig) raceBatches(all []driver.Store, prefix string) {
 	r.Helper()
 	const batches, size = 8, 40
-	outs := make([][]regent.Outcome, batches)
+	outs := make([][]driver.Outcome, batches)
 	r.together(batches, func(i int) {
-		ls := make([]regent.Lease, size)
+		ls := make([]driver.Record, size)
 		for j := range ls {
 			ls[j] = seat(fmt.Sprint(prefix, j), uint64(i+1))
 		}
 		if i%2 == 1 { // some in the other order: a store that locks as it goes must not lock up
 			slices.Reverse(ls)
 		}
-		outs[i] = all[i%len(all)].(regent.Batcher).SwapAll(r.ctx, ls)
+		outs[i] = all[i%len(all)].(driver.Batcher).SwapAll(r.ctx, ls)
 		if i%2 == 1 {
 			slices.Reverse(outs[i])
 		}
@@ -143,7 +143,7 @@ func (r *rig) raceBatches(all []regent.Store, prefix string) {
 			switch err := outs[i][j].Err; {
 			case err == nil:
 				won = append(won, nonce)
-			case errors.Is(err, regent.ErrConflict) && got.Nonce == nonce:
+			case errors.Is(err, driver.ErrConflict) && got.Nonce == nonce:
 				r.Errorf("batch %d was told ErrConflict for %q, and was applied", nonce, got.Name)
 			}
 		}
@@ -154,16 +154,16 @@ func (r *rig) raceBatches(all []regent.Store, prefix string) {
 }
 
 // filled is a full record of another name.
-func filled(name string) regent.Lease {
+func filled(name string) driver.Record {
 	l := full()
 	l.Name = name
 	return l
 }
 
 // batcher returns s as one, or skips the test.
-func (r *rig) batcher(s regent.Store) regent.Batcher {
+func (r *rig) batcher(s driver.Store) driver.Batcher {
 	r.Helper()
-	b, ok := s.(regent.Batcher)
+	b, ok := s.(driver.Batcher)
 	if !ok {
 		r.Skip("the store is no Batcher")
 	}

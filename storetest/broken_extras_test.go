@@ -13,21 +13,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // relist replaces what List yields.
-func relist(name string, how func(all iter.Seq2[regent.Lease, error], prefix string) iter.Seq2[regent.Lease, error], caught ...string) mutant {
+func relist(name string, how func(all iter.Seq2[driver.Record, error], prefix string) iter.Seq2[driver.Record, error], caught ...string) mutant {
 	return broken(name, func(t *twisted) {
-		t.list = func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+		t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 			return how(t.whole.List(ctx, ""), prefix)
 		}
 	}, caught...)
 }
 
 // only yields what matches.
-func only(all iter.Seq2[regent.Lease, error], match func(name string) bool) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func only(all iter.Seq2[driver.Record, error], match func(name string) bool) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		for l, err := range all {
 			if (err != nil || match(l.Name)) && !yield(l, err) {
 				return
@@ -40,7 +40,7 @@ func only(all iter.Seq2[regent.Lease, error], match func(name string) bool) iter
 func brokenLists(t *testing.T) []mutant {
 	const prefixes, once = "list_yields_what_begins_with_the_prefix", "list_yields_every_register_once"
 	const ends = "an_error_without_a_name_ends_a_list"
-	type leases = iter.Seq2[regent.Lease, error]
+	type leases = iter.Seq2[driver.Record, error]
 	return []mutant{
 		relist("list_swallows_the_prefix", func(all leases, _ string) leases { return all }, prefixes, once),
 		relist("list_folds_case", func(all leases, prefix string) leases {
@@ -65,7 +65,7 @@ func brokenLists(t *testing.T) []mutant {
 		}, once),
 		broken("list_repeats_the_end_of_a_page", func(t *twisted) {
 			t.list = func(ctx context.Context, prefix string) leases {
-				return func(yield func(regent.Lease, error) bool) {
+				return func(yield func(driver.Record, error) bool) {
 					n := 0
 					for l, err := range t.whole.List(ctx, prefix) {
 						if n++; !yield(l, err) || n%100 == 0 && !yield(l, err) {
@@ -81,11 +81,11 @@ func brokenLists(t *testing.T) []mutant {
 			// A cursor that keeps the only connection until it is read to its end.
 			conn := make(chan struct{}, 1)
 			t.list = func(ctx context.Context, prefix string) leases {
-				return func(yield func(regent.Lease, error) bool) {
+				return func(yield func(driver.Record, error) bool) {
 					select {
 					case conn <- struct{}{}:
 					case <-ctx.Done():
-						yield(regent.Lease{}, ctx.Err())
+						yield(driver.Record{}, ctx.Err())
 						return
 					}
 					for l, err := range t.whole.List(ctx, prefix) {
@@ -99,7 +99,7 @@ func brokenLists(t *testing.T) []mutant {
 		}, "a_list_may_be_broken_off"),
 		broken("list_fails_twice", func(t *twisted) {
 			t.list = func(ctx context.Context, prefix string) leases {
-				return func(yield func(regent.Lease, error) bool) {
+				return func(yield func(driver.Record, error) bool) {
 					for l, err := range t.whole.List(ctx, prefix) {
 						if !yield(l, err) || err != nil && !yield(l, err) {
 							return
@@ -110,7 +110,7 @@ func brokenLists(t *testing.T) []mutant {
 		}, ends),
 		broken("list_blames_a_register_for_its_end", func(t *twisted) {
 			t.list = func(ctx context.Context, prefix string) leases {
-				return func(yield func(regent.Lease, error) bool) {
+				return func(yield func(driver.Record, error) bool) {
 					for l, err := range t.whole.List(ctx, prefix) {
 						if err != nil {
 							l.Name = prefix + "1"
@@ -124,9 +124,9 @@ func brokenLists(t *testing.T) []mutant {
 		}, ends),
 		broken("list_of_a_closed_store_is_empty", func(t *twisted) {
 			t.list = func(ctx context.Context, prefix string) leases {
-				return func(yield func(regent.Lease, error) bool) {
+				return func(yield func(driver.Record, error) bool) {
 					for l, err := range t.whole.List(ctx, prefix) {
-						if errors.Is(err, regent.ErrClosed) || !yield(l, err) {
+						if errors.Is(err, driver.ErrClosed) || !yield(l, err) {
 							return
 						}
 					}
@@ -134,9 +134,9 @@ func brokenLists(t *testing.T) []mutant {
 			}
 		}, ends),
 		broken("list_is_behind", func(t *twisted) {
-			var last []regent.Lease
+			var last []driver.Record
 			t.list = func(ctx context.Context, prefix string) leases {
-				return func(yield func(regent.Lease, error) bool) {
+				return func(yield func(driver.Record, error) bool) {
 					stale := last
 					last = nil
 					for l := range t.whole.List(ctx, prefix) {
@@ -154,15 +154,15 @@ func brokenLists(t *testing.T) []mutant {
 }
 
 // byOffset lists page by page, latest change first, and counts what it has had: a change moves the rest down.
-func byOffset(s whole) func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-		return func(yield func(regent.Lease, error) bool) {
+func byOffset(s whole) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+		return func(yield func(driver.Record, error) bool) {
 			for offset, more := 0, true; more; offset += 20 {
-				var all []regent.Lease
+				var all []driver.Record
 				for l := range s.List(ctx, prefix) {
 					all = append(all, l)
 				}
-				slices.SortFunc(all, func(a, b regent.Lease) int {
+				slices.SortFunc(all, func(a, b driver.Record) int {
 					x, _ := strconv.Atoi(a.Rev)
 					y, _ := strconv.Atoi(b.Rev)
 					return cmp.Compare(y, x)
@@ -180,15 +180,15 @@ func byOffset(s whole) func(ctx context.Context, prefix string) iter.Seq2[regent
 }
 
 // beside lists by name, and misses what comes just before a register that changes meanwhile.
-func beside(s whole) func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-		return func(yield func(regent.Lease, error) bool) {
+func beside(s whole) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+		return func(yield func(driver.Record, error) bool) {
 			before := map[string]string{}
 			for l := range s.List(ctx, prefix) {
 				before[l.Name] = l.Rev
 			}
 			<-time.After(time.Millisecond)
-			var last *regent.Lease
+			var last *driver.Record
 			for l := range s.List(ctx, prefix) {
 				if last != nil && l.Rev == before[l.Name] && !yield(*last, nil) {
 					return
@@ -205,13 +205,13 @@ func beside(s whole) func(ctx context.Context, prefix string) iter.Seq2[regent.L
 // hub is a push of its own making, shared by the clients of a store.
 type hub struct {
 	mu    sync.Mutex
-	chans []chan regent.Lease
+	chans []chan driver.Record
 }
 
-func (h *hub) add(n int) chan regent.Lease {
+func (h *hub) add(n int) chan driver.Record {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := make(chan regent.Lease, n)
+	c := make(chan driver.Record, n)
 	h.chans = append(h.chans, c)
 	return c
 }
@@ -224,14 +224,14 @@ func brokenExtras(t *testing.T) []mutant {
 	t.Cleanup(func() { close(quit) })
 	return append(brokenBatches(), []mutant{
 		broken("nobody_is_ever_woken", func(t *twisted) {
-			t.wake = func(context.Context, string) <-chan regent.Lease { return make(chan regent.Lease, 1) }
+			t.wake = func(context.Context, string) <-chan driver.Record { return make(chan driver.Record, 1) }
 		}, hands),
 		broken("releases_wake_nobody", func(t *twisted) {
-			wake := make(chan regent.Lease, 1)
-			t.wake = func(context.Context, string) <-chan regent.Lease { return wake }
-			t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+			wake := make(chan driver.Record, 1)
+			t.wake = func(context.Context, string) <-chan driver.Record { return wake }
+			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				if !l.Vacant() {
-					regent.Hint(wake, regent.Lease{})
+					driver.Hint(wake, driver.Record{})
 				}
 				return t.whole.Swap(ctx, l)
 			}
@@ -239,12 +239,12 @@ func brokenExtras(t *testing.T) []mutant {
 		{"renewals_wake", []string{"renewals_wake_nobody"}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {
-				t.wake = func(context.Context, string) <-chan regent.Lease { return h.add(1) }
-				t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
+				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					for _, c := range h.chans {
-						regent.Hint(c, regent.Lease{})
+						driver.Hint(c, driver.Record{})
 					}
 					return t.whole.Swap(ctx, l)
 				}
@@ -253,13 +253,13 @@ func brokenExtras(t *testing.T) []mutant {
 		{"a_full_channel_of_hints_blocks_the_writer", []string{"hints_that_nobody_takes_hold_up_nobody"}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {
-				t.wake = func(context.Context, string) <-chan regent.Lease { return h.add(1) }
-				t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
+				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					for _, c := range h.chans {
 						select {
-						case c <- regent.Lease{}:
+						case c <- driver.Record{}:
 						case <-ctx.Done():
 						}
 					}
@@ -268,34 +268,34 @@ func brokenExtras(t *testing.T) []mutant {
 			})
 		}},
 		broken("a_record_is_told_at_another_revision", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
-				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
+			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
+				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
 					l.Rev += "1"
-					regent.Hint(out, l)
+					driver.Hint(out, l)
 				})
 			}
 		}, told, named),
-		reworded("a_hint_names_another_register", func(regent.Lease) regent.Lease {
-			return regent.Lease{Name: "other"}
+		reworded("a_hint_names_another_register", func(driver.Record) driver.Record {
+			return driver.Record{Name: "other"}
 		}, told, named),
-		reworded("a_hint_names_a_register_beside_its_prefix", func(l regent.Lease) regent.Lease {
+		reworded("a_hint_names_a_register_beside_its_prefix", func(l driver.Record) driver.Record {
 			l.Name = strings.TrimSuffix(l.Name, "/1")
 			return l
 		}, named),
-		reworded("a_hint_brings_half_a_record", func(l regent.Lease) regent.Lease {
-			return regent.Lease{Name: l.Name, Rev: l.Rev}
+		reworded("a_hint_brings_half_a_record", func(l driver.Record) driver.Record {
+			return driver.Record{Name: l.Name, Rev: l.Rev}
 		}, told, named),
-		reworded("a_hint_with_a_name_carries_a_holder", func(l regent.Lease) regent.Lease {
-			return regent.Lease{Name: l.Name, Holder: l.Holder, Nonce: 1}
+		reworded("a_hint_with_a_name_carries_a_holder", func(l driver.Record) driver.Record {
+			return driver.Record{Name: l.Name, Holder: l.Holder, Nonce: 1}
 		}, named),
-		reworded("a_hint_has_a_revision_and_no_name", func(l regent.Lease) regent.Lease {
-			return regent.Lease{Rev: l.Rev}
+		reworded("a_hint_has_a_revision_and_no_name", func(l driver.Record) driver.Record {
+			return driver.Record{Rev: l.Rev}
 		}, told, named),
 		{"of_two_records_one_is_told", []string{told}, func() Open {
 			var h hub
 			return twist(func(t *twisted) {
-				t.wake = func(context.Context, string) <-chan regent.Lease { return h.add(1) }
-				t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
+				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
 					l, err := t.whole.Swap(ctx, l)
@@ -310,13 +310,13 @@ func brokenExtras(t *testing.T) []mutant {
 			})
 		}},
 		broken("prefixes_are_folders", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
 				return t.whole.Wake(ctx, strings.TrimRight(prefix, "/")+"/")
 			}
 		}, "a_hint_reaches_every_prefix_that_covers_it"),
 		broken("the_channel_of_hints_is_closed", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
-				in, out := t.whole.Wake(ctx, prefix), make(chan regent.Lease, 1)
+			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
+				in, out := t.whole.Wake(ctx, prefix), make(chan driver.Record, 1)
 				go func() {
 					defer close(out)
 					for {
@@ -333,7 +333,7 @@ func brokenExtras(t *testing.T) []mutant {
 		}, "a_wake_ends_with_its_context_alone"),
 		broken("the_living_are_gone", func(t *twisted) { t.gone = true }, "a_live_process_is_not_gone"),
 		broken("wakes_never_end", func(t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
+			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
 				go func() { <-quit }()
 				return t.whole.Wake(ctx, prefix)
 			}
@@ -343,8 +343,8 @@ func brokenExtras(t *testing.T) []mutant {
 }
 
 // passedOn sends hints on to another channel, each by send.
-func passedOn(ctx context.Context, in <-chan regent.Lease, send func(out chan regent.Lease, l regent.Lease)) <-chan regent.Lease {
-	out := make(chan regent.Lease, 1)
+func passedOn(ctx context.Context, in <-chan driver.Record, send func(out chan driver.Record, l driver.Record)) <-chan driver.Record {
+	out := make(chan driver.Record, 1)
 	go func() {
 		for {
 			select {
@@ -359,11 +359,11 @@ func passedOn(ctx context.Context, in <-chan regent.Lease, send func(out chan re
 }
 
 // reworded makes a store that sends other hints than it should.
-func reworded(name string, how func(regent.Lease) regent.Lease, caught ...string) mutant {
+func reworded(name string, how func(driver.Record) driver.Record, caught ...string) mutant {
 	return broken(name, func(t *twisted) {
-		t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
-			return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
-				regent.Hint(out, how(l))
+		t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
+			return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
+				driver.Hint(out, how(l))
 			})
 		}
 	}, caught...)
@@ -371,14 +371,14 @@ func reworded(name string, how func(regent.Lease) regent.Lease, caught ...string
 
 // brokenBatches get SwapAll wrong.
 func brokenBatches() []mutant {
-	type outcomes = []regent.Outcome
-	batch := func(name string, how func(ctx context.Context, s whole, ls []regent.Lease) outcomes, caught ...string) mutant {
+	type outcomes = []driver.Outcome
+	batch := func(name string, how func(ctx context.Context, s whole, ls []driver.Record) outcomes, caught ...string) mutant {
 		return broken(name, func(t *twisted) {
-			t.swapAll = func(ctx context.Context, ls []regent.Lease) outcomes { return how(ctx, t.whole, ls) }
+			t.swapAll = func(ctx context.Context, ls []driver.Record) outcomes { return how(ctx, t.whole, ls) }
 		}, caught...)
 	}
 	return []mutant{
-		batch("a_batch_fails_as_one", func(ctx context.Context, s whole, ls []regent.Lease) outcomes {
+		batch("a_batch_fails_as_one", func(ctx context.Context, s whole, ls []driver.Record) outcomes {
 			outs := s.SwapAll(ctx, ls)
 			for _, o := range outs {
 				if o.Err != nil {
@@ -389,33 +389,33 @@ func brokenBatches() []mutant {
 			}
 			return outs
 		}, "each_swap_of_a_batch_has_its_own_outcome"),
-		batch("a_batch_is_cut_at_500", func(ctx context.Context, s whole, ls []regent.Lease) outcomes {
+		batch("a_batch_is_cut_at_500", func(ctx context.Context, s whole, ls []driver.Record) outcomes {
 			return append(s.SwapAll(ctx, ls[:min(len(ls), 500)]), make(outcomes, max(len(ls)-500, 0))...)
 		}, "a_batch_may_hold_1000_swaps"),
-		batch("the_last_of_a_batch_wins", func(ctx context.Context, s whole, ls []regent.Lease) outcomes {
+		batch("the_last_of_a_batch_wins", func(ctx context.Context, s whole, ls []driver.Record) outcomes {
 			seen, outs := map[string]string{}, make(outcomes, len(ls))
 			for i, l := range ls {
 				if rev, again := seen[l.Name]; again {
 					l.Rev = rev
 				}
-				outs[i].Lease, outs[i].Err = s.Swap(ctx, l)
-				seen[l.Name] = outs[i].Lease.Rev
+				outs[i].Record, outs[i].Err = s.Swap(ctx, l)
+				seen[l.Name] = outs[i].Record.Rev
 			}
 			return outs
 		}, "one_of_two_swaps_of_a_register_in_a_batch_wins"),
-		batch("a_batch_compares_first_and_writes_then", func(ctx context.Context, s whole, ls []regent.Lease) outcomes {
+		batch("a_batch_compares_first_and_writes_then", func(ctx context.Context, s whole, ls []driver.Record) outcomes {
 			outs := make(outcomes, len(ls))
 			for i, l := range ls {
 				if old, _ := s.Get(ctx, l.Name); old.Rev != l.Rev {
-					outs[i].Err = regent.ErrConflict
+					outs[i].Err = driver.ErrConflict
 				}
 			}
 			<-time.After(time.Millisecond)
 			for i, l := range ls {
 				for outs[i].Err == nil {
 					got, err := s.Swap(ctx, l)
-					if !errors.Is(err, regent.ErrConflict) {
-						outs[i] = regent.Outcome{Lease: got, Err: err}
+					if !errors.Is(err, driver.ErrConflict) {
+						outs[i] = driver.Outcome{Record: got, Err: err}
 						break
 					}
 					old, _ := s.Get(ctx, l.Name)

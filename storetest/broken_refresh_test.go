@@ -8,13 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // brokenRefreshes get Refresh wrong.
 func brokenRefreshes() []mutant {
-	type outcomes = []regent.Outcome
-	type leases = []regent.Lease
+	type outcomes = []driver.Outcome
+	type leases = []driver.Record
 	refresh := func(name string, how func(ctx context.Context, s whole, known leases) outcomes, caught ...string) mutant {
 		return broken(name, func(t *twisted) {
 			t.refresh = func(ctx context.Context, known leases) outcomes { return how(ctx, t.whole, known) }
@@ -42,8 +42,8 @@ func brokenRefreshes() []mutant {
 		refresh("a_refresh_reads_what_was_never_written_as_empty", func(ctx context.Context, s whole, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
 			for i, o := range outs {
-				if errors.Is(o.Err, regent.ErrNotFound) {
-					outs[i] = regent.Outcome{Lease: regent.Lease{Name: known[i].Name}}
+				if errors.Is(o.Err, driver.ErrNotFound) {
+					outs[i] = driver.Outcome{Record: driver.Record{Name: known[i].Name}}
 				}
 			}
 			return outs
@@ -51,8 +51,8 @@ func brokenRefreshes() []mutant {
 		refresh("a_refresh_believes_a_nonce", func(ctx context.Context, s whole, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
 			for i, o := range outs {
-				if o.Err == nil && o.Lease.Nonce == known[i].Nonce {
-					outs[i].Lease = known[i]
+				if o.Err == nil && o.Record.Nonce == known[i].Nonce {
+					outs[i].Record = known[i]
 				}
 			}
 			return outs
@@ -61,20 +61,20 @@ func brokenRefreshes() []mutant {
 			outs := s.Refresh(ctx, known)
 			for i, o := range outs {
 				if o.Err == nil && known[i].Rev == "" {
-					outs[i].Lease = known[i]
+					outs[i].Record = known[i]
 				}
 			}
 			return outs
 		}, now, twice, "a_refresh_finds_odd_names"),
 		refresh("a_refresh_answers_by_name", func(ctx context.Context, s whole, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
-			slices.SortStableFunc(outs, func(a, b regent.Outcome) int { return cmp.Compare(a.Lease.Name, b.Lease.Name) })
+			slices.SortStableFunc(outs, func(a, b driver.Outcome) int { return cmp.Compare(a.Record.Name, b.Record.Name) })
 			return outs
 		}, order),
 		refresh("a_refresh_puts_the_changed_first", func(ctx context.Context, s whole, known leases) outcomes {
 			var changed, same outcomes
 			for i, o := range s.Refresh(ctx, known) {
-				if o.Lease.Rev == known[i].Rev {
+				if o.Record.Rev == known[i].Rev {
 					same = append(same, o)
 				} else {
 					changed = append(changed, o)
@@ -91,7 +91,7 @@ func brokenRefreshes() []mutant {
 		refresh("a_refresh_is_cut_at_999", func(ctx context.Context, s whole, known leases) outcomes {
 			outs := s.Refresh(ctx, known[:min(len(known), 999)])
 			for _, l := range known[len(outs):] {
-				outs = append(outs, regent.Outcome{Lease: l})
+				outs = append(outs, driver.Outcome{Record: l})
 			}
 			return outs
 		}, many),
@@ -104,9 +104,9 @@ func brokenRefreshes() []mutant {
 		}, "a_refresh_finds_odd_names"),
 		refresh("a_refresh_answers_a_name_once", func(ctx context.Context, s whole, known leases) outcomes {
 			outs, seen := s.Refresh(ctx, known), map[string]bool{}
-			return slices.DeleteFunc(outs, func(o regent.Outcome) bool {
-				again := o.Err == nil && seen[o.Lease.Name]
-				seen[o.Lease.Name] = true
+			return slices.DeleteFunc(outs, func(o driver.Outcome) bool {
+				again := o.Err == nil && seen[o.Record.Name]
+				seen[o.Record.Name] = true
 				return again
 			})
 		}, twice),
@@ -131,7 +131,7 @@ func brokenRefreshes() []mutant {
 			outs := s.Refresh(ctx, known)
 			for i := range outs {
 				if ctx.Err() != nil {
-					outs[i] = regent.Outcome{Err: errBroken}
+					outs[i] = driver.Outcome{Err: errBroken}
 				}
 			}
 			return outs
@@ -139,8 +139,8 @@ func brokenRefreshes() []mutant {
 		refresh("a_closed_store_refreshes_from_memory", func(ctx context.Context, s whole, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
 			for i := range outs {
-				if errors.Is(outs[i].Err, regent.ErrClosed) {
-					outs[i] = regent.Outcome{Lease: known[i]}
+				if errors.Is(outs[i].Err, driver.ErrClosed) {
+					outs[i] = driver.Outcome{Record: known[i]}
 				}
 			}
 			return outs

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
-type leaseSeq = iter.Seq2[regent.Lease, error]
+type leaseSeq = iter.Seq2[driver.Record, error]
 
 // spoilable is a sound store some of whose registers cannot be read. How changes it after that.
 type spoilable struct {
@@ -41,30 +41,30 @@ func (s *spoilable) err(name string) error {
 func (s *spoilable) open() Open {
 	s.bad = map[string]bool{}
 	return twist(func(t *twisted) {
-		t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+		t.get = func(ctx context.Context, name string) (driver.Record, error) {
 			if err := s.err(name); err != nil {
-				return regent.Lease{}, err
+				return driver.Record{}, err
 			}
 			return t.whole.Get(ctx, name)
 		}
-		t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			if err := s.err(l.Name); err != nil {
-				return regent.Lease{}, err
+				return driver.Record{}, err
 			}
 			return t.whole.Swap(ctx, l)
 		}
-		t.swapAll = func(ctx context.Context, ls []regent.Lease) []regent.Outcome {
-			outs := make([]regent.Outcome, len(ls))
+		t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
+			outs := make([]driver.Outcome, len(ls))
 			for i, l := range ls {
-				outs[i].Lease, outs[i].Err = t.swap(ctx, l)
+				outs[i].Record, outs[i].Err = t.swap(ctx, l)
 			}
 			return outs
 		}
-		t.refresh = func(ctx context.Context, known []regent.Lease) []regent.Outcome {
+		t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
 			outs := t.whole.Refresh(ctx, known)
 			for i, l := range known {
 				if err := s.err(l.Name); err != nil {
-					outs[i] = regent.Outcome{Err: err}
+					outs[i] = driver.Outcome{Err: err}
 				}
 			}
 			return outs
@@ -80,11 +80,11 @@ func (s *spoilable) open() Open {
 // the error, and whether the list goes on.
 func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func(context.Context, string) leaseSeq {
 	return func(ctx context.Context, prefix string) leaseSeq {
-		return func(yield func(regent.Lease, error) bool) {
+		return func(yield func(driver.Record, error) bool) {
 			for l, err := range t.whole.List(ctx, prefix) {
 				on := true
 				if bad := s.err(l.Name); bad != nil && err == nil {
-					l = regent.Lease{Name: l.Name}
+					l = driver.Record{Name: l.Name}
 					l.Name, on = as(l.Name)
 					err = bad
 				}
@@ -152,25 +152,25 @@ func brokenUnreadables() []unreadableMutant {
 	return []unreadableMutant{
 		{"an_unreadable_register_is_called_unwritten", []string{alone, again}, func(s *spoilable, t *twisted) {
 			get := t.get
-			t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+			t.get = func(ctx context.Context, name string) (driver.Record, error) {
 				l, err := get(ctx, name)
 				if errors.Is(err, errUnreadable) {
-					err = regent.ErrNotFound
+					err = driver.ErrNotFound
 				}
 				return l, err
 			}
 		}},
 		{"an_unreadable_register_spoils_its_neighbour", []string{alone}, func(s *spoilable, t *twisted) {
 			get := t.get
-			t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+			t.get = func(ctx context.Context, name string) (driver.Record, error) {
 				if name == "seat/4" && s.err(unreadable) != nil {
-					return regent.Lease{}, errUnreadable
+					return driver.Record{}, errUnreadable
 				}
 				return get(ctx, name)
 			}
 		}},
 		{"an_unreadable_register_is_written_over", []string{again, swaps}, func(s *spoilable, t *twisted) {
-			t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				if s.err(l.Name) != nil {
 					old, _ := t.whole.Get(ctx, l.Name)
 					l.Rev = old.Rev
@@ -185,15 +185,15 @@ func brokenUnreadables() []unreadableMutant {
 			t.list = s.relist(t, func(string) (string, bool) { return "", true })
 		}},
 		{"a_list_leaves_an_unreadable_register_out", []string{list}, func(s *spoilable, t *twisted) {
-			t.list = func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+			t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 				return only(t.whole.List(ctx, prefix), func(name string) bool { return s.err(name) == nil })
 			}
 		}},
 		{"a_refresh_fails_with_an_unreadable_register", []string{refresh}, func(s *spoilable, t *twisted) {
-			t.refresh = func(ctx context.Context, known []regent.Lease) []regent.Outcome {
+			t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
 				outs := t.whole.Refresh(ctx, known)
 				for i := range outs {
-					outs[i] = regent.Outcome{Err: errUnreadable}
+					outs[i] = driver.Outcome{Err: errUnreadable}
 				}
 				return outs
 			}
@@ -203,29 +203,29 @@ func brokenUnreadables() []unreadableMutant {
 		}},
 		{"a_batch_fails_with_an_unreadable_register", []string{swaps}, func(s *spoilable, t *twisted) {
 			batch := t.swapAll
-			t.swapAll = func(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+			t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
 				outs := batch(ctx, ls)
 				for i := range outs {
-					outs[i] = regent.Outcome{Err: errUnreadable}
+					outs[i] = driver.Outcome{Err: errUnreadable}
 				}
 				return outs
 			}
 		}},
 		{"an_unreadable_register_ends_all_hints", []string{hints}, func(s *spoilable, t *twisted) {
-			t.wake = func(ctx context.Context, prefix string) <-chan regent.Lease {
-				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan regent.Lease, l regent.Lease) {
+			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
+				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
 					if s.err("seat/2") == nil {
-						regent.Hint(out, l)
+						driver.Hint(out, l)
 					}
 				})
 			}
 		}},
 		{"an_unreadable_register_wakes_for_ever", []string{hints}, func(s *spoilable, t *twisted) {
-			wake := make(chan regent.Lease, 1)
-			t.wake = func(context.Context, string) <-chan regent.Lease { return wake }
-			t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+			wake := make(chan driver.Record, 1)
+			t.wake = func(context.Context, string) <-chan driver.Record { return wake }
+			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				got, err := t.whole.Swap(ctx, l)
-				regent.Hint(wake, regent.Lease{})
+				driver.Hint(wake, driver.Record{})
 				return got, err
 			}
 		}},

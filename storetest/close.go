@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var closeChecks = []check{
 	{"a_closed_store_says_so", func(r *rig) {
 		s, other := r.client(), r.client()
 		l := r.swap(s, seat("seat", 1))
-		var hints <-chan regent.Lease
-		if w, ok := s.(regent.Waker); ok {
+		var hints <-chan driver.Record
+		if w, ok := s.(driver.Waker); ok {
 			hints = w.Wake(r.ctx, "")
 		}
 		for range 3 {
@@ -24,7 +24,7 @@ var closeChecks = []check{
 		}
 		closed := func(call string, err error) {
 			r.Helper()
-			if !errors.Is(err, regent.ErrClosed) {
+			if !errors.Is(err, driver.ErrClosed) {
 				r.Errorf("%s after Close: %v, want ErrClosed", call, err)
 			}
 		}
@@ -36,12 +36,12 @@ var closeChecks = []check{
 			_, err = s.Swap(r.ctx, renewed(l))
 			closed("Swap", err)
 			closed("List", listError(s, r.ctx))
-			if b, ok := s.(regent.Batcher); ok {
-				for _, o := range b.SwapAll(r.ctx, []regent.Lease{renewed(l)}) {
+			if b, ok := s.(driver.Batcher); ok {
+				for _, o := range b.SwapAll(r.ctx, []driver.Record{renewed(l)}) {
 					closed("SwapAll", o.Err)
 				}
 			}
-			if w, ok := s.(regent.Waker); ok {
+			if w, ok := s.(driver.Waker); ok {
 				r.calm(hints)
 				r.calm(w.Wake(r.ctx, ""))
 			}
@@ -64,7 +64,7 @@ var closeChecks = []check{
 					return
 				}
 				var err error
-				for !errors.Is(err, regent.ErrClosed) && r.ctx.Err() == nil {
+				for !errors.Is(err, driver.ErrClosed) && r.ctx.Err() == nil {
 					switch i % 3 {
 					case 0:
 						_, err = s.Get(r.ctx, "none")

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var contextChecks = []check{
@@ -19,7 +19,7 @@ var contextChecks = []check{
 		for _, ctx := range []context.Context{cancelled, late} {
 			ended := func(call string, err error) {
 				r.Helper()
-				if !errors.Is(err, ctx.Err()) || errors.Is(err, regent.ErrConflict) || errors.Is(err, regent.ErrNotFound) {
+				if !errors.Is(err, ctx.Err()) || errors.Is(err, driver.ErrConflict) || errors.Is(err, driver.ErrNotFound) {
 					r.Errorf("%s after the context has ended: %v, want %v and nothing else", call, err, ctx.Err())
 				}
 			}
@@ -35,8 +35,8 @@ var contextChecks = []check{
 				_, err = s.Swap(ctx, seat("none", 3))
 				ended("Swap of nothing", err)
 				ended("List", listError(s, ctx))
-				if b, ok := s.(regent.Batcher); ok {
-					for _, o := range b.SwapAll(ctx, []regent.Lease{renewed(l), seat("none", 4)}) {
+				if b, ok := s.(driver.Batcher); ok {
+					for _, o := range b.SwapAll(ctx, []driver.Record{renewed(l), seat("none", 4)}) {
 						ended("SwapAll", o.Err)
 					}
 				}
@@ -45,7 +45,7 @@ var contextChecks = []check{
 		if got := r.get(s, "seat"); got.Rev != l.Rev || got.Nonce != 1 {
 			r.Errorf("a swap was applied after its context had ended: %+v", got)
 		}
-		if got, err := s.Get(r.ctx, "none"); !errors.Is(err, regent.ErrNotFound) {
+		if got, err := s.Get(r.ctx, "none"); !errors.Is(err, driver.ErrNotFound) {
 			r.Errorf("a register was created after its context had ended: %+v, %v", got, err)
 		}
 	}},
@@ -69,11 +69,11 @@ var contextChecks = []check{
 			switch mine := got.Nonce == next.Nonce; {
 			case err == nil && !mine && !unsure[got.Nonce]:
 				r.Errorf("swap %d was applied, and the register shows nonce %d", next.Nonce, got.Nonce)
-			case errors.Is(err, regent.ErrConflict) && mine:
+			case errors.Is(err, driver.ErrConflict) && mine:
 				r.Errorf("swap %d was told ErrConflict, and was applied", next.Nonce)
-			case errors.Is(err, regent.ErrConflict) && got.Rev == l.Rev:
+			case errors.Is(err, driver.ErrConflict) && got.Rev == l.Rev:
 				r.Errorf("swap %d was told ErrConflict at the current revision %q", next.Nonce, l.Rev)
-			case err != nil && !errors.Is(err, regent.ErrConflict) && !errors.Is(err, context.Canceled):
+			case err != nil && !errors.Is(err, driver.ErrConflict) && !errors.Is(err, context.Canceled):
 				r.Errorf("a cancelled swap failed with %v, want context.Canceled", err)
 			case !mine && got.Rev != l.Rev && !unsure[got.Nonce]:
 				r.Errorf("after swap %d from nonce %d the register shows nonce %d, which nobody is writing", next.Nonce, l.Nonce, got.Nonce)
@@ -85,7 +85,7 @@ var contextChecks = []check{
 			if diff := differ(want, got); diff != "" && !unsure[got.Nonce] {
 				r.Errorf("a cancelled swap left a record with:%s", diff)
 			}
-			unsure[next.Nonce] = err != nil && !errors.Is(err, regent.ErrConflict)
+			unsure[next.Nonce] = err != nil && !errors.Is(err, driver.ErrConflict)
 			l = got
 		}
 	}},
@@ -113,7 +113,7 @@ var contextChecks = []check{
 }
 
 // listError returns the error that a List ends with, if any.
-func listError(s regent.Store, ctx context.Context) error {
+func listError(s driver.Store, ctx context.Context) error {
 	for _, err := range s.List(ctx, "") {
 		if err != nil {
 			return err

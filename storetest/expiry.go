@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // brief is a lease that runs out within a test. Only a store that expires records by itself takes notice.
@@ -14,7 +14,7 @@ const brief = 300 * time.Millisecond
 var expiryChecks = []check{
 	{"a_record_that_runs_out_is_kept_or_vacant", func(r *rig) {
 		s := r.client()
-		l, expired := r.runOut(s, func(l regent.Lease) regent.Lease { return l })
+		l, expired := r.runOut(s, func(l driver.Record) driver.Record { return l })
 		if !expired {
 			if _, err := s.Swap(r.ctx, renewed(l)); err != nil {
 				r.Errorf("the store does not expire records, yet refuses a late renewal: %v", err)
@@ -29,9 +29,9 @@ var expiryChecks = []check{
 		if vacant.Rev == l.Rev || vacant.Rev == "" {
 			r.Errorf("an expired record shows revision %q, want one of its own", vacant.Rev)
 		}
-		want := regent.Lease{Epoch: l.Epoch, Past: l.Past}
-		for from, got := range map[string]regent.Lease{"Get": vacant, "List": r.list(s, "")[l.Name]} {
-			if diff := differ(want, regent.Lease{Holder: got.Holder, Epoch: got.Epoch, Past: got.Past}); diff != "" || got.Rev != vacant.Rev {
+		want := driver.Record{Epoch: l.Epoch, Past: l.Past}
+		for from, got := range map[string]driver.Record{"Get": vacant, "List": r.list(s, "")[l.Name]} {
+			if diff := differ(want, driver.Record{Holder: got.Holder, Epoch: got.Epoch, Past: got.Past}); diff != "" || got.Rev != vacant.Rev {
 				r.Errorf("%s shows an expired record at revision %q with:%s", from, got.Rev, diff)
 			}
 		}
@@ -39,16 +39,16 @@ var expiryChecks = []check{
 	}},
 	{"an_edit_does_not_keep_a_record_alive", func(r *rig) {
 		s := r.client()
-		if _, expires := r.runOut(s, func(l regent.Lease) regent.Lease { return l }); !expires {
+		if _, expires := r.runOut(s, func(l driver.Record) driver.Record { return l }); !expires {
 			r.Skip("the store does not expire records")
 		}
 		for range 5 {
 			last, gap := time.Now(), time.Duration(0)
-			l, expired := r.runOut(s, func(l regent.Lease) regent.Lease {
+			l, expired := r.runOut(s, func(l driver.Record) driver.Record {
 				gap, last = max(gap, time.Since(last)), time.Now()
 				l.Next += "b"
 				next, err := s.Swap(r.ctx, l)
-				if errors.Is(err, regent.ErrConflict) {
+				if errors.Is(err, driver.ErrConflict) {
 					return l
 				} else if err != nil {
 					r.Fatalf("edit: %v", err)
@@ -67,9 +67,9 @@ var expiryChecks = []check{
 	{"a_record_kept_alive_by_another_does_not_run_out", func(r *rig) {
 		s := r.client()
 		l := seat("seat", 1)
-		l.Duration, l.Via = brief, regent.MemberRegister("a")
+		l.Duration, l.Via = brief, driver.MemberRegister("a")
 		l = r.swap(s, l)
-		r.runOut(s, func(other regent.Lease) regent.Lease { return other })
+		r.runOut(s, func(other driver.Record) driver.Record { return other })
 		if got := r.get(s, "seat"); got.Holder != l.Holder || got.Rev != l.Rev {
 			r.Errorf("a record with Via became %+v on its own", got)
 		}
@@ -78,7 +78,7 @@ var expiryChecks = []check{
 
 // runOut writes a brief record and waits for it to run out, calling each with the latest one now and then. It returns the last
 // record that was seen held, and whether it was expired after.
-func (r *rig) runOut(s regent.Store, each func(regent.Lease) regent.Lease) (held regent.Lease, expired bool) {
+func (r *rig) runOut(s driver.Store, each func(driver.Record) driver.Record) (held driver.Record, expired bool) {
 	r.Helper()
 	l := seat("brief", 1)
 	l.Epoch, l.Duration, l.Past = 7, brief, full().Past[:2]

@@ -10,56 +10,56 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 // whole is a store with every optional interface but Witness.
 type whole interface {
-	regent.Store
-	regent.Waker
-	regent.Batcher
-	regent.Refresher
+	driver.Store
+	driver.Waker
+	driver.Batcher
+	driver.Refresher
 }
 
 // twisted is a client of a sound store, some of whose calls were replaced.
 type twisted struct {
 	whole
-	get     func(ctx context.Context, name string) (regent.Lease, error)
-	swap    func(ctx context.Context, l regent.Lease) (regent.Lease, error)
-	list    func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error]
-	swapAll func(ctx context.Context, ls []regent.Lease) []regent.Outcome
-	refresh func(ctx context.Context, known []regent.Lease) []regent.Outcome
-	wake    func(ctx context.Context, prefix string) <-chan regent.Lease
+	get     func(ctx context.Context, name string) (driver.Record, error)
+	swap    func(ctx context.Context, l driver.Record) (driver.Record, error)
+	list    func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error]
+	swapAll func(ctx context.Context, ls []driver.Record) []driver.Outcome
+	refresh func(ctx context.Context, known []driver.Record) []driver.Outcome
+	wake    func(ctx context.Context, prefix string) <-chan driver.Record
 	close   func() error
 	gone    bool
 }
 
-func (t *twisted) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (t *twisted) Get(ctx context.Context, name string) (driver.Record, error) {
 	return t.get(ctx, name)
 }
-func (t *twisted) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (t *twisted) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	return t.swap(ctx, l)
 }
-func (t *twisted) SwapAll(ctx context.Context, l []regent.Lease) []regent.Outcome {
+func (t *twisted) SwapAll(ctx context.Context, l []driver.Record) []driver.Outcome {
 	return t.swapAll(ctx, l)
 }
-func (t *twisted) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+func (t *twisted) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	return t.refresh(ctx, known)
 }
-func (t *twisted) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+func (t *twisted) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	return t.wake(ctx, prefix)
 }
-func (t *twisted) Close() error                            { return t.close() }
-func (t *twisted) Gone(context.Context, regent.Lease) bool { return t.gone }
-func (t *twisted) List(ctx context.Context, p string) iter.Seq2[regent.Lease, error] {
+func (t *twisted) Close() error                             { return t.close() }
+func (t *twisted) Gone(context.Context, driver.Record) bool { return t.gone }
+func (t *twisted) List(ctx context.Context, p string) iter.Seq2[driver.Record, error] {
 	return t.list(ctx, p)
 }
 
 // twist returns the way to open clients of a sound store that were all twisted alike.
 func twist(how func(t *twisted)) Open {
 	s := memstore.New()
-	return func() (regent.Store, error) {
+	return func() (driver.Store, error) {
 		c := s.Client("", memstore.Faults{})
 		t := &twisted{
 			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
@@ -73,66 +73,66 @@ func twist(how func(t *twisted)) Open {
 // plain is a small store with neither push nor batch, whose revisions are of any kind.
 type plain struct {
 	mu   sync.Mutex
-	regs map[string]regent.Lease
+	regs map[string]driver.Record
 }
 
 type plainClient struct {
 	*plain
-	rev    func(l regent.Lease) string
+	rev    func(l driver.Record) string
 	closed atomic.Bool
 }
 
 // openPlain opens clients of a plain store. Revs is called for every client.
-func openPlain(revs func() func(regent.Lease) string) Open {
-	p := &plain{regs: map[string]regent.Lease{}}
-	return func() (regent.Store, error) { return &plainClient{plain: p, rev: revs()}, nil }
+func openPlain(revs func() func(driver.Record) string) Open {
+	p := &plain{regs: map[string]driver.Record{}}
+	return func() (driver.Store, error) { return &plainClient{plain: p, rev: revs()}, nil }
 }
 
 // counter returns revisions that are numbers.
-func counter() func(regent.Lease) string {
+func counter() func(driver.Record) string {
 	var n int
-	return func(regent.Lease) string { n++; return fmt.Sprint(n) }
+	return func(driver.Record) string { n++; return fmt.Sprint(n) }
 }
 
 func (c *plainClient) ended(ctx context.Context) error {
 	if c.closed.Load() {
-		return regent.ErrClosed
+		return driver.ErrClosed
 	}
 	return ctx.Err()
 }
 
-func (c *plainClient) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (c *plainClient) Get(ctx context.Context, name string) (driver.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.ended(ctx); err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	l, ok := c.regs[name]
 	if !ok {
-		return regent.Lease{}, regent.ErrNotFound
+		return driver.Record{}, driver.ErrNotFound
 	}
 	return l, nil
 }
 
-func (c *plainClient) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (c *plainClient) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.ended(ctx); err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	if c.regs[l.Name].Rev != l.Rev {
-		return regent.Lease{}, regent.ErrConflict
+		return driver.Record{}, driver.ErrConflict
 	}
 	l.Rev = c.rev(l)
 	c.regs[l.Name] = l
 	return l, nil
 }
 
-func (c *plainClient) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (c *plainClient) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		c.mu.Lock()
 		err := c.ended(ctx)
-		var ls []regent.Lease
+		var ls []driver.Record
 		for name, l := range c.regs {
 			if err == nil && strings.HasPrefix(name, prefix) {
 				ls = append(ls, l)
@@ -145,7 +145,7 @@ func (c *plainClient) List(ctx context.Context, prefix string) iter.Seq2[regent.
 			}
 		}
 		if err != nil {
-			yield(regent.Lease{}, err)
+			yield(driver.Record{}, err)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (e *expiry) lapse(c whole, name string) (gone bool) {
 	if e.delete {
 		return true
 	}
-	vacant := regent.Lease{Name: name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce, Past: l.Past}
+	vacant := driver.Record{Name: name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce, Past: l.Past}
 	if e.epoch {
 		vacant.Epoch = 0
 	}
@@ -194,15 +194,15 @@ func (e *expiry) lapse(c whole, name string) (gone bool) {
 func (e *expiry) open() Open {
 	e.written = map[string]write{}
 	return twist(func(t *twisted) {
-		t.get = func(ctx context.Context, name string) (regent.Lease, error) {
+		t.get = func(ctx context.Context, name string) (driver.Record, error) {
 			if e.lapse(t.whole, name) {
-				return regent.Lease{}, regent.ErrNotFound
+				return driver.Record{}, driver.ErrNotFound
 			}
 			return t.whole.Get(ctx, name)
 		}
-		t.swap = func(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			if e.lapse(t.whole, l.Name) {
-				return regent.Lease{}, regent.ErrConflict
+				return driver.Record{}, driver.ErrConflict
 			}
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -212,14 +212,14 @@ func (e *expiry) open() Open {
 			}
 			return got, err
 		}
-		t.swapAll = func(ctx context.Context, ls []regent.Lease) []regent.Outcome {
-			outs := make([]regent.Outcome, len(ls))
+		t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
+			outs := make([]driver.Outcome, len(ls))
 			for i, l := range ls {
-				outs[i].Lease, outs[i].Err = t.swap(ctx, l)
+				outs[i].Record, outs[i].Err = t.swap(ctx, l)
 			}
 			return outs
 		}
-		t.refresh = func(ctx context.Context, known []regent.Lease) []regent.Outcome {
+		t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
 			for _, l := range known {
 				if !e.unseen {
 					e.lapse(t.whole, l.Name)
@@ -227,7 +227,7 @@ func (e *expiry) open() Open {
 			}
 			return t.whole.Refresh(ctx, known)
 		}
-		t.list = func(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+		t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 			for l := range t.whole.List(context.Background(), prefix) {
 				e.lapse(t.whole, l.Name)
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var leakChecks = []check{
@@ -41,7 +41,7 @@ func (r *rig) visit() {
 		r.Fatalf("open a client: %v", err)
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
-	if w, ok := s.(regent.Waker); ok {
+	if w, ok := s.(driver.Waker); ok {
 		w.Wake(ctx, "ends with its context")
 		w.Wake(r.ctx, "ends with its client")
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var listChecks = []check{
@@ -151,7 +151,7 @@ var listChecks = []check{
 		r.fill(s, []string{"seat/1", "seat/2", "seat/3"})
 		ended, cancel := context.WithCancel(r.ctx)
 		cancel()
-		ends := func(what string, ctx context.Context, s regent.Store) {
+		ends := func(what string, ctx context.Context, s driver.Store) {
 			r.Helper()
 			failed := false
 			for l, err := range s.List(ctx, "seat/") {

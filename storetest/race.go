@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // racers is how many swaps of one revision are sent at once.
@@ -52,9 +52,9 @@ var raceChecks = []check{
 }
 
 // race sends swaps of one revision at once, wants one winner, and returns its record.
-func (r *rig) race(all []regent.Store, l regent.Lease) regent.Lease {
+func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 	r.Helper()
-	errs, got := make([]error, racers), make([]regent.Lease, racers)
+	errs, got := make([]error, racers), make([]driver.Record, racers)
 	base := l.Nonce
 	r.together(racers, func(i int) {
 		mine := l
@@ -72,7 +72,7 @@ func (r *rig) race(all []regent.Store, l regent.Lease) regent.Lease {
 		switch {
 		case err == nil:
 			won = append(won, i)
-		case !errors.Is(err, regent.ErrConflict):
+		case !errors.Is(err, driver.ErrConflict):
 			unknown = append(unknown, i)
 		case i == winner:
 			r.Errorf("racer %d was told ErrConflict, and its swap was applied", i)
@@ -91,7 +91,7 @@ func (r *rig) race(all []regent.Store, l regent.Lease) regent.Lease {
 
 // worker makes one process's part of a history.
 type worker struct {
-	store regent.Store
+	store driver.Store
 	begin time.Time
 	rand  *rand.Rand
 	rev   string // the last revision that it knows of
@@ -105,7 +105,7 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 		l, err := w.store.Get(ctx, "seat")
 		o = op{start: start, end: time.Since(w.begin), rev: l.Rev, nonce: l.Nonce}
 		w.rev, w.spent = l.Rev, false
-		return o, err == nil || errors.Is(err, regent.ErrNotFound)
+		return o, err == nil || errors.Is(err, driver.ErrNotFound)
 	}
 	if w.rand.IntN(8) == 0 {
 		var cancel context.CancelFunc
@@ -117,7 +117,7 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 	l, err := w.store.Swap(ctx, l)
 	o = op{
 		start: start, end: time.Since(w.begin), swap: true, from: w.rev, rev: l.Rev, nonce: nonce,
-		refused: errors.Is(err, regent.ErrConflict), unknown: err != nil && !errors.Is(err, regent.ErrConflict),
+		refused: errors.Is(err, driver.ErrConflict), unknown: err != nil && !errors.Is(err, driver.ErrConflict),
 	}
 	w.rev, w.spent = l.Rev, err != nil
 	return o, true

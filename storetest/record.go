@@ -7,12 +7,12 @@ import (
 	"math"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // differ says how two records differ but for the revision, or nothing. Times are equal if they are the same moment, and no
 // data is as good as empty data.
-func differ(want, got regent.Lease) string {
+func differ(want, got driver.Record) string {
 	var d string
 	note := func(field string, same bool, want, got any) {
 		if !same {
@@ -45,7 +45,7 @@ func digest(data []byte) string {
 }
 
 // roundTrip writes records one over the other, and wants each back from another client, by Get and by List.
-func (r *rig) roundTrip(records []regent.Lease) {
+func (r *rig) roundTrip(records []driver.Record) {
 	r.Helper()
 	a, b := r.client(), r.client()
 	var rev string
@@ -66,16 +66,16 @@ func (r *rig) roundTrip(records []regent.Lease) {
 }
 
 // full is a record with everything in it, and every number as large as it gets.
-func full() regent.Lease {
+func full() driver.Record {
 	// Not a round time, not UTC, and finer than a millisecond.
 	at := time.Date(2024, 2, 29, 23, 59, 59, 123456000, time.FixedZone("", 5*3600+45*60))
-	l := regent.Lease{
-		Holder: regent.Identity{ID: "nöde \"1\"\\ <a&b>", Incarnation: "f00d"}, Addr: "[::1]:7000", Epoch: math.MaxUint64,
-		Nonce: math.MaxUint64, Duration: time.Hour + time.Nanosecond, Via: regent.MemberRegister("a"), Next: "node 2",
+	l := driver.Record{
+		Holder: driver.Identity{ID: "nöde \"1\"\\ <a&b>", Incarnation: "f00d"}, Addr: "[::1]:7000", Epoch: math.MaxUint64,
+		Nonce: math.MaxUint64, Duration: time.Hour + time.Nanosecond, Via: driver.MemberRegister("a"), Next: "node 2",
 		Paused: true, Since: at, Data: []byte("{}"),
 	}
 	for i := range 32 {
-		l.Past = append(l.Past, regent.Past{
+		l.Past = append(l.Past, driver.Past{
 			Epoch: math.MaxUint64 - uint64(i), Holder: fmt.Sprintf("nöde %d", i), Began: at.Add(time.Duration(i) * time.Microsecond),
 			Ended: at.Add(time.Hour), Reason: "released: \"por qué\"\n\ttab",
 		})
@@ -87,10 +87,10 @@ var recordChecks = []check{
 	{"every_field_comes_back_as_it_was", func(r *rig) {
 		one := full()
 		one.Past = one.Past[:1]
-		r.roundTrip([]regent.Lease{full(), {}, seat("seat", 0), one, {Paused: true}, {Epoch: math.MaxInt64 + 1, Next: "b"}, full()})
+		r.roundTrip([]driver.Record{full(), {}, seat("seat", 0), one, {Paused: true}, {Epoch: math.MaxInt64 + 1, Next: "b"}, full()})
 	}},
 	{"a_nonce_comes_back_to_the_last_bit", func(r *rig) {
-		var records []regent.Lease
+		var records []driver.Record
 		for _, n := range []uint64{0, 1, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1, math.MaxUint64} {
 			l := seat("seat", n)
 			l.Epoch = n
@@ -99,13 +99,13 @@ var recordChecks = []check{
 		r.roundTrip(records)
 	}},
 	{"a_checkpoint_of_64_KiB_comes_back", func(r *rig) {
-		every := make([]byte, regent.MaxData)
+		every := make([]byte, driver.MaxData)
 		for i := range every {
 			every[i] = byte(i)
 		}
-		var records []regent.Lease
+		var records []driver.Record
 		for _, data := range [][]byte{
-			every, nil, {0}, []byte("null"), bytes.Repeat([]byte{0xff}, regent.MaxData), []byte("'\\\r\n"), every[:regent.MaxData-1],
+			every, nil, {0}, []byte("null"), bytes.Repeat([]byte{0xff}, driver.MaxData), []byte("'\\\r\n"), every[:driver.MaxData-1],
 		} {
 			l := full()
 			l.Data = data

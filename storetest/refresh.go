@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var refreshChecks = []check{
@@ -24,10 +24,10 @@ var refreshChecks = []check{
 
 		edited := edit
 		edited.Next = "b"
-		want := []regent.Lease{
+		want := []driver.Record{
 			r.swap(b, handed(changed, "b")), same, r.swap(b, renewed(renewal)), {}, unread, r.swap(b, edited), {},
 		}
-		known := []regent.Lease{
+		known := []driver.Record{
 			changed, same, renewal, {Name: "none"}, {Name: "unread"}, edit, {Name: "never", Rev: same.Rev},
 		}
 		outs := refresher.Refresh(r.ctx, known)
@@ -36,8 +36,8 @@ var refreshChecks = []check{
 		}
 		for i, o := range outs {
 			if want[i].Name == "" {
-				if !errors.Is(o.Err, regent.ErrNotFound) {
-					r.Errorf("Refresh of %q, which was never written, = %+v, %v, want ErrNotFound", known[i].Name, o.Lease, o.Err)
+				if !errors.Is(o.Err, driver.ErrNotFound) {
+					r.Errorf("Refresh of %q, which was never written, = %+v, %v, want ErrNotFound", known[i].Name, o.Record, o.Err)
 				}
 				continue
 			}
@@ -47,7 +47,7 @@ var refreshChecks = []check{
 	{"a_refresh_keeps_the_order_of_its_names", func(r *rig) {
 		s := r.client()
 		refresher := r.refresher(s)
-		known := make([]regent.Lease, 60)
+		known := make([]driver.Record, 60)
 		for i := range known {
 			known[i] = r.swap(s, seat(fmt.Sprintf("seat/%02d", i), uint64(i)))
 		}
@@ -63,7 +63,7 @@ var refreshChecks = []check{
 	{"a_refresh_of_nothing_is_nothing", func(r *rig) {
 		refresher := r.refresher(r.client())
 		r.soon("Refresh of nothing", func() {
-			for _, known := range [][]regent.Lease{nil, {}} {
+			for _, known := range [][]driver.Record{nil, {}} {
 				if outs := refresher.Refresh(r.ctx, known); len(outs) != 0 {
 					r.Errorf("Refresh of nothing has %d outcomes", len(outs))
 				}
@@ -79,7 +79,7 @@ var refreshChecks = []check{
 			names[i] = fmt.Sprintf("seat/%d", i)
 		}
 		r.fill(a, names)
-		known := make([]regent.Lease, 0, n)
+		known := make([]driver.Record, 0, n)
 		listed := r.list(a, "seat/")
 		for _, name := range names {
 			known = append(known, listed[name])
@@ -88,7 +88,7 @@ var refreshChecks = []check{
 		for i := 7; i < n; i += 100 {
 			want[i] = r.swap(a, handed(known[i], "b"))
 		}
-		known[n-1] = regent.Lease{Name: names[n-1]}
+		known[n-1] = driver.Record{Name: names[n-1]}
 
 		for round := range 2 {
 			outs := refresher.Refresh(r.ctx, known)
@@ -96,11 +96,11 @@ var refreshChecks = []check{
 				r.Fatalf("Refresh of %d has %d outcomes", n, len(outs))
 			}
 			for i, o := range outs {
-				if o.Err != nil || o.Lease.Rev != want[i].Rev || o.Lease.Holder != want[i].Holder {
+				if o.Err != nil || o.Record.Rev != want[i].Rev || o.Record.Holder != want[i].Holder {
 					r.Fatalf("round %d: Refresh shows %q, %d of %d, at revision %q, %v, want %q",
-						round, names[i], i, n, o.Lease.Rev, o.Err, want[i].Rev)
+						round, names[i], i, n, o.Record.Rev, o.Err, want[i].Rev)
 				}
-				known[i] = o.Lease
+				known[i] = o.Record
 			}
 		}
 	}},
@@ -108,16 +108,16 @@ var refreshChecks = []check{
 		s := r.client()
 		refresher := r.refresher(s)
 		r.fill(s, oddNames)
-		var known []regent.Lease
+		var known []driver.Record
 		for _, name := range oddNames {
-			known = append(known, regent.Lease{Name: name})
+			known = append(known, driver.Record{Name: name})
 		}
 		for round := range 2 {
 			for i, o := range refresher.Refresh(r.ctx, known) {
-				if o.Err != nil || o.Lease.Name != oddNames[i] || o.Lease.Rev == "" {
-					r.Errorf("round %d: Refresh of %q = %q at revision %q, %v", round, oddNames[i], o.Lease.Name, o.Lease.Rev, o.Err)
+				if o.Err != nil || o.Record.Name != oddNames[i] || o.Record.Rev == "" {
+					r.Errorf("round %d: Refresh of %q = %q at revision %q, %v", round, oddNames[i], o.Record.Name, o.Record.Rev, o.Err)
 				}
-				known[i] = o.Lease
+				known[i] = o.Record
 			}
 		}
 	}},
@@ -127,7 +127,7 @@ var refreshChecks = []check{
 		old := r.swap(s, seat("seat", 1))
 		now := r.swap(s, handed(old, "b"))
 		other := r.swap(s, seat("other", 1))
-		known := []regent.Lease{old, now, other, {Name: "seat"}, now, {Name: "none"}, {Name: "none"}, old}
+		known := []driver.Record{old, now, other, {Name: "seat"}, now, {Name: "none"}, {Name: "none"}, old}
 		outs := refresher.Refresh(r.ctx, known)
 		if len(outs) != len(known) {
 			r.Fatalf("Refresh of %d has %d outcomes", len(known), len(outs))
@@ -139,8 +139,8 @@ var refreshChecks = []check{
 			case "other":
 				r.refreshed(o, other)
 			default:
-				if !errors.Is(o.Err, regent.ErrNotFound) {
-					r.Errorf("Refresh of a name that was never written, twice, = %+v, %v, want ErrNotFound", o.Lease, o.Err)
+				if !errors.Is(o.Err, driver.ErrNotFound) {
+					r.Errorf("Refresh of a name that was never written, twice, = %+v, %v, want ErrNotFound", o.Record, o.Err)
 				}
 			}
 		}
@@ -151,9 +151,9 @@ var refreshChecks = []check{
 		known := seat("seat", 1)
 		for range 40 {
 			l := r.swap(a, known)
-			for _, o := range refresher.Refresh(r.ctx, []regent.Lease{known}) {
-				if o.Err != nil || o.Lease.Rev != l.Rev {
-					r.Fatalf("Refresh shows revision %q, %v after %q was answered", o.Lease.Rev, o.Err, l.Rev)
+			for _, o := range refresher.Refresh(r.ctx, []driver.Record{known}) {
+				if o.Err != nil || o.Record.Rev != l.Rev {
+					r.Fatalf("Refresh shows revision %q, %v after %q was answered", o.Record.Rev, o.Err, l.Rev)
 				}
 			}
 			known = renewed(l)
@@ -167,7 +167,7 @@ var refreshChecks = []check{
 		var history []op
 		begin := time.Now()
 		r.together(workers, func(i int) {
-			store := refreshing{Store: all[i%3], Refresher: all[i%3].(regent.Refresher), known: map[string]regent.Lease{}}
+			store := refreshing{Store: all[i%3], Refresher: all[i%3].(driver.Refresher), known: map[string]driver.Record{}}
 			w := worker{store: store, begin: begin, rand: rand.New(rand.NewPCG(2, uint64(i)))}
 			for step := range steps {
 				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
@@ -189,13 +189,13 @@ var refreshChecks = []check{
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		r.soon("a refresh after its context has ended", func() {
-			outs := refresher.Refresh(ctx, []regent.Lease{l, {Name: "none"}})
+			outs := refresher.Refresh(ctx, []driver.Record{l, {Name: "none"}})
 			if len(outs) != 2 {
 				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
 			}
 			for _, o := range outs {
-				if !errors.Is(o.Err, context.Canceled) || errors.Is(o.Err, regent.ErrNotFound) {
-					r.Errorf("Refresh after its context has ended: %+v, %v, want context.Canceled alone", o.Lease, o.Err)
+				if !errors.Is(o.Err, context.Canceled) || errors.Is(o.Err, driver.ErrNotFound) {
+					r.Errorf("Refresh after its context has ended: %+v, %v, want context.Canceled alone", o.Record, o.Err)
 				}
 			}
 		})
@@ -204,7 +204,7 @@ var refreshChecks = []check{
 			stop := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
 			r.soon("refreshes that are cancelled", func() {
 				for ctx.Err() == nil {
-					for _, o := range refresher.Refresh(ctx, []regent.Lease{l}) {
+					for _, o := range refresher.Refresh(ctx, []driver.Record{l}) {
 						if o.Err != nil && !errors.Is(o.Err, context.Canceled) {
 							r.Errorf("a cancelled Refresh failed with %v, want context.Canceled", o.Err)
 						}
@@ -223,13 +223,13 @@ var refreshChecks = []check{
 			r.Errorf("Close: %v", err)
 		}
 		r.soon("a refresh after Close", func() {
-			outs := refresher.Refresh(r.ctx, []regent.Lease{l, {Name: "none"}})
+			outs := refresher.Refresh(r.ctx, []driver.Record{l, {Name: "none"}})
 			if len(outs) != 2 {
 				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
 			}
 			for _, o := range outs {
-				if !errors.Is(o.Err, regent.ErrClosed) {
-					r.Errorf("Refresh after Close: %+v, %v, want ErrClosed", o.Lease, o.Err)
+				if !errors.Is(o.Err, driver.ErrClosed) {
+					r.Errorf("Refresh after Close: %+v, %v, want ErrClosed", o.Record, o.Err)
 				}
 			}
 		})
@@ -241,44 +241,44 @@ var refreshChecks = []check{
 		l.Duration = brief
 		l = r.swap(s, l)
 		<-time.After(3 * brief) // without a read, which might make it vacant
-		outs := refresher.Refresh(r.ctx, []regent.Lease{l})
+		outs := refresher.Refresh(r.ctx, []driver.Record{l})
 		r.refreshed(outs[0], r.get(s, "brief"))
 	}},
 }
 
 // refreshing is a store whose Get is a Refresh of what it last knew.
 type refreshing struct {
-	regent.Store
-	regent.Refresher
-	known map[string]regent.Lease
+	driver.Store
+	driver.Refresher
+	known map[string]driver.Record
 }
 
-func (s refreshing) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (s refreshing) Get(ctx context.Context, name string) (driver.Record, error) {
 	known := s.known[name]
 	known.Name = name
-	o := s.Refresh(ctx, []regent.Lease{known})[0]
+	o := s.Refresh(ctx, []driver.Record{known})[0]
 	if o.Err == nil {
-		s.known[name] = o.Lease
+		s.known[name] = o.Record
 	}
-	return o.Lease, o.Err
+	return o.Record, o.Err
 }
 
 // refreshed wants an outcome to show a record.
-func (r *rig) refreshed(o regent.Outcome, want regent.Lease) {
+func (r *rig) refreshed(o driver.Outcome, want driver.Record) {
 	r.Helper()
 	if o.Err != nil {
 		r.Errorf("Refresh of %q: %v", want.Name, o.Err)
 		return
 	}
-	if diff := differ(want, o.Lease); diff != "" || o.Lease.Rev != want.Rev {
-		r.Errorf("Refresh shows %q at revision %q, want %q;%s", want.Name, o.Lease.Rev, want.Rev, diff)
+	if diff := differ(want, o.Record); diff != "" || o.Record.Rev != want.Rev {
+		r.Errorf("Refresh shows %q at revision %q, want %q;%s", want.Name, o.Record.Rev, want.Rev, diff)
 	}
 }
 
 // refresher returns s as one, or skips the test.
-func (r *rig) refresher(s regent.Store) regent.Refresher {
+func (r *rig) refresher(s driver.Store) driver.Refresher {
 	r.Helper()
-	refresher, ok := s.(regent.Refresher)
+	refresher, ok := s.(driver.Refresher)
 	if !ok {
 		r.Skip("the store is no Refresher")
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var registerChecks = []check{
@@ -13,7 +13,7 @@ var registerChecks = []check{
 		s := r.client()
 		r.swap(s, seat("other", 1))
 		for _, name := range []string{"none", "othe", "other/", "regent/member/none"} {
-			if l, err := s.Get(r.ctx, name); !errors.Is(err, regent.ErrNotFound) {
+			if l, err := s.Get(r.ctx, name); !errors.Is(err, driver.ErrNotFound) {
 				r.Errorf("Get(%q) = %+v, %v, want ErrNotFound", name, l, err)
 			}
 		}
@@ -66,7 +66,7 @@ var registerChecks = []check{
 		r.refused(a, handed(seat("seat", 2), "b"))
 		r.refused(b, handed(seat("seat", 3), "b"))
 		// A vacant register has been written too.
-		r.swap(a, regent.Lease{Name: "seat", Rev: l.Rev, Epoch: 1, Nonce: 4, Duration: l.Duration})
+		r.swap(a, driver.Record{Name: "seat", Rev: l.Rev, Epoch: 1, Nonce: 4, Duration: l.Duration})
 		r.refused(b, handed(seat("seat", 5), "b"))
 	}},
 	{"a_revision_does_not_fit_an_unwritten_register", func(r *rig) {
@@ -111,7 +111,7 @@ var registerChecks = []check{
 	{"odd_names_are_registers_of_their_own", func(r *rig) {
 		a, b := r.client(), r.client()
 		for i, name := range oddNames {
-			if !regent.ValidName(name) {
+			if !driver.ValidName(name) {
 				r.Fatalf("the suite's name %q is not valid", name)
 			}
 			if got, err := a.Swap(r.ctx, seat(name, uint64(i))); err != nil || got.Name != name {
@@ -143,5 +143,5 @@ var oddNames = []string{
 	"é", "e\u0301", "ß", "ss", "İ", "i", "I", "日本", "🦉", "\u00a0", "\ufeff", "\u200b", "\ufffd", "a\u2028b",
 	strings.Repeat("x", 250), strings.Repeat("x", 249), strings.Repeat("x", 249) + "y",
 	strings.Repeat("/", 250), strings.Repeat("%", 250), strings.Repeat("é", 125), strings.Repeat("日", 83),
-	regent.MemberRegister("a"), regent.MemberRegister("A"), regent.MemberRegister("a/b"),
+	driver.MemberRegister("a"), driver.MemberRegister("A"), driver.MemberRegister("a/b"),
 }

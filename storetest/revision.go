@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var revisionChecks = []check{
@@ -32,7 +32,7 @@ var revisionChecks = []check{
 	}},
 	{"a_restart_keeps_registers_and_revisions", func(r *rig) {
 		seen := map[string]bool{}
-		var l regent.Lease
+		var l driver.Record
 		for restart := range 4 {
 			s, err := r.open()
 			if err != nil {

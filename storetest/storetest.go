@@ -1,10 +1,10 @@
-// Package storetest is the conformance suite of stores: what [regent.Store] asks of a driver, as tests. A driver's test file
+// Package storetest is the conformance suite of stores: what [driver.Store] asks of a driver, as tests. A driver's test file
 // is one call of [Run], and what only that store can show:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Open {
 //			path := filepath.Join(t.TempDir(), "regent.db")
-//			return func() (regent.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) }
+//			return func() (driver.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) }
 //		})
 //	}
 //
@@ -21,11 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Open opens another client of one backing store, as another process would. The suite closes it.
-type Open func() (regent.Store, error)
+type Open func() (driver.Store, error)
 
 // Run runs the suite. Fresh is called for every test in it: it prepares an empty backing store that
 // lasts as long as its t, and returns the way to open clients of it. Clients are closed and opened
@@ -72,7 +72,7 @@ func newRig(t testing.TB, open Open, patience time.Duration) *rig {
 }
 
 // client opens a client that is closed with the test.
-func (r *rig) client() regent.Store {
+func (r *rig) client() driver.Store {
 	r.Helper()
 	s, err := r.open()
 	if err != nil {
@@ -86,16 +86,16 @@ func (r *rig) client() regent.Store {
 	return s
 }
 
-func (r *rig) clients(n int) []regent.Store {
+func (r *rig) clients(n int) []driver.Store {
 	r.Helper()
-	all := make([]regent.Store, n)
+	all := make([]driver.Store, n)
 	for i := range all {
 		all[i] = r.client()
 	}
 	return all
 }
 
-func (r *rig) get(s regent.Store, name string) regent.Lease {
+func (r *rig) get(s driver.Store, name string) driver.Record {
 	r.Helper()
 	l, err := s.Get(r.ctx, name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *rig) get(s regent.Store, name string) regent.Lease {
 	return l
 }
 
-func (r *rig) swap(s regent.Store, l regent.Lease) regent.Lease {
+func (r *rig) swap(s driver.Store, l driver.Record) driver.Record {
 	r.Helper()
 	got, err := s.Swap(r.ctx, l)
 	if err != nil {
@@ -114,15 +114,15 @@ func (r *rig) swap(s regent.Store, l regent.Lease) regent.Lease {
 }
 
 // refused swaps l and wants a conflict that leaves the register as it was.
-func (r *rig) refused(s regent.Store, l regent.Lease) {
+func (r *rig) refused(s driver.Store, l driver.Record) {
 	r.Helper()
 	before, missing := s.Get(r.ctx, l.Name)
-	if _, err := s.Swap(r.ctx, l); !errors.Is(err, regent.ErrConflict) {
+	if _, err := s.Swap(r.ctx, l); !errors.Is(err, driver.ErrConflict) {
 		r.Errorf("Swap(%q at revision %q) = %v, want ErrConflict", l.Name, l.Rev, err)
 	}
 	after, err := s.Get(r.ctx, l.Name)
 	if missing != nil {
-		if !errors.Is(err, regent.ErrNotFound) {
+		if !errors.Is(err, driver.ErrNotFound) {
 			r.Errorf("after a refused swap Get(%q) = %+v, %v, want ErrNotFound", l.Name, after, err)
 		}
 		return
@@ -133,9 +133,9 @@ func (r *rig) refused(s regent.Store, l regent.Lease) {
 }
 
 // list returns what is below prefix by name, and fails if a name comes twice.
-func (r *rig) list(s regent.Store, prefix string) map[string]regent.Lease {
+func (r *rig) list(s driver.Store, prefix string) map[string]driver.Record {
 	r.Helper()
-	all := map[string]regent.Lease{}
+	all := map[string]driver.Record{}
 	for l, err := range s.List(r.ctx, prefix) {
 		if err != nil {
 			r.Fatalf("List(%q): %v", prefix, err)
@@ -191,7 +191,7 @@ func (r *rig) together(n int, f func(i int)) {
 }
 
 // fill creates registers, many at a time.
-func (r *rig) fill(s regent.Store, names []string) {
+func (r *rig) fill(s driver.Store, names []string) {
 	r.Helper()
 	const width = 16
 	r.together(width, func(i int) {
@@ -205,27 +205,27 @@ func (r *rig) fill(s regent.Store, names []string) {
 }
 
 // seat returns a plain record, held, which does not run out while a test lasts.
-func seat(name string, nonce uint64) regent.Lease {
-	return regent.Lease{
-		Name: name, Holder: regent.Identity{ID: "a", Incarnation: "a1"}, Addr: "127.0.0.1:7000",
+func seat(name string, nonce uint64) driver.Record {
+	return driver.Record{
+		Name: name, Holder: driver.Identity{ID: "a", Incarnation: "a1"}, Addr: "127.0.0.1:7000",
 		Epoch: 1, Nonce: nonce, Duration: time.Hour,
 	}
 }
 
 // renewed returns l as its holder writes it at the next heartbeat.
-func renewed(l regent.Lease) regent.Lease {
+func renewed(l driver.Record) driver.Record {
 	l.Nonce++
 	return l
 }
 
 // released returns l as its holder leaves it.
-func released(l regent.Lease) regent.Lease {
-	return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration, Data: l.Data, Past: l.Past}
+func released(l driver.Record) driver.Record {
+	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration, Data: l.Data, Past: l.Past}
 }
 
 // handed returns l in other hands.
-func handed(l regent.Lease, id string) regent.Lease {
-	l.Holder = regent.Identity{ID: id, Incarnation: id + "1"}
+func handed(l driver.Record, id string) driver.Record {
+	l.Holder = driver.Identity{ID: id, Incarnation: id + "1"}
 	l.Epoch++
 	l.Nonce++
 	return l

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // A sound store passes, whatever it is made of.
@@ -15,8 +15,8 @@ func TestSoundStoresPass(t *testing.T) {
 	for name, fresh := range map[string]func() Open{
 		"with_everything": func() Open { return twist(func(*twisted) {}) },
 		"with_nothing_optional": func() Open {
-			return openPlain(func() func(regent.Lease) string {
-				return func(l regent.Lease) string {
+			return openPlain(func() func(driver.Record) string {
+				return func(l driver.Record) string {
 					mu.Lock()
 					defer mu.Unlock()
 					return next(l)
@@ -31,9 +31,9 @@ func TestSoundStoresPass(t *testing.T) {
 
 // A hint may be bare, or name its register, or bring its record as memstore's do.
 func TestEveryFormOfHintPasses(t *testing.T) {
-	for name, form := range map[string]func(regent.Lease) regent.Lease{
-		"names": func(l regent.Lease) regent.Lease { return regent.Lease{Name: l.Name} },
-		"bare":  func(regent.Lease) regent.Lease { return regent.Lease{} },
+	for name, form := range map[string]func(driver.Record) driver.Record{
+		"names": func(l driver.Record) driver.Record { return driver.Record{Name: l.Name} },
+		"bare":  func(driver.Record) driver.Record { return driver.Record{} },
 	} {
 		for _, c := range wakeChecks {
 			t.Run(name+"/"+c.name, func(t *testing.T) { c.run(newRig(t, reworded(name, form).fresh(), 30*time.Second)) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // TwoTerms has two members win one election in one epoch, as can happen where a store forgets
@@ -18,7 +19,7 @@ import (
 // one. save is called right before the first claim is sent to the store, and restore when it has
 // been applied.
 func TwoTerms(
-	t testing.TB, store regent.Store, election string, save func() (restore func()),
+	t testing.TB, store driver.Store, election string, save func() (restore func()),
 ) (first, second regent.Term) {
 	t.Helper()
 	lossy := &lossyStore{Store: store, election: election, save: save}
@@ -34,7 +35,7 @@ func TwoTerms(
 }
 
 // win has a member win the election, and keeps it in office until the test ends or the lease does.
-func win(t testing.TB, store regent.Store, id, election string) regent.Term {
+func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	won := make(chan regent.Term, 1)
@@ -68,7 +69,7 @@ func win(t testing.TB, store regent.Store, id, election string) regent.Term {
 // lossyStore passes requests on until one has written to the election's register, and fails all
 // after it.
 type lossyStore struct {
-	regent.Store
+	driver.Store
 	election string
 	save     func() (restore func())
 	restore  func()
@@ -77,16 +78,16 @@ type lossyStore struct {
 
 var errCut = errors.New("the connection was cut")
 
-func (s *lossyStore) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (s *lossyStore) Get(ctx context.Context, name string) (driver.Record, error) {
 	if s.cut.Load() {
-		return regent.Lease{}, errCut
+		return driver.Record{}, errCut
 	}
 	return s.Store.Get(ctx, name)
 }
 
-func (s *lossyStore) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (s *lossyStore) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if s.cut.Load() {
-		return regent.Lease{}, errCut
+		return driver.Record{}, errCut
 	}
 	if l.Name != s.election {
 		return s.Store.Swap(ctx, l)

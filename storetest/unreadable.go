@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // RunUnreadable runs what a store owes when one of its registers cannot be read: that register
@@ -30,9 +30,9 @@ type unreadableCheck struct {
 // spoiled is a rig with a store of five registers, the third of which cannot be read.
 type spoiled struct {
 	*rig
-	store regent.Store
+	store driver.Store
 	spoil func(name string) error
-	all   []regent.Lease // as they were before
+	all   []driver.Record // as they were before
 }
 
 const unreadable = "seat/3"
@@ -51,14 +51,14 @@ func newSpoiled(r *rig, spoil func(name string) error) *spoiled {
 // failed wants the error of a register that is there and cannot be read.
 func (r *spoiled) failed(call string, err error) {
 	r.Helper()
-	if err == nil || errors.Is(err, regent.ErrNotFound) || errors.Is(err, regent.ErrClosed) {
+	if err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrClosed) {
 		r.Errorf("%s of a register that cannot be read: %v, want an error of its own", call, err)
 	}
 }
 
 var unreadableChecks = []unreadableCheck{
 	{"an_unreadable_register_is_an_error_for_itself_alone", func(r *spoiled) {
-		for _, s := range []regent.Store{r.store, r.client()} {
+		for _, s := range []driver.Store{r.store, r.client()} {
 			for _, l := range r.all {
 				got, err := s.Get(r.ctx, l.Name)
 				if l.Name == unreadable {
@@ -77,7 +77,7 @@ var unreadableChecks = []unreadableCheck{
 		r.failed("Get", err)
 	}},
 	{"a_list_goes_on_after_an_unreadable_register", func(r *spoiled) {
-		for _, s := range []regent.Store{r.store, r.client()} {
+		for _, s := range []driver.Store{r.store, r.client()} {
 			seen, named := map[string]bool{}, 0
 			for l, err := range s.List(r.ctx, "seat/") {
 				switch {
@@ -95,11 +95,11 @@ var unreadableChecks = []unreadableCheck{
 		}
 	}},
 	{"a_refresh_reads_on_beside_an_unreadable_register", func(r *spoiled) {
-		bare := make([]regent.Lease, len(r.all))
+		bare := make([]driver.Record, len(r.all))
 		for i, l := range r.all {
 			bare[i].Name = l.Name
 		}
-		for _, known := range [][]regent.Lease{r.all, bare} {
+		for _, known := range [][]driver.Record{r.all, bare} {
 			for i, o := range r.refresher(r.store).Refresh(r.ctx, known) {
 				if r.all[i].Name == unreadable {
 					r.failed("Refresh", o.Err)
@@ -110,17 +110,17 @@ var unreadableChecks = []unreadableCheck{
 		}
 	}},
 	{"swaps_beside_an_unreadable_register_are_applied", func(r *spoiled) {
-		ls := make([]regent.Lease, len(r.all))
+		ls := make([]driver.Record, len(r.all))
 		for i, l := range r.all {
 			ls[i] = renewed(l)
 		}
-		var outs []regent.Outcome
-		if b, ok := r.store.(regent.Batcher); ok {
+		var outs []driver.Outcome
+		if b, ok := r.store.(driver.Batcher); ok {
 			outs = b.SwapAll(r.ctx, ls)
 		} else {
 			for _, l := range ls {
 				got, err := r.store.Swap(r.ctx, l)
-				outs = append(outs, regent.Outcome{Lease: got, Err: err})
+				outs = append(outs, driver.Outcome{Record: got, Err: err})
 			}
 		}
 		for i, o := range outs {
@@ -132,7 +132,7 @@ var unreadableChecks = []unreadableCheck{
 			case o.Err != nil:
 				r.Errorf("swap of %q beside an unreadable register: %v", ls[i].Name, o.Err)
 			default:
-				r.swap(r.client(), renewed(o.Lease))
+				r.swap(r.client(), renewed(o.Record))
 			}
 		}
 	}},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var wakeChecks = []check{
@@ -17,17 +17,17 @@ var wakeChecks = []check{
 		r.settle(hints, func() { l = r.swap(a, handed(l, "a")) })
 		for _, from := range []struct {
 			who string
-			s   regent.Store
+			s   driver.Store
 		}{{"the same client", a}, {"another client", b}} {
 			changes := []struct {
 				what   string
-				change func(regent.Lease) regent.Lease
+				change func(driver.Record) driver.Record
 			}{
-				{"a claim", func(l regent.Lease) regent.Lease { return handed(l, "b") }},
-				{"a handoff request", func(l regent.Lease) regent.Lease { l.Next = "c"; return l }},
-				{"a pause", func(l regent.Lease) regent.Lease { l.Paused = true; return l }},
-				{"a resume", func(l regent.Lease) regent.Lease { l.Paused = false; return l }},
-				{"a new term of the same holder", func(l regent.Lease) regent.Lease { l.Epoch++; l.Nonce++; return l }},
+				{"a claim", func(l driver.Record) driver.Record { return handed(l, "b") }},
+				{"a handoff request", func(l driver.Record) driver.Record { l.Next = "c"; return l }},
+				{"a pause", func(l driver.Record) driver.Record { l.Paused = true; return l }},
+				{"a resume", func(l driver.Record) driver.Record { l.Paused = false; return l }},
+				{"a new term of the same holder", func(l driver.Record) driver.Record { l.Epoch++; l.Nonce++; return l }},
 				{"a release", released},
 			}
 			for _, c := range changes {
@@ -142,7 +142,7 @@ var wakeChecks = []check{
 		l := r.swap(s, seat("seat", 1))
 		stays := r.watch(s, r.ctx, "")
 		r.settle(stays, func() { l = r.swap(s, handed(l, "a")) })
-		ended := make([]<-chan regent.Lease, 10)
+		ended := make([]<-chan driver.Record, 10)
 		for i := range ended {
 			ctx, cancel := context.WithCancel(r.ctx)
 			ended[i] = r.watch(s, ctx, "")
@@ -174,9 +174,9 @@ var wakeChecks = []check{
 }
 
 // watch asks for hints, or skips the test.
-func (r *rig) watch(s regent.Store, ctx context.Context, prefix string) <-chan regent.Lease {
+func (r *rig) watch(s driver.Store, ctx context.Context, prefix string) <-chan driver.Record {
 	r.Helper()
-	w, ok := s.(regent.Waker)
+	w, ok := s.(driver.Waker)
 	if !ok {
 		r.Skip("the store is no Waker")
 	}
@@ -188,7 +188,7 @@ func (r *rig) watch(s regent.Store, ctx context.Context, prefix string) <-chan r
 }
 
 // received waits for a hint. A closed channel is a failure: it would wake its reader for ever.
-func (r *rig) received(hints <-chan regent.Lease, within time.Duration) bool {
+func (r *rig) received(hints <-chan driver.Record, within time.Duration) bool {
 	r.Helper()
 	select {
 	case _, open := <-hints:
@@ -203,7 +203,7 @@ func (r *rig) received(hints <-chan regent.Lease, within time.Duration) bool {
 
 // told changes a register and wants a hint of that: a bare one, one with its name, or its record as
 // it is now. A hint of an earlier change may still come before.
-func (r *rig) told(hints <-chan regent.Lease, s regent.Store, name string, change func()) {
+func (r *rig) told(hints <-chan driver.Record, s driver.Store, name string, change func()) {
 	r.Helper()
 	r.calm(hints)
 	change()
@@ -228,14 +228,14 @@ func (r *rig) told(hints <-chan regent.Lease, s regent.Store, name string, chang
 }
 
 // written is what a test has written, by register and revision.
-type written map[string]map[string]regent.Lease
+type written map[string]map[string]driver.Record
 
 // swap writes a record, and remembers it.
-func (w written) swap(r *rig, s regent.Store, l regent.Lease) regent.Lease {
+func (w written) swap(r *rig, s driver.Store, l driver.Record) driver.Record {
 	r.Helper()
 	l = r.swap(s, l)
 	if w[l.Name] == nil {
-		w[l.Name] = map[string]regent.Lease{}
+		w[l.Name] = map[string]driver.Record{}
 	}
 	w[l.Name][l.Rev] = l
 	return l
@@ -244,15 +244,15 @@ func (w written) swap(r *rig, s regent.Store, l regent.Lease) regent.Lease {
 // check says what is wrong with a hint for prefix, or nothing. Of its three forms the bare one is
 // always right. One that names a register names one below prefix, and one with a revision is the
 // record that was written at that revision.
-func (w written) check(l regent.Lease, prefix string) string {
+func (w written) check(l driver.Record, prefix string) string {
 	was, ever := w[l.Name][l.Rev]
 	switch {
 	case l.Name == "" && l.Rev == "":
-		return differ(regent.Lease{}, l)
+		return differ(driver.Record{}, l)
 	case !strings.HasPrefix(l.Name, prefix) || w[l.Name] == nil:
 		return fmt.Sprintf("names %q", l.Name)
 	case l.Rev == "":
-		return differ(regent.Lease{Name: l.Name}, l)
+		return differ(driver.Record{Name: l.Name}, l)
 	case !ever:
 		return fmt.Sprintf("brings %q at revision %q, which it never had", l.Name, l.Rev)
 	}
@@ -260,7 +260,7 @@ func (w written) check(l regent.Lease, prefix string) string {
 }
 
 // calm lets hints pass until none comes any more.
-func (r *rig) calm(hints <-chan regent.Lease) {
+func (r *rig) calm(hints <-chan driver.Record) {
 	r.Helper()
 	for n := 0; r.received(hints, 30*time.Millisecond); n++ {
 		if n > 100 {
@@ -270,7 +270,7 @@ func (r *rig) calm(hints <-chan regent.Lease) {
 }
 
 // settle makes changes until one is noticed, since a subscription may take effect some time after Wake has returned.
-func (r *rig) settle(hints <-chan regent.Lease, change func()) {
+func (r *rig) settle(hints <-chan driver.Record, change func()) {
 	r.Helper()
 	for end := time.Now().Add(r.patience); time.Now().Before(end); {
 		change()
@@ -283,7 +283,7 @@ func (r *rig) settle(hints <-chan regent.Lease, change func()) {
 }
 
 // hinted wants a hint after a change.
-func (r *rig) hinted(hints <-chan regent.Lease, what string, change func()) {
+func (r *rig) hinted(hints <-chan driver.Record, what string, change func()) {
 	r.Helper()
 	r.calm(hints)
 	change()

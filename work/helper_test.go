@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/work"
 )
 
@@ -85,7 +86,7 @@ type held struct {
 }
 
 // lead has a member win the seat, and keeps it until the test ends or stop is called.
-func lead(t testing.TB, store regent.Store, id string, change ...func(*regent.Member)) *held {
+func lead(t testing.TB, store driver.Store, id string, change ...func(*regent.Member)) *held {
 	t.Helper()
 	h := &held{m: &regent.Member{Store: store, ID: id}}
 	for _, f := range change {

@@ -28,13 +28,14 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusMethodNotAllowed, fmt.Errorf("%s: tasks and questions come by POST", r.Method))
 		return
 	}
+	w.verifier.Offer(rw.Header())
 	var large *http.MaxBytesError
 	switch err := w.authenticate(r); {
 	case errors.As(err, &large):
 		w.refuse(rw, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes", maxBody))
 		return
 	case err != nil:
-		rw.Header().Set("WWW-Authenticate", signed.Scheme)
+		rw.Header().Set("WWW-Authenticate", signed.Demand(err))
 		w.refuse(rw, http.StatusUnauthorized, err)
 		return
 	}

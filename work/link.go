@@ -172,7 +172,7 @@ func (l *link) view() WorkerView {
 func (l *link) post(ctx context.Context, limit time.Duration, below string, body []byte, answer *bytes.Buffer, parse func([]byte) bool, into any) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+below, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+below, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -180,8 +180,7 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	if below != "" { // a question: a connection that had gone stale is replaced without asking. Tasks have to say that they come again.
 		r.Header["Idempotency-Key"] = nil
 	}
-	l.p.opts.Sign(r, l.id, l.addr, body)
-	resp, err := l.p.opts.Client.Do(r)
+	resp, err := l.p.opts.Do(l.p.opts.Client.Do, r, l.id, l.addr, body)
 	if err != nil {
 		return 0, err
 	}

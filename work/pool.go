@@ -26,8 +26,9 @@ type Options struct {
 	Batch  int          // tasks in one request; 128 if 0
 	Queue  int          // tasks that wait for one worker, or are with it; 4096 if 0
 
-	// Sign authenticates a request to the worker at addr, in place of Token: for a token that may change.
-	Sign func(r *http.Request, worker, addr string, body []byte)
+	// Do sends a request with this body to the worker at addr, and proves who sends it, in place of Token: for a token that may
+	// change. It sends with send, perhaps more than once.
+	Do func(send func(*http.Request) (*http.Response, error), r *http.Request, worker, addr string, body []byte) (*http.Response, error)
 	// Found is told of results that nobody here waits for: an earlier term's. Recall is how long before the pool was made they may have ended when a worker is first
 	// asked; a minute if 0. When a worker was started anew, it may tell of some a second time, of this term's as well.
 	Found  func(worker string, r Result)
@@ -72,8 +73,8 @@ func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
 	if p.opts.Recall == 0 {
 		p.opts.Recall = time.Minute
 	}
-	if p.opts.Sign == nil {
-		p.opts.Sign = signed.NewSigner(signed.NewSecret(opts.Token)).Sign
+	if p.opts.Do == nil {
+		p.opts.Do = signed.NewSigner(signed.NewSecret(opts.Token)).Do
 	}
 	if p.opts.Client == nil {
 		p.own = &http.Transport{MaxIdleConnsPerHost: 3, IdleConnTimeout: time.Minute}

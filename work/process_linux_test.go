@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/gate"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
@@ -62,47 +63,47 @@ func (s remote) call(ctx context.Context, verb, name, rev string, body []byte) (
 	case http.StatusOK:
 		return resp, nil
 	case http.StatusNotFound:
-		err = regent.ErrNotFound
+		err = driver.ErrNotFound
 	case http.StatusConflict:
-		err = regent.ErrConflict
+		err = driver.ErrConflict
 	default:
 		err = errors.New(resp.Status)
 	}
 	return nil, errors.Join(err, resp.Body.Close())
 }
 
-func (s remote) lease(resp *http.Response, err error) (regent.Lease, error) {
+func (s remote) lease(resp *http.Response, err error) (driver.Record, error) {
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	name, _ := url.QueryUnescape(resp.Header.Get("Name"))
-	return regent.ParseLease(name, resp.Header.Get("Rev"), b)
+	return driver.ParseRecord(name, resp.Header.Get("Rev"), b)
 }
 
-func (s remote) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (s remote) Get(ctx context.Context, name string) (driver.Record, error) {
 	return s.lease(s.call(ctx, "get", name, "", nil))
 }
 
-func (s remote) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (s remote) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	return s.lease(s.call(ctx, "swap", l.Name, l.Rev, l.AppendJSON(nil)))
 }
 
-func (s remote) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (s remote) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		resp, err := s.call(ctx, "list", prefix, "", nil)
 		if err != nil {
-			yield(regent.Lease{}, err)
+			yield(driver.Record{}, err)
 			return
 		}
 		defer resp.Body.Close()
 		var names []string
 		if err := json.NewDecoder(resp.Body).Decode(&names); err != nil {
-			yield(regent.Lease{}, err)
+			yield(driver.Record{}, err)
 			return
 		}
 		for _, name := range names {
@@ -128,7 +129,7 @@ func (s *shim) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	name, rev := r.FormValue("name"), r.URL.Query().Get("rev")
-	var l regent.Lease
+	var l driver.Record
 	var err error
 	switch verb {
 	case "get":
@@ -136,7 +137,7 @@ func (s *shim) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case "swap":
 		var b []byte
 		if b, err = io.ReadAll(r.Body); err == nil {
-			if l, err = regent.ParseLease(name, rev, b); err == nil {
+			if l, err = driver.ParseRecord(name, rev, b); err == nil {
 				l, err = s.store.Swap(r.Context(), l)
 			}
 		}
@@ -149,9 +150,9 @@ func (s *shim) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case errors.Is(err, regent.ErrNotFound):
+	case errors.Is(err, driver.ErrNotFound):
 		rw.WriteHeader(http.StatusNotFound)
-	case errors.Is(err, regent.ErrConflict):
+	case errors.Is(err, driver.ErrConflict):
 		rw.WriteHeader(http.StatusConflict)
 	case err != nil:
 		rw.WriteHeader(http.StatusInternalServerError)

@@ -8,9 +8,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -25,8 +27,9 @@ type recorded struct {
 // attacker is a server at an address that whoever can write the store has named as a worker's. It records everything.
 type attacker struct {
 	*httptest.Server
-	mu  sync.Mutex
-	all []recorded
+	challenge string // that it hands out, if any
+	mu        sync.Mutex
+	all       []recorded
 }
 
 func newAttacker(t *testing.T) *attacker {
@@ -37,6 +40,12 @@ func newAttacker(t *testing.T) *attacker {
 		a.mu.Lock()
 		a.all = append(a.all, recorded{r.Method, r.RequestURI, r.Header.Clone(), body})
 		a.mu.Unlock()
+		if a.challenge != "" {
+			w.Header().Set(signed.Header, a.challenge)
+			w.Header().Set("WWW-Authenticate", signed.Demand(signed.ErrStale))
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
 		w.WriteHeader(http.StatusBadGateway)
 	}))
 	t.Cleanup(a.Close)
@@ -46,17 +55,30 @@ func newAttacker(t *testing.T) *attacker {
 // await returns the first request to a path.
 func (a *attacker) await(t *testing.T, uri string) recorded {
 	t.Helper()
+	return a.find(t, uri, func(r recorded) bool { return r.uri == uri })
+}
+
+// awaitSigned returns the first batch of tasks that is signed with its challenge.
+func (a *attacker) awaitSigned(t *testing.T) recorded {
+	t.Helper()
+	return a.find(t, "/v1/tasks with the challenge", func(r recorded) bool {
+		return r.uri == "/v1/tasks" && strings.Contains(r.header.Get("Authorization"), "challenge="+a.challenge)
+	})
+}
+
+func (a *attacker) find(t *testing.T, what string, is func(recorded) bool) recorded {
+	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(time.Millisecond) {
 		a.mu.Lock()
 		for _, r := range a.all {
-			if r.uri == uri {
+			if is(r) {
 				a.mu.Unlock()
 				return r
 			}
 		}
 		a.mu.Unlock()
 		if time.Now().After(deadline) {
-			t.Fatalf("no request to %s", uri)
+			t.Fatalf("no request to %s", what)
 		}
 	}
 }
@@ -129,11 +151,85 @@ func TestAnAttackersAddress(t *testing.T) {
 			t.Error(e.err)
 		}
 	})
-	if ran.count("a")+ran.count("b") > 0 {
+	t.Run("with_a_challenge_of_the_real_worker_neither", func(t *testing.T) {
+		for _, name := range []string{"evil2", "w"} {
+			relay := newAttacker(t)
+			relay.challenge = post(t, s.URL, batch(7, 0, task("x"))).header.Get(signed.Header)
+			if relay.challenge == "" {
+				t.Fatal("the worker gives none")
+			}
+			p.Remove(name)
+			p.Add(name, relay.Listener.Addr().String())
+			_ = p.Send(name, work.Task{ID: "d", Kind: "do"}, func(work.Result, error) {})
+			got := relay.awaitSigned(t).replay(t, s.URL, "/v1/tasks")
+			if got.code != http.StatusUnauthorized || !strings.Contains(got.Error, "signed for ") {
+				t.Errorf("%s: got %+v", name, got)
+			}
+			p.Remove(name)
+		}
+	})
+	if ran.count("a")+ran.count("b")+ran.count("d") > 0 {
 		t.Error("a task ran that was signed for another worker")
 	}
 	p.Remove("evil")
 }
+
+// TestAWorkerThatStartsAnew has the worker behind one address replaced, with all challenges that it has given.
+func TestAWorkerThatStartsAnew(t *testing.T) {
+	leaks(t)
+	const token = "correct horse battery staple"
+	ran := newRan()
+	var now atomic.Pointer[work.Worker]
+	var refused atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		counted := &codes{ResponseWriter: rw}
+		now.Load().ServeHTTP(counted, r)
+		if counted.code == http.StatusUnauthorized {
+			refused.Add(1)
+		}
+	}))
+	begin := func() {
+		w := worker(ran)
+		w.Token, w.ID, w.Addr = token, "w", s.Listener.Addr().String()
+		if former := now.Swap(w); former != nil {
+			check(t, former.Close())
+		}
+	}
+	begin()
+	s.Start()
+	t.Cleanup(func() { check(t, now.Load().Close()); s.CloseClientConnections(); s.Close() })
+
+	p := lead(t, memstore.New(), "a").pool(t, work.Options{Token: token})
+	p.Add("w", s.Listener.Addr().String())
+	for i, id := range []string{"a", "b", "c", "d"} {
+		if i == 2 {
+			begin()
+		}
+		if e := next(t, send(t, p, "w", id)); e.err != nil {
+			t.Errorf("task %s: %v", id, e.err)
+		}
+		if n := ran.count(id); n != 1 {
+			t.Errorf("task %s ran %d times", id, n)
+		}
+	}
+	// For each start at most one of each of the three loops that send, and one after a late answer of the former worker.
+	if n := refused.Load(); n < 2 || n > 7 {
+		t.Errorf("%d requests were refused", n)
+	}
+}
+
+// codes keeps the code of an answer.
+type codes struct {
+	http.ResponseWriter
+	code int
+}
+
+func (c *codes) WriteHeader(code int) {
+	c.code = code
+	c.ResponseWriter.WriteHeader(code)
+}
+
+func (c *codes) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func TestVersionsThatDoNotKnowSignatures(t *testing.T) {
 	leaks(t)

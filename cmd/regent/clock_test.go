@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -88,4 +89,31 @@ func TestClocks(t *testing.T) {
 		}
 		a.stop()
 	})
+
+	// Nodes sign what they send each other with the token, and their clocks decide nothing about that.
+	for _, offset := range []string{"300s", "-300s", "87600h"} {
+		t.Run("a_leader_with_a_token_whose_clock_is_off_by_"+offset+"_has_workers_run_polls", func(t *testing.T) {
+			t.Parallel()
+			config := filepath.Join(t.TempDir(), "regent.yaml")
+			if err := os.WriteFile(config, []byte(everySecond(1, webTarget(t))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+			const token = "REGENT_TOKEN=correct-horse-battery-staple"
+			_, off := clockOf(t, offset)
+			a := start(t, "a", store, append(off, token), "--config", config, "--worker=false")
+			a.until("/leader", 200)
+			w := start(t, "w", store, []string{token}, "--config", config, "--eligible=false")
+			grows(a, 3)
+
+			// The worker is started again at its address, and knows none of its challenges any more.
+			listen := strings.TrimPrefix(w.url, "http://")
+			w.signal(syscall.SIGKILL)
+			<-w.gone
+			w = start(t, "w", store, []string{token}, "--config", config, "--eligible=false", "--listen", listen)
+			grows(a, 3)
+			w.stop()
+			a.stop()
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // TestLeadershipEvents is what nodes say of terms: on /v1/events, and in their logs.
@@ -36,7 +37,7 @@ func TestLeadershipEvents(t *testing.T) {
 		}},
 		{"partition", "a", func(_ *testing.T, _ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true); p.cutFrom.Store(true) }},
 		{"lost lease", "a", func(_ *testing.T, r *redisServer, _ *proxy, _ *daemon) {
-			name := regent.MemberRegister("a")
+			name := driver.MemberRegister("a")
 			r.cli("DEL", "{"+name+"}:regent", name)
 		}},
 		{"died|expired", "b", func(_ *testing.T, _ *redisServer, _ *proxy, a *daemon) { a.signal(syscall.SIGKILL) }},

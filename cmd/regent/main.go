@@ -13,11 +13,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/demo"
 	"github.com/regentd/regent/cmd/regent/internal/reaper"
+	"github.com/regentd/regent/driver"
 )
 
 // Exit codes, besides those of a program under 'regent run'.
@@ -75,7 +75,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &conf), errors.Is(err, regent.ErrRefused):
+	case errors.As(err, &conf), errors.Is(err, driver.ErrRefused):
 		return exitConfig
 	case errors.Is(err, errUsage), errors.Is(err, config.ErrUsage):
 		return exitUsage
@@ -156,7 +156,7 @@ func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *rea
 
 // reap is the companion process.
 func reap(ctx context.Context, in *os.File, errs io.Writer) error {
-	open := func(ctx context.Context, address string) (regent.Store, error) {
+	open := func(ctx context.Context, address string) (driver.Store, error) {
 		return opener(address, true, 0, func(string) {})(ctx)
 	}
 	return reaper.Main(ctx, in, open, slog.New(slog.NewTextHandler(errs, nil)))

@@ -16,6 +16,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/driver"
 )
 
 // runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
@@ -106,7 +107,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	if code == 0 && err == nil {
 		return nil
 	}
-	if cause := context.Cause(ctx); errors.Is(cause, regent.ErrRefused) {
+	if cause := context.Cause(ctx); errors.Is(cause, driver.ErrRefused) {
 		return cause
 	}
 	if at, cause := store.Answered(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {

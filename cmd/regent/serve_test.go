@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 )
 
 // killed starts a leader and a standby with a lease of 30 s, kills the leader, and returns when the standby led.
@@ -68,7 +68,7 @@ func TestServe(t *testing.T) {
 		if n := log.writes("coordinator", ""); len(n) != 0 {
 			t.Errorf("%d writes of the election with no candidate", len(n))
 		}
-		if n := log.writes(regent.MemberRegister("o"), "o/"); len(n) < 2 {
+		if n := log.writes(driver.MemberRegister("o"), "o/"); len(n) < 2 {
 			t.Errorf("%d heartbeats", len(n))
 		}
 

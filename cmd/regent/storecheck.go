@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/redis"
 	"github.com/regentd/regent/store/sqlite"
 )
@@ -57,7 +57,7 @@ type electionChecker interface {
 
 // forElection returns what opens a store and makes sure that the election's name can be used in it.
 func forElection(election string, warn func(string), open openFunc) openFunc {
-	return func(ctx context.Context) (regent.Store, error) {
+	return func(ctx context.Context) (driver.Store, error) {
 		store, err := open(ctx)
 		if err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func forElection(election string, warn func(string), open openFunc) openFunc {
 		warning, err := checker.CheckElection(short, election)
 		cancel()
 		switch {
-		case errors.Is(err, regent.ErrRefused):
+		case errors.Is(err, driver.ErrRefused):
 			_ = store.Close()
 			return nil, err
 		case err != nil:
@@ -83,7 +83,7 @@ func forElection(election string, warn func(string), open openFunc) openFunc {
 }
 
 // openFunc opens a store.
-type openFunc = func(context.Context) (regent.Store, error)
+type openFunc = func(context.Context) (driver.Store, error)
 
 // probeTimeout is how long --check-config waits for a store, and a start for the check of an election's name.
 const probeTimeout = 5 * time.Second
@@ -105,7 +105,7 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 	warn := func(w string) { s.Warnings = append(s.Warnings, w) }
 	store, err := forElection(s.Election, warn, opener(s.Store, true, 0, warn))(ctx)
 	switch {
-	case errors.Is(err, regent.ErrRefused):
+	case errors.Is(err, driver.ErrRefused):
 		return err
 	case err != nil:
 		warn("store could not be checked: " + err.Error())
@@ -124,7 +124,7 @@ func wouldCreate(path string) (bool, error) {
 		return false, nil // whether it can be written, its opening tells
 	}
 	if err := writableDir(filepath.Dir(real)); err != nil {
-		return true, regent.Refused(fmt.Errorf("store %q: this user must be able to write its directory: %w", path, err))
+		return true, driver.Refused(fmt.Errorf("store %q: this user must be able to write its directory: %w", path, err))
 	}
 	return true, nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/store/redis"
 	"github.com/regentd/regent/store/sqlite"
@@ -18,9 +18,9 @@ import (
 // them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
 // start at once: each then checks its server in steps, over one to six times that time, and not all at once.
 //
-// An error that is a [regent.ErrRefused] stays until somebody changes something.
-func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (regent.Store, error) {
-	return func(ctx context.Context) (regent.Store, error) {
+// An error that is a [driver.ErrRefused] stays until somebody changes something.
+func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (driver.Store, error) {
+	return func(ctx context.Context) (driver.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
 		case "sqlite":
@@ -48,7 +48,7 @@ func opener(address string, children bool, jitter time.Duration, warn func(strin
 			}
 			return store, nil
 		}
-		return nil, regent.Refused(fmt.Errorf("store %s: no such driver; this binary has %s",
+		return nil, driver.Refused(fmt.Errorf("store %s: no such driver; this binary has %s",
 			config.Redact(address), strings.Join(config.Schemes(), ", ")))
 	}
 }

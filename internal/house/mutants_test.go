@@ -122,7 +122,7 @@ var lockFaults = []fault{
 	{"L06", library, "TestLock/L06_a_standby", []mutant.Edit{edit("round.go", "		if v == expired && s.lease.Via == \"\" {\n			v = free\n", "		if v == expired && s.lease.Via == \"\" {\n			v = taken\n")}},
 	{"L07", daemon, "TestRedis/L07_", []mutant.Edit{edit("cmd/regent/main.go", "	if !s.Reaper || ", "	if true || ")}},
 	{"L08", daemon, "TestRedis/L08_", []mutant.Edit{edit("config.go", "return w - w/500 - g }", "return 2 * w }")}},
-	{"L09", library, "TestLock/L09_", []mutant.Edit{edit("follow.go", "		case errors.Is(out.Err, ErrConflict):\n			e.forget(s, bids[i].Nonce)\n", "		case errors.Is(out.Err, ErrConflict):\n			e.received(s, bids[i], nil, now)\n")}},
+	{"L09", library, "TestLock/L09_", []mutant.Edit{edit("follow.go", "		case errors.Is(out.Err, driver.ErrConflict):\n			e.forget(s, bids[i].Nonce)\n", "		case errors.Is(out.Err, driver.ErrConflict):\n			e.received(s, bids[i], nil, now)\n")}},
 	{"L10", library, "TestLock/L10_", []mutant.Edit{edit("follow.go", "	case l.Vacant():\n		return free, 0\n", "	case l.Vacant() || e.cfg.OwnLease:\n		return free, 0\n")}},
 	{"L11", library, "TestLock/L11_", []mutant.Edit{edit("keep.go", "	next.Nonce = newNonce()\n", "	next.Nonce = newNonce()\n	next.Epoch++\n")}},
 	{"L12", library, "TestLock/L12_", []mutant.Edit{edit("follow.go", "		if !mine(got) {\n			return got, true\n		}\n", "")}},

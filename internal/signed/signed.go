@@ -1,36 +1,39 @@
-// Package signed authenticates the requests that members send to members. Both know the cluster's token. The sender proves
-// that it does, by an HMAC over what it asks for and whom it asks, and never sends the token itself: the address that a
-// request goes to comes from the store, and whoever can write the store can name any address.
+// Package signed authenticates the requests that members send to members. Both know the cluster's token. The sender
+// proves that it does, by an HMAC over what it asks for and whom it asks, and never sends the token itself: the
+// address that a request goes to comes from the store, and whoever can write the store can name any address.
 //
-// What a signature covers: the method, the path with its query, the digest of the body, every header whose name begins with
-// Regent-, the receiver's member ID and address, the time, and a number that the sender never uses twice.
+// What a signature covers: the method, the path with its query, the digest of the body, every header whose name
+// begins with Regent-, the receiver's member ID and address, a challenge of the receiver, and a number that the
+// sender never uses for another request.
 //
-// What a receiver refuses: a signature by another token, for another receiver, older or newer than [Window] by its own
-// clock, from before its own process was started, or seen before.
+// What a receiver refuses: a signature by another token, for another receiver, with a challenge that its own process
+// has not issued within [Lifetime], or seen before. No wall clock is read, on either side.
+//
+// A receiver sends a challenge with each answer, in the header [Header]. A sender keeps the last one of each
+// receiver. If it has none, or the receiver was started again, the request is refused with a new challenge, and is
+// sent once more.
 //
 // What it does not do: it hides nothing, and it does not prove who answers. TLS does both.
 package signed
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // Scheme is the name of the scheme in the headers Authorization and WWW-Authenticate.
 const Scheme = "Regent-HMAC-SHA256"
-
-// Window is how far apart the clocks of sender and receiver may be, the time under way included.
-const Window = time.Minute
 
 // Secret is a token that can be replaced while it is in use. A nil Secret, and the zero value, hold none.
 type Secret struct{ token atomic.Pointer[string] }
@@ -56,11 +59,12 @@ func (s *Secret) Token() string {
 	return ""
 }
 
-// Signer signs requests. It is safe for concurrent use.
+// Signer signs requests, and sends them. It is safe for concurrent use.
 type Signer struct {
 	secret  *Secret
 	session string
 	number  atomic.Uint64
+	known   challenges
 }
 
 // NewSigner returns a signer whose numbers are its own.
@@ -70,39 +74,79 @@ func NewSigner(secret *Secret) *Signer {
 	return &Signer{secret: secret, session: hex.EncodeToString(session[:])}
 }
 
-// Sign sets the header Authorization of a request with this body to the member called id at addr. Its method, URL and
-// Regent- headers must not change after. Without a token it does nothing.
-func (s *Signer) Sign(r *http.Request, id, addr string, body []byte) {
+// Do signs a request with this body to the member called id at addr, and sends it with send. If the receiver refuses
+// its challenge, and gives another one, Do sends it once more with that one. Both times it has the same number: a
+// receiver takes one of them at most, whatever becomes of the first on its way. Without a token it sends the request
+// as it is.
+func (s *Signer) Do(
+	send func(*http.Request) (*http.Response, error), r *http.Request, id, addr string, body []byte,
+) (*http.Response, error) {
 	token := s.secret.Token()
 	if token == "" {
-		return
+		return send(withBody(r, body))
 	}
+
+	receiver := receiverOf(id, addr)
 	c := claims{
-		to: url.QueryEscape(id), addr: url.QueryEscape(addr), time: time.Now().UnixMilli(),
+		to: url.QueryEscape(id), addr: url.QueryEscape(addr), challenge: s.known.of(receiver),
 		session: s.session, number: s.number.Add(1), body: digest(body),
 	}
+	resp, err := send(sign(token, r, &c, body))
+	if err != nil {
+		return resp, err
+	}
+	next := s.known.learn(receiver, resp)
+	if !stale(resp) || next == "" || next == c.challenge {
+		return resp, nil
+	}
+
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that its connection can be used again
+	_ = resp.Body.Close()
+	c.challenge = next
+	resp, err = send(sign(token, r, &c, body))
+	if err == nil {
+		s.known.learn(receiver, resp)
+	}
+	return resp, err
+}
+
+// sign returns a copy of the request that has the body and the header Authorization.
+func sign(token string, r *http.Request, c *claims, body []byte) *http.Request {
+	r = withBody(r, body)
+	r.Header = r.Header.Clone()
 	r.Header.Set("Authorization", c.header(c.mac(token, r.Method, r.URL.RequestURI(), r.Header)))
+	return r
+}
+
+func withBody(r *http.Request, body []byte) *http.Request {
+	r = r.WithContext(r.Context())
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	r.Body, _ = r.GetBody()
+	r.ContentLength = int64(len(body))
+	return r
 }
 
 // claims are what a signature is about, besides the request itself.
 type claims struct {
-	to      string // the receiver's member ID, escaped
-	addr    string // the address at which it was asked, escaped
-	time    int64  // in milliseconds since 1970, by the sender's clock
-	session string // of one signer: 16 random bytes, in hex
-	number  uint64 // from 1 on, each once in a session
-	body    string // the SHA-256 of the body, in hex
+	to        string // the receiver's member ID, escaped
+	addr      string // the address at which it was asked, escaped
+	challenge string // the receiver's; empty if none is known
+	session   string // of one signer: 16 random bytes, in hex
+	number    uint64 // from 1 on, each for one request of a session
+	body      string // the SHA-256 of the body, in hex
 }
 
 func (c *claims) header(mac []byte) string {
-	return fmt.Sprintf("%s to=%s,addr=%s,time=%d,session=%s,number=%d,body=%s,mac=%x",
-		Scheme, c.to, c.addr, c.time, c.session, c.number, c.body, mac)
+	return fmt.Sprintf("%s to=%s,addr=%s,challenge=%s,session=%s,number=%d,body=%s,mac=%x",
+		Scheme, c.to, c.addr, c.challenge, c.session, c.number, c.body, mac)
 }
 
-// mac computes the signature. No part of what it covers can hold a line break, so that two requests never look the same.
+// mac computes the signature. No part of what it covers can hold a line break, so that two requests never look the
+// same.
 func (c *claims) mac(token, method, uri string, headers http.Header) []byte {
 	h := hmac.New(sha256.New, []byte(token))
-	fmt.Fprintf(h, "%s v1\n%s\n%s\n%s\n%s\n%d\n%s\n%d\n%s\n", Scheme, method, uri, c.to, c.addr, c.time, c.session, c.number, c.body)
+	fmt.Fprintf(h, "%s v1\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n",
+		Scheme, method, uri, c.to, c.addr, c.challenge, c.session, c.number, c.body)
 	var names []string
 	for name := range headers {
 		if strings.HasPrefix(name, "Regent-") {
@@ -130,7 +174,7 @@ func parse(header string) (c claims, mac []byte, ok bool) {
 		return c, nil, false
 	}
 	parts := strings.Split(header, ",")
-	names := []string{"to", "addr", "time", "session", "number", "body", "mac"}
+	names := []string{"to", "addr", "challenge", "session", "number", "body", "mac"}
 	if len(parts) != len(names) {
 		return c, nil, false
 	}
@@ -139,12 +183,11 @@ func parse(header string) (c claims, mac []byte, ok bool) {
 			return c, nil, false
 		}
 	}
-	sent, err1 := strconv.ParseInt(parts[2], 10, 64)
-	number, err2 := strconv.ParseUint(parts[4], 10, 64)
-	mac, err3 := hex.DecodeString(parts[6])
-	if err1 != nil || err2 != nil || err3 != nil || number == 0 || len(parts[3]) != 32 {
+	number, err1 := strconv.ParseUint(parts[4], 10, 64)
+	mac, err2 := hex.DecodeString(parts[6])
+	if err1 != nil || err2 != nil || number == 0 || len(parts[3]) != 32 || parts[2] != "" && !wellFormed(parts[2]) {
 		return c, nil, false
 	}
-	c = claims{to: parts[0], addr: parts[1], time: sent, session: parts[3], number: number, body: parts[5]}
+	c = claims{to: parts[0], addr: parts[1], challenge: parts[2], session: parts[3], number: number, body: parts[5]}
 	return c, mac, true
 }

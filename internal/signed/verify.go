@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// started is about when this process was. It may have seen what was signed before, and cannot remember.
-var started = time.Now()
-
 var (
 	// ErrNone says that a request carries no signature.
 	ErrNone = errors.New("the request is not signed with the cluster's token (" + Scheme + ")")
 	// ErrBearer says that a request of a member carries the token itself.
 	ErrBearer = errors.New("the request carries a bearer token, and between members it must be signed with the token " +
 		"instead (" + Scheme + "): its sender is an older version of Regent, upgrade it")
+	// ErrStale says that a request is signed with a challenge that is not, or no longer, accepted. It was not taken.
+	ErrStale = fmt.Errorf("the request was not signed with a challenge that this process has issued within the last %v: its "+
+		"sender must sign the one in the header %s of this answer", Lifetime, Header)
 	// ErrOld says that the receiver of a signed request knows no signatures.
 	ErrOld = errors.New("it asks for the cluster's token itself, which members do not send to each other any more: " +
 		"it is an older version of Regent, upgrade it")
@@ -32,6 +32,7 @@ type Verifier struct {
 	secret *Secret
 	id     string
 	addr   string
+	issuer *issuer
 
 	mu   sync.Mutex
 	seen map[string]*numbers // by session
@@ -40,7 +41,14 @@ type Verifier struct {
 // NewVerifier returns the verifier of the member called id, which others ask at addr. What is empty is not compared: then a
 // request that was signed for another member is accepted.
 func NewVerifier(secret *Secret, id, addr string) *Verifier {
-	return &Verifier{secret: secret, id: id, addr: addr, seen: map[string]*numbers{}}
+	return &Verifier{secret: secret, id: id, addr: addr, issuer: newIssuer(), seen: map[string]*numbers{}}
+}
+
+// Offer puts a new challenge into the header of an answer, if there is a token.
+func (v *Verifier) Offer(answer http.Header) {
+	if v.secret.Token() != "" {
+		answer.Set(Header, v.issuer.challenge())
+	}
 }
 
 // Present reports whether a request claims to be signed.
@@ -91,8 +99,10 @@ func (v *Verifier) Verify(r *http.Request, limit int64) error {
 	if err := v.meant(&c); err != nil {
 		return err
 	}
-	if err := timely(&c, time.Now()); err != nil {
-		return err
+	if !v.issuer.accepts(c.challenge) {
+		// Its sender knows the token, and comes again: over this connection, if nothing is left unread in it.
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, limit))
+		return ErrStale
 	}
 	if err := v.once(&c); err != nil {
 		return err
@@ -118,22 +128,6 @@ func unescape(s string) string {
 	return s
 }
 
-// timely compares the clocks.
-func timely(c *claims, now time.Time) error {
-	const form = "2006-01-02T15:04:05.000Z"
-	sent := time.UnixMilli(c.time)
-	age := now.Sub(sent)
-	if age > Window || age < -Window {
-		return fmt.Errorf("the request was signed at %s by its sender's clock, and this node's clock shows %s: they must be "+
-			"within %v of each other; synchronise the clocks", sent.UTC().Format(form), now.UTC().Format(form), Window)
-	}
-	if up := now.Sub(started); up >= 0 && age > up+time.Millisecond { // which is what the time is rounded to
-		return fmt.Errorf("the request was signed at %s by its sender's clock, before this process was started, at %s by "+
-			"this node's clock: it may have been answered already", sent.UTC().Format(form), now.Add(-up).UTC().Format(form))
-	}
-	return nil
-}
-
 // once refuses a number that was there before.
 func (v *Verifier) once(c *claims) error {
 	v.mu.Lock()
@@ -144,7 +138,7 @@ func (v *Verifier) once(c *claims) error {
 			v.forgetLocked()
 		}
 		if len(v.seen) >= maxSessions {
-			return fmt.Errorf("more than %d senders have signed requests within %v: no more can be told apart", maxSessions, 2*Window)
+			return fmt.Errorf("more than %d senders have signed requests within %v: no more can be told apart", maxSessions, Lifetime)
 		}
 		n = &numbers{}
 		v.seen[c.session] = n
@@ -159,10 +153,10 @@ func (v *Verifier) once(c *claims) error {
 // maxSessions bounds the memory: each takes about 300 bytes. Only who knows the token can begin one.
 const maxSessions = 4096
 
-// forgetLocked forgets senders whose last request is too old to be used again.
+// forgetLocked forgets senders whose last request cannot be used again: its challenge is older than the request.
 func (v *Verifier) forgetLocked() {
 	for session, n := range v.seen {
-		if time.Since(n.last) > 2*Window+time.Second {
+		if time.Since(n.last) > Lifetime {
 			delete(v.seen, session)
 		}
 	}

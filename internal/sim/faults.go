@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -247,7 +247,7 @@ func (s *simulation) rollback(a *Action) {
 // snapshot is what the store held, and a copy that can be looked at.
 type snapshot struct {
 	saved  memstore.Snapshot
-	leases map[string]regent.Lease
+	leases map[string]driver.Record
 }
 
 func (s *simulation) snapshot() snapshot {
@@ -295,7 +295,7 @@ func (s *simulation) knowable(snap snapshot) bool {
 // holder no time, so the process would count from before the lost heartbeats, in which the holder
 // still believes until its next one is refused. GUARANTEES documents that limit. If another holder,
 // or none, is undone, the epochs tell, or nobody believes any more.
-func (p *process) misses(now, then map[string]regent.Lease) bool {
+func (p *process) misses(now, then map[string]driver.Record) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, h := range p.heights {

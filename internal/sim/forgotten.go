@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // regressed reports whether a claim in place of old is made although the process has seen more than
 // that record shows, or although the heartbeat register has forgotten that its holder ever joined;
 // and for how long the process has known.
-func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited time.Duration) {
+func (p *process) regressed(seat string, old driver.Record) (fell bool, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
@@ -40,7 +40,7 @@ func (p *process) regressed(seat string, old regent.Lease) (fell bool, waited ti
 // sawEnd reports whether the process has seen that the holder of a record had ended, by a request that it sent after it
 // had received the record. That death is final, whatever the register shows later: a register that is missing in a list
 // of all members, which a process reads for ranks alone, need not make it wait. The mutex is held.
-func (p *process) sawEnd(seat string, old regent.Lease) bool {
+func (p *process) sawEnd(seat string, old driver.Record) bool {
 	began, ok := p.endSeen[old.Holder.Incarnation]
 	if !ok {
 		return false
@@ -51,7 +51,7 @@ func (p *process) sawEnd(seat string, old regent.Lease) bool {
 
 // forget notes which incarnations a heartbeat register does not know any more although they have
 // joined, and which have ended by what it shows to a request that was sent at began. The mutex is held.
-func (p *process) forget(l regent.Lease, began time.Duration) {
+func (p *process) forget(l driver.Record, began time.Duration) {
 	for _, j := range p.rec.joinsOf(l.Name) {
 		if j.endedBy(l) {
 			p.endSeen[j.who] = began
@@ -63,17 +63,17 @@ func (p *process) forget(l regent.Lease, began time.Duration) {
 }
 
 // endedBy reports whether a heartbeat register shows that an incarnation has joined and ended.
-func (j join) endedBy(l regent.Lease) bool {
+func (j join) endedBy(l driver.Record) bool {
 	return l.Epoch > j.count || l.Epoch == j.count && l.Vacant()
 }
 
 // forgottenBy reports whether a heartbeat register does not know of an incarnation: it counts
 // fewer, or shows another one with the same number.
-func (j join) forgottenBy(l regent.Lease) bool {
+func (j join) forgottenBy(l driver.Record) bool {
 	return l.Epoch < j.count || l.Epoch == j.count && !l.Vacant() && l.Holder.Incarnation != j.who
 }
 
-func (r *recorder) forgets(l regent.Lease, who string) bool {
+func (r *recorder) forgets(l driver.Record, who string) bool {
 	return slices.ContainsFunc(r.joinsOf(l.Name), func(j join) bool { return j.who == who && j.forgottenBy(l) })
 }
 

@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 )
 
 // TestForgottenHolders is about claims in place of a holder whose register does not know it any more (R5).
 func TestForgottenHolders(t *testing.T) {
-	holder := regent.Identity{ID: "a", Incarnation: "A1"}
-	record := regent.Lease{Name: seat, Rev: "1", Holder: holder, Epoch: 1, Via: beatA}
-	ended := regent.Lease{Name: beatA, Rev: "3", Epoch: 1}
+	holder := driver.Identity{ID: "a", Incarnation: "A1"}
+	record := driver.Record{Name: seat, Rev: "1", Holder: holder, Epoch: 1, Via: beatA}
+	ended := driver.Record{Name: beatA, Rev: "3", Epoch: 1}
 
 	for _, c := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestForgottenHolders(t *testing.T) {
 		{"the_holder_alive_is_no_end", true, func(p *process, _ time.Duration) {
 			p.saw(record, p.clock.Now())
 			time.Sleep(second)
-			p.saw(regent.Lease{Name: beatA, Rev: "2", Holder: holder, Epoch: 1}, p.clock.Now())
+			p.saw(driver.Record{Name: beatA, Rev: "2", Holder: holder, Epoch: 1}, p.clock.Now())
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

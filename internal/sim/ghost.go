@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -23,7 +24,7 @@ func (p *process) granted(t regent.Term) {
 }
 
 // read takes in the answer to a read of a seat.
-func (p *process) read(l regent.Lease) {
+func (p *process) read(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.holds[l.Name]
@@ -45,7 +46,7 @@ func (p *process) read(l regent.Lease) {
 }
 
 // hinted takes in a hint, which concerns all seats if it names none.
-func (p *process) hinted(l regent.Lease) {
+func (p *process) hinted(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for seat, h := range p.holds {

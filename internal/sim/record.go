@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // recorder writes the history down. It knows nothing of the code under test but what crosses its
@@ -69,7 +69,7 @@ func (r *recorder) note(p *process, e Event) {
 
 // sighting is a revision of a record as a process has seen it.
 type sighting struct {
-	lease regent.Lease
+	lease driver.Record
 	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
 
@@ -79,7 +79,7 @@ type sighting struct {
 // height is what a process has seen of a register's epochs.
 type height struct {
 	highest  uint64
-	last     regent.Lease  // the record as the newest read showed it
+	last     driver.Record // the record as the newest read showed it
 	began    time.Duration // when that was sent
 	answered time.Duration // and answered
 	fell     time.Duration // when it was last seen to fall
@@ -98,7 +98,7 @@ func (h *height) older(name string, began time.Duration) bool {
 }
 
 // saw takes in an answer to a request that was sent at began.
-func (p *process) saw(l regent.Lease, began time.Duration) {
+func (p *process) saw(l driver.Record, began time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.knows[l.Name] = max(p.knows[l.Name], l.Epoch)
@@ -109,7 +109,7 @@ func (p *process) saw(l regent.Lease, began time.Duration) {
 // measure takes in the epoch of a record, which is 0 for a register that is not there. A read that
 // was sent before the last one was answered may be older, and tells nothing of what came after. The
 // mutex is held.
-func (p *process) measure(l regent.Lease, began time.Duration) {
+func (p *process) measure(l driver.Record, began time.Duration) {
 	h := p.heights[l.Name]
 	if h == nil {
 		h = &height{}
@@ -152,12 +152,12 @@ func (p *process) measure(l regent.Lease, began time.Duration) {
 func (p *process) sawNothing(name string, began time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.measure(regent.Lease{Name: name}, began)
+	p.measure(driver.Record{Name: name}, began)
 }
 
 // heard takes in a record that a hint brings, which the process may never look at. Only a vacant
 // one may be claimed on.
-func (p *process) heard(l regent.Lease) {
+func (p *process) heard(l driver.Record) {
 	if l.Name == "" || !l.Vacant() {
 		return
 	}
@@ -171,7 +171,7 @@ func (p *process) heard(l regent.Lease) {
 // A record has been watched since it was first received, or since the one before it if it only adds
 // edits to that: those give its holder no time. One that comes again after another is watched anew:
 // the store has gone back.
-func (p *process) sight(l regent.Lease, began time.Duration) {
+func (p *process) sight(l driver.Record, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
 	known := slices.IndexFunc(list, func(s sighting) bool { return s.lease.Rev == l.Rev })
@@ -209,7 +209,7 @@ func (p *process) sightingOf(name, rev string) (sighting, bool) {
 }
 
 // sending notes a swap that a process is about to send, and says what it is for.
-func (r *recorder) sending(p *process, l regent.Lease) Op {
+func (r *recorder) sending(p *process, l driver.Record) Op {
 	if l.Rev == "" {
 		r.fresh.Store(int64(time.Since(r.start)))
 	}
@@ -269,7 +269,7 @@ func (r *recorder) owner(who string, to int) int {
 
 // answered notes what an answer tells a process: the record, and that an attempt of its own was
 // applied.
-func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
+func (r *recorder) answered(p *process, l driver.Record, began time.Duration) {
 	p.saw(l, began)
 	who := l.Holder.Incarnation
 	if who == "" || r.owner(who, -1) != p.index {
@@ -287,7 +287,7 @@ func (r *recorder) answered(p *process, l regent.Lease, began time.Duration) {
 
 // applied is the store's hook. It is called under the store's lock. P is who has sent the swap, or,
 // if its reaper has, reaper is true.
-func (r *recorder) applied(p *process, reaper bool, old, l regent.Lease) {
+func (r *recorder) applied(p *process, reaper bool, old, l driver.Record) {
 	e := Event{Kind: Applied, Op: Edit, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation,
 		Via: l.Via,
 		Old: old.Holder.Incarnation, OldVia: old.Via, OldEpoch: old.Epoch, OldLease: old.Duration,
@@ -331,4 +331,4 @@ func (r *recorder) applied(p *process, reaper bool, old, l regent.Lease) {
 	r.mu.Unlock()
 }
 
-func isMember(name string) bool { return strings.HasPrefix(name, regent.MemberRegister("")) }
+func isMember(name string) bool { return strings.HasPrefix(name, driver.MemberRegister("")) }

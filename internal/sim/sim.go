@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -45,7 +46,7 @@ type simulation struct {
 	procs   []*process
 	latest  []*process        // by member
 	claims  map[string]uint64 // the highest epoch ever claimed, by seat
-	regs    map[string]regent.Lease
+	regs    map[string]driver.Record
 	trail   []write              // the swaps that were applied and not undone, oldest first
 	undone  map[string]bool      // registers that a rollback has changed
 	given   map[seatEpoch]string // the incarnation that an epoch was first given to
@@ -74,7 +75,7 @@ type seatEpoch struct {
 func Run(plan *Plan) *History {
 	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process,
 		len(plan.Members)), claims: map[string]uint64{},
-		regs: map[string]regent.Lease{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
+		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
 		reached: map[State]int{}}
 	s.rec = newRecorder(s.start)
 	s.store.OnSwap = s.applied
@@ -165,7 +166,7 @@ func (s *simulation) process(i int) *process {
 
 // applied is told of every swap, in the store's order and under its lock. When a seat has been
 // claimed, everybody is asked at that very moment whether they lead it.
-func (s *simulation) applied(old, l regent.Lease, client string) {
+func (s *simulation) applied(old, l driver.Record, client string) {
 	var p *process
 	s.mu.Lock()
 	procs := s.procs
@@ -198,7 +199,7 @@ func (s *simulation) applied(old, l regent.Lease, client string) {
 }
 
 // noteEpoch notes that an epoch was given. The mutex is held.
-func (s *simulation) noteEpoch(l regent.Lease) {
+func (s *simulation) noteEpoch(l driver.Record) {
 	key := seatEpoch{l.Name, l.Epoch}
 	if first, ok := s.given[key]; ok && first != l.Holder.Incarnation {
 		s.reach(SameEpochTwice)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -27,14 +27,14 @@ type pushed struct{ *wire }
 // died.
 type witnessed struct{ pushed }
 
-func (w witnessed) Gone(_ context.Context, l regent.Lease) bool {
+func (w witnessed) Gone(_ context.Context, l driver.Record) bool {
 	i := w.p.rec.owner(l.Holder.Incarnation, -1)
 	return i >= 0 && w.p.sim.process(i).dead.Load()
 }
 
 // begin notes a request at the moment when its sender decides on it, and lets it go when the
 // process is not frozen.
-func (w *wire) begin(ctx context.Context, what string, swaps ...regent.Lease) (began time.Duration, op Op) {
+func (w *wire) begin(ctx context.Context, what string, swaps ...driver.Record) (began time.Duration, op Op) {
 	if ctx.Value(asAdmin{}) == nil && w.p.asked.CompareAndSwap(false, true) {
 		w.p.rec.add(w.p, Event{Kind: Request})
 	}
@@ -46,9 +46,9 @@ func (w *wire) begin(ctx context.Context, what string, swaps ...regent.Lease) (b
 	return began, op
 }
 
-func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (w *wire) Get(ctx context.Context, name string) (driver.Record, error) {
 	began, _ := w.begin(ctx, "get"+name)
-	var got regent.Lease
+	var got driver.Record
 	var err error
 	if t := w.p.trap(ctx, trapRead, name); t != nil {
 		w.p.spring(t)
@@ -65,14 +65,14 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 		got, err = w.client.Get(ctx, name)
 	}
 	w.p.clock.thaw("got" + name)
-	if errors.Is(err, regent.ErrNotFound) {
+	if errors.Is(err, driver.ErrNotFound) {
 		w.p.sawNothing(name, began)
 		if ctx.Value(asAdmin{}) == nil {
-			w.p.read(regent.Lease{Name: name})
+			w.p.read(driver.Record{Name: name})
 		}
 	}
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	w.answered(ctx, got, began)
 	return got, nil
@@ -80,7 +80,7 @@ func (w *wire) Get(ctx context.Context, name string) (regent.Lease, error) {
 
 // answered takes in the answer to a read. What somebody reads through a member counts for how long
 // the member has watched a heartbeat, but prolongs no lease of its own.
-func (w *wire) answered(ctx context.Context, l regent.Lease, began time.Duration) {
+func (w *wire) answered(ctx context.Context, l driver.Record, began time.Duration) {
 	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
 		w.p.saw(l, began)
 		return
@@ -89,12 +89,12 @@ func (w *wire) answered(ctx context.Context, l regent.Lease, began time.Duration
 	w.p.read(l)
 }
 
-func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (w *wire) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	began, op := w.begin(ctx, "swap"+l.Name, l)
 	if w.p.dead.Load() {
-		return regent.Lease{}, regent.ErrClosed
+		return driver.Record{}, driver.ErrClosed
 	}
-	var got regent.Lease
+	var got driver.Record
 	var err error
 	if t := w.p.trap(ctx, op, l.Name); t != nil {
 		w.p.spring(t)
@@ -110,7 +110,7 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 	}
 	w.p.clock.thaw("swapped" + l.Name)
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
 		w.p.saw(got, began)
@@ -121,13 +121,13 @@ func (w *wire) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
 }
 
 // trapped sends a swap that one thing in particular happens to.
-func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (got regent.Lease, err error) {
+func (w *wire) trapped(ctx context.Context, l driver.Record, t *trap) (got driver.Record, err error) {
 	if t.lose {
-		return regent.Lease{}, silence(ctx, t.timeout)
+		return driver.Record{}, silence(ctx, t.timeout)
 	}
 	if t.late > 0 { // it gets there, but long after its sender has given up
 		time.AfterFunc(t.late, func() { w.direct.Swap(context.Background(), l) })
-		return regent.Lease{}, silence(ctx, t.timeout)
+		return driver.Record{}, silence(ctx, t.timeout)
 	}
 	if t.deaf {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.p.patience())
@@ -142,14 +142,14 @@ func (w *wire) trapped(ctx context.Context, l regent.Lease, t *trap) (got regent
 	sent := time.Now()
 	if err := sleep(ctx, t.request); err != nil {
 		time.AfterFunc(t.request-time.Since(sent), func() { w.direct.Swap(context.Background(), l) })
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	got, err = w.client.Swap(ctx, l)
 	if t.loseAnswer {
-		return regent.Lease{}, silence(ctx, t.timeout)
+		return driver.Record{}, silence(ctx, t.timeout)
 	}
 	if err := sleep(ctx, t.answer); err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	return got, err
 }
@@ -176,17 +176,17 @@ func silence(ctx context.Context, d time.Duration) error {
 	return memstore.ErrLost
 }
 
-func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		began, _ := w.begin(ctx, "list"+prefix)
-		var found []regent.Outcome
+		var found []driver.Outcome
 		var failed error
 		for l, err := range w.client.List(ctx, prefix) {
 			if err != nil && l.Name == "" {
 				failed = err
 				break
 			}
-			found = append(found, regent.Outcome{Lease: l, Err: err})
+			found = append(found, driver.Outcome{Record: l, Err: err})
 		}
 		w.p.clock.thaw("listed" + prefix)
 		if failed == nil {
@@ -194,26 +194,26 @@ func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, 
 		}
 		for _, o := range found {
 			if o.Err == nil {
-				w.answered(ctx, o.Lease, began)
+				w.answered(ctx, o.Record, began)
 			}
-			if !yield(o.Lease, o.Err) {
+			if !yield(o.Record, o.Err) {
 				return
 			}
 		}
 		if failed != nil {
-			yield(regent.Lease{}, failed)
+			yield(driver.Record{}, failed)
 		}
 	}
 }
 
 // missed takes in that registers which were known are not in a list.
-func (p *process) missed(prefix string, found []regent.Outcome, began time.Duration) {
+func (p *process) missed(prefix string, found []driver.Outcome, began time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name := range p.heights {
-		there := slices.ContainsFunc(found, func(o regent.Outcome) bool { return o.Lease.Name == name })
+		there := slices.ContainsFunc(found, func(o driver.Outcome) bool { return o.Record.Name == name })
 		if strings.HasPrefix(name, prefix) && !there {
-			p.measure(regent.Lease{Name: name}, began)
+			p.measure(driver.Record{Name: name}, began)
 		}
 	}
 }
@@ -224,42 +224,42 @@ var errDriver = errors.New("the driver panics")
 func (w *wire) Close() error { return w.client.Close() }
 
 // SwapAll sends a batch.
-func (w pushed) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+func (w pushed) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	began, _ := w.begin(ctx, "all", ls...)
 	outs := w.client.SwapAll(ctx, ls)
 	w.p.clock.thaw("swapped all")
 	for _, o := range outs {
 		if o.Err == nil {
-			w.p.rec.answered(w.p, o.Lease, began)
+			w.p.rec.answered(w.p, o.Record, began)
 		}
 	}
 	return outs
 }
 
 // Refresh reads many registers in one request.
-func (w pushed) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+func (w pushed) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	began, _ := w.begin(ctx, "refresh")
 	outs := w.client.Refresh(ctx, known)
 	w.p.clock.thaw("refreshed")
 	for i, o := range outs {
 		switch {
 		case o.Err == nil:
-			w.answered(ctx, o.Lease, began)
-		case errors.Is(o.Err, regent.ErrNotFound):
+			w.answered(ctx, o.Record, began)
+		case errors.Is(o.Err, driver.ErrNotFound):
 			w.p.sawNothing(known[i].Name, began)
-			w.p.read(regent.Lease{Name: known[i].Name})
+			w.p.read(driver.Record{Name: known[i].Name})
 		}
 	}
 	return outs
 }
 
 // Wake passes hints on, to a frozen process when it thaws.
-func (w pushed) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
+func (w pushed) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	w.begin(ctx, "wake")
-	in, out := w.client.Wake(ctx, prefix), make(chan regent.Lease, 1)
+	in, out := w.client.Wake(ctx, prefix), make(chan driver.Record, 1)
 	go func() {
 		for {
-			var l regent.Lease
+			var l driver.Record
 			select {
 			case l = <-in:
 			case <-ctx.Done():
@@ -268,7 +268,7 @@ func (w pushed) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 			w.p.clock.thaw("woken" + prefix)
 			w.p.heard(l)
 			w.p.hinted(l)
-			regent.Hint(out, l)
+			driver.Hint(out, l)
 		}
 	}()
 	return out

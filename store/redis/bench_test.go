@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and their ratio.
@@ -35,7 +36,7 @@ func compare(b *testing.B, ours func(), floor func()) {
 	b.ReportMetric(testing.AllocsPerRun(200, floor), "raw-allocs")
 }
 
-func swap(t testing.TB, s *Store, l regent.Lease) regent.Lease {
+func swap(t testing.TB, s *Store, l driver.Record) driver.Record {
 	t.Helper()
 	got, err := s.Swap(t.Context(), l)
 	if err != nil {
@@ -44,9 +45,9 @@ func swap(t testing.TB, s *Store, l regent.Lease) regent.Lease {
 	return got
 }
 
-func held(name, holder string, nonce uint64) regent.Lease {
-	return regent.Lease{
-		Name: name, Holder: regent.Identity{ID: holder, Incarnation: "CDIGDVLEQWFXE5MCUK3YPTTXAY"}, Addr: "10.0.0.1:7000", Epoch: 1, Nonce: nonce,
+func held(name, holder string, nonce uint64) driver.Record {
+	return driver.Record{
+		Name: name, Holder: driver.Identity{ID: holder, Incarnation: "CDIGDVLEQWFXE5MCUK3YPTTXAY"}, Addr: "10.0.0.1:7000", Epoch: 1, Nonce: nonce,
 		Duration: 30 * time.Second, Since: time.Now(),
 	}
 }
@@ -55,13 +56,13 @@ func held(name, holder string, nonce uint64) regent.Lease {
 func BenchmarkSwap(b *testing.B) {
 	b.Run("acquire_and_release", func(b *testing.B) {
 		s := open(b, empty(b).url())
-		l := swap(b, s, regent.Lease{Name: "stargate:leader", Nonce: 1})
+		l := swap(b, s, driver.Record{Name: "stargate:leader", Nonce: 1})
 		ctx := b.Context()
 		compare(b, func() {
 			next := held("stargate:leader", "a", l.Nonce+1)
 			next.Rev, next.Epoch = l.Rev, l.Epoch+1
 			l = swap(b, s, next)
-			l = swap(b, s, regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
 		}, func() {
 			c := s.client
 			if err := c.Do(ctx, c.B().Set().Key("raw").Value("a").Nx().PxMilliseconds(30000).Build()).Error(); err != nil {
@@ -101,7 +102,7 @@ func BenchmarkGet(b *testing.B) {
 
 func BenchmarkSwapAll(b *testing.B) {
 	s := open(b, empty(b).url())
-	ls := make([]regent.Lease, 1000)
+	ls := make([]driver.Record, 1000)
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
@@ -110,7 +111,7 @@ func BenchmarkSwapAll(b *testing.B) {
 			if o.Err != nil {
 				b.Fatal(o.Err)
 			}
-			ls[i] = o.Lease
+			ls[i] = o.Record
 			ls[i].Nonce++
 		}
 	}
@@ -138,16 +139,16 @@ type passing struct {
 	bare bool
 }
 
-func (s passing) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
-	in, out := s.Store.Wake(ctx, prefix), make(chan regent.Lease, 1)
+func (s passing) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+	in, out := s.Store.Wake(ctx, prefix), make(chan driver.Record, 1)
 	go func() {
 		for {
 			select {
 			case l := <-in:
 				if s.bare {
-					l = regent.Lease{}
+					l = driver.Record{}
 				}
-				regent.Hint(out, l)
+				driver.Hint(out, l)
 			case <-ctx.Done():
 				return
 			}
@@ -159,7 +160,7 @@ func (s passing) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 // relay is two stores whose members lead an election by turns.
 type relay struct {
 	election string
-	stores   [2]regent.Store
+	stores   [2]driver.Store
 	became   chan time.Time
 	stop     func() // the one who leads
 	n        int
@@ -201,8 +202,8 @@ const rest = 100 * time.Millisecond
 // BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record in the hint and without, by turns.
 func BenchmarkTakeover(b *testing.B) {
 	url := empty(b).url()
-	told := &relay{election: "told", stores: [2]regent.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
-	without := &relay{election: "bare", stores: [2]regent.Store{passing{open(b, url), true}, passing{open(b, url), true}}}
+	told := &relay{election: "told", stores: [2]driver.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
+	without := &relay{election: "bare", stores: [2]driver.Store{passing{open(b, url), true}, passing{open(b, url), true}}}
 	for _, r := range []*relay{told, without} {
 		r.became = make(chan time.Time, 1)
 		_, r.stop = r.start(b)
@@ -253,7 +254,7 @@ func BenchmarkRested(b *testing.B) {
 	}
 }
 
-func member(s regent.Store, id string, onEvent func(regent.Event)) *regent.Member {
+func member(s driver.Store, id string, onEvent func(regent.Event)) *regent.Member {
 	return &regent.Member{Store: s, ID: id, Config: regent.Lock(), OnEvent: onEvent}
 }
 

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // This file is about leases that another run of the server has written: see @ in get.lua. This run
@@ -16,7 +16,7 @@ import (
 // may go on.
 
 // claims takes in that this Store is going to write a lease for a holder.
-func (s *Store) claims(l regent.Lease) {
+func (s *Store) claims(l driver.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claimed[l.Name] = l.Holder
@@ -24,7 +24,7 @@ func (s *Store) claims(l regent.Lease) {
 
 // shownNonce returns the nonce that a record is read with which another run of the server has
 // written.
-func (s *Store) shownNonce(l regent.Lease) uint64 {
+func (s *Store) shownNonce(l driver.Record) uint64 {
 	s.mu.Lock()
 	own := s.claimed[l.Name] == l.Holder
 	s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *Store) shownNonce(l regent.Lease) uint64 {
 }
 
 // writtenNonce undoes shownNonce for an edit, which keeps the nonce of the record at that revision.
-func (s *Store) writtenNonce(rev string, l regent.Lease) uint64 {
+func (s *Store) writtenNonce(rev string, l driver.Record) uint64 {
 	if run := runOf(rev); run != 0 && replaces(rev, l.Nonce^run) {
 		return l.Nonce ^ run
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/storetest"
 )
 
@@ -37,7 +38,7 @@ func TestSwallowedAnswers(t *testing.T) {
 		next.Nonce = 77
 		began := time.Now()
 		_, err := far.Swap(ctx, next)
-		if err == nil || errors.Is(err, regent.ErrConflict) || !errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || errors.Is(err, driver.ErrConflict) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Swap without an answer: %v", err)
 		}
 		if took := time.Since(began); took > 4500*time.Millisecond {
@@ -73,7 +74,7 @@ func TestSwallowedAnswers(t *testing.T) {
 			func(ctx context.Context) error { _, err := far.Get(ctx, "seat"); return err },
 			func(ctx context.Context) error { _, err := far.Swap(ctx, l); return err },
 			func(ctx context.Context) error { return listError(ctx, far) },
-			func(ctx context.Context) error { return far.SwapAll(ctx, []regent.Lease{l})[0].Err },
+			func(ctx context.Context) error { return far.SwapAll(ctx, []driver.Record{l})[0].Err },
 			func(ctx context.Context) error {
 				s, err := Open(ctx, p.url(), Options{})
 				if err == nil {
@@ -159,7 +160,7 @@ func TestCutConnections(t *testing.T) {
 				applied++
 			case err == nil:
 				t.Fatalf("swap %d was applied, the register shows %d", l.Nonce, got.Nonce)
-			case errors.Is(err, regent.ErrConflict) && got.Nonce == l.Nonce:
+			case errors.Is(err, driver.ErrConflict) && got.Nonce == l.Nonce:
 				t.Fatalf("swap %d was refused, and applied", l.Nonce)
 			default:
 				unsure++
@@ -177,7 +178,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("warnings of a server that keeps everything: %q", w)
 	}
 	own, via := held("own", "a", 1), held("via", "a", 1)
-	own.Epoch, own.Data, via.Via = 41, []byte("checkpoint"), regent.MemberRegister("a")
+	own.Epoch, own.Data, via.Via = 41, []byte("checkpoint"), driver.MemberRegister("a")
 	own = swap(t, s, own)
 	via = swap(t, s, via)
 	brief := held("brief", "a", 1)
@@ -190,7 +191,7 @@ func TestRestart(t *testing.T) {
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
-	if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{}) {
+	if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{}) {
 		t.Errorf("after the restart %+v is hinted at", got)
 	}
 	if got := get(t, s, "own"); got.Rev == own.Rev || got.Nonce != own.Nonce || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
@@ -292,14 +293,14 @@ func TestReplicas(t *testing.T) {
 		p.swallow(true)
 		next := l
 		next.Nonce++
-		if _, err := s.Swap(t.Context(), next); !errors.Is(err, errUnconfirmed) || errors.Is(err, regent.ErrConflict) {
+		if _, err := s.Swap(t.Context(), next); !errors.Is(err, errUnconfirmed) || errors.Is(err, driver.ErrConflict) {
 			t.Errorf("Swap without replicas: %v", err)
 		}
 		if got, err := s.Get(t.Context(), "seat"); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("Get without replicas: %+v, %v", got, err)
 		}
-		out := s.Refresh(t.Context(), []regent.Lease{{Name: "seat"}, {Name: "never written"}, other})
-		if !errors.Is(out[0].Err, errUnconfirmed) || !errors.Is(out[1].Err, regent.ErrNotFound) || out[2].Err != nil {
+		out := s.Refresh(t.Context(), []driver.Record{{Name: "seat"}, {Name: "never written"}, other})
+		if !errors.Is(out[0].Err, errUnconfirmed) || !errors.Is(out[1].Err, driver.ErrNotFound) || out[2].Err != nil {
 			t.Errorf("Refresh without replicas: %+v", out)
 		}
 		p.swallow(false)
@@ -312,7 +313,7 @@ func TestReplicas(t *testing.T) {
 	t.Run("the_suite", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Open {
 			cli(t, primary, "FLUSHALL")
-			return func() (regent.Store, error) {
+			return func() (driver.Store, error) {
 				return Open(t.Context(), primary.url(), Options{Replicas: 1, ReplicaTimeout: 20 * time.Second})
 			}
 		})
@@ -325,8 +326,8 @@ func TestReplicas(t *testing.T) {
 		if l, err := plain.Get(t.Context(), "demoted"); err == nil {
 			t.Errorf("Get on a demoted primary: %+v", l)
 		}
-		if o := plain.Refresh(t.Context(), []regent.Lease{demoted})[0]; o.Err == nil {
-			t.Errorf("Refresh on a demoted primary: %+v", o.Lease)
+		if o := plain.Refresh(t.Context(), []driver.Record{demoted})[0]; o.Err == nil {
+			t.Errorf("Refresh on a demoted primary: %+v", o.Record)
 		}
 		n := 0
 		for l, err := range plain.List(t.Context(), "") {
@@ -400,11 +401,11 @@ func TestCluster(t *testing.T) {
 			switch {
 			case i == 9:
 				if o.Err == nil {
-					t.Errorf("an unreadable register is shown as %+v", o.Lease)
+					t.Errorf("an unreadable register is shown as %+v", o.Record)
 				}
-			case i == 7 && o.Lease.Rev == changed.Rev:
-			case o.Err != nil || o.Lease.Rev != ls[i].Rev:
-				t.Errorf("%s: %+v, %v", ls[i].Name, o.Lease, o.Err)
+			case i == 7 && o.Record.Rev == changed.Rev:
+			case o.Err != nil || o.Record.Rev != ls[i].Rev:
+				t.Errorf("%s: %+v, %v", ls[i].Name, o.Record, o.Err)
 			}
 		}
 		if good, bad := listed(t, s); len(good) != 99 || bad[name] == nil {

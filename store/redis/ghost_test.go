@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // This file is about leaders whose claim the store has forgotten, but not their heartbeat.
@@ -38,13 +39,13 @@ type haunted struct {
 // haunt has one of two members step down and the other claim, after cut has made sure that the
 // claim will be lost, and right after that other's heartbeat, which will not.
 func haunt(t *testing.T, election string, url string, cut func()) *haunted {
-	stores := []regent.Store{open(t, url), open(t, url)}
+	stores := []driver.Store{open(t, url), open(t, url)}
 	c := campaign(t, election, ghostly(), stores...)
 	c.tolerant = true
 	first, term := c.leader(20*time.Second, 0)
 	c.knows(term.Epoch)
 
-	heartbeat := regent.MemberRegister(c.all[1-first].ID)
+	heartbeat := driver.MemberRegister(c.all[1-first].ID)
 	store := open(t, url)
 	before := get(t, store, heartbeat)
 	await(t, "a heartbeat", 20*time.Second, func() bool { return get(t, store, heartbeat).Rev != before.Rev })
@@ -132,8 +133,8 @@ func TestClaimLostInSentinelFailover(t *testing.T) {
 	})
 	url := fmt.Sprintf("redis://%s?sentinel=mymaster", sentinel.addr())
 	h := haunt(t, "seat", url, func() {
-		p.follows(t, regent.MemberRegister("m0"))
-		p.follows(t, regent.MemberRegister("m1"))
+		p.follows(t, driver.MemberRegister("m0"))
+		p.follows(t, driver.MemberRegister("m1"))
 		p.cut()
 	})
 	p.primary.stop(syscall.SIGKILL)
@@ -189,7 +190,7 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 	all := startCluster(t, args...)
 	elsewhere := map[*server]bool{shard(t, all, "{regent}:index"): true}
 	for _, id := range []string{"m0", "m1", "fresh"} {
-		elsewhere[shard(t, all, regent.MemberRegister(id))] = true
+		elsewhere[shard(t, all, driver.MemberRegister(id))] = true
 	}
 	if len(elsewhere) == len(all) {
 		t.Fatal("the members are on all nodes")
@@ -225,7 +226,7 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 	becamePrimary(t, replica)
 
 	t.Run("everybody_is_hinted_once_the_node_is_replaced", func(t *testing.T) {
-		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{}) {
+		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{}) {
 			t.Errorf("%+v is hinted at", got)
 		}
 		if got := get(t, observer, neighbour); got.Rev != kept.Rev {
@@ -273,7 +274,7 @@ func TestClaimLostInTruncatedFile(t *testing.T) {
 			srv := startServer(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 			var truncate func()
 			h := haunt(t, "seat", srv.url(), func() { truncate = truncation(t, srv) })
-			store, heartbeat := open(t, srv.url()), regent.MemberRegister(h.all[h.ghost].ID)
+			store, heartbeat := open(t, srv.url()), driver.MemberRegister(h.all[h.ghost].ID)
 			for range beats { // after the second one the first has been answered
 				before := get(t, store, heartbeat)
 				await(t, "a heartbeat", 20*time.Second, func() bool {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // This file is about servers that come back with less than they had answered.
@@ -46,7 +46,7 @@ func (p *pair) follows(t testing.TB, name string) {
 func (p *pair) promote(t testing.TB) { cli(t, p.replica, "REPLICAOF", "NO", "ONE") }
 
 // briefOn writes a lease of 30 ms.
-func briefOn(t testing.TB, s *Store, name string) regent.Lease {
+func briefOn(t testing.TB, s *Store, name string) driver.Record {
 	t.Helper()
 	l := held(name, "a", 1)
 	l.Duration = 30 * time.Millisecond
@@ -82,7 +82,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 	after := open(t, p.replica.url())
 
 	t.Run("an_expiry_that_another_server_set_is_not_believed", func(t *testing.T) {
-		for _, l := range []regent.Lease{lost, kept} {
+		for _, l := range []driver.Record{lost, kept} {
 			got := get(t, after, l.Name)
 			if got.Holder != l.Holder || got.Epoch != l.Epoch {
 				t.Errorf("%s is held by %v", l.Name, got.Holder)
@@ -158,7 +158,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 	})
 }
 
-func withDuration(l regent.Lease, d time.Duration) regent.Lease {
+func withDuration(l driver.Record, d time.Duration) driver.Record {
 	l.Duration = d
 	return l
 }
@@ -255,7 +255,7 @@ func TestUnstampedRegister(t *testing.T) {
 }
 
 // swapUntilRefused waits until a lease can no longer be renewed.
-func swapUntilRefused(t *testing.T, s *Store, l regent.Lease) {
+func swapUntilRefused(t *testing.T, s *Store, l driver.Record) {
 	t.Helper()
 	await(t, "it has expired", 10*time.Second, func() bool { return get(t, s, l.Name).Vacant() })
 	refused(t, s, l)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // quick is the lock profile, ten times as fast.
@@ -47,7 +48,7 @@ type happened struct {
 }
 
 // campaign starts a member on each store, one after the other.
-func campaign(t *testing.T, election string, cfg regent.Config, stores ...regent.Store) *crowd {
+func campaign(t *testing.T, election string, cfg regent.Config, stores ...driver.Store) *crowd {
 	c := &crowd{t: t, election: election, cfg: cfg}
 	for _, s := range stores {
 		c.join(fmt.Sprint("m", len(c.all)), s)
@@ -69,7 +70,7 @@ func campaign(t *testing.T, election string, cfg regent.Config, stores ...regent
 }
 
 // join starts one more member, and returns its place.
-func (c *crowd) join(id string, s regent.Store) int {
+func (c *crowd) join(id string, s driver.Store) int {
 	c.mu.Lock()
 	who := len(c.all)
 	m := &regent.Member{Store: s, ID: id, Config: c.cfg, OnEvent: func(e regent.Event) {
@@ -183,7 +184,7 @@ func TestLock(t *testing.T) {
 	srv := empty(t)
 	c := raw(t, srv)
 	seen := monitor(t, srv)
-	var stores []regent.Store
+	var stores []driver.Store
 	for range 3 {
 		stores = append(stores, open(t, srv.url()))
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // This file is about the nodes of a cluster that come and go. The subscription is with one of them,
@@ -23,7 +23,7 @@ const (
 func (s *Store) nodeLost() {
 	s.push.mu.Lock()
 	defer s.push.mu.Unlock()
-	if len(s.push.subs) > 0 && !s.absent.Swap(true) {
+	if !s.push.subs.Empty() && !s.absent.Swap(true) {
 		s.work.Go(s.awaitNodes)
 	}
 }
@@ -63,7 +63,7 @@ func (s *Store) nodesAnswer() bool {
 	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
 	defer cancel()
 	for _, o := range s.readEach(ctx, named(names)) {
-		if o.Err != nil && !errors.Is(o.Err, regent.ErrNotFound) && !errors.Is(o.Err, errUnreadable) {
+		if o.Err != nil && !errors.Is(o.Err, driver.ErrNotFound) && !errors.Is(o.Err, errUnreadable) {
 			return false
 		}
 	}

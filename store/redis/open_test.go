@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestAddress(t *testing.T) {
@@ -186,7 +186,7 @@ func TestOpenLooks(t *testing.T) {
 		alone := startServer(t, "--min-replicas-to-write", "1")
 		full := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 		for _, url := range []string{alone.url(), full.url()} {
-			if _, err := Open(t.Context(), url, Options{}); err == nil || errors.Is(err, regent.ErrRefused) {
+			if _, err := Open(t.Context(), url, Options{}); err == nil || errors.Is(err, driver.ErrRefused) {
 				t.Errorf("got %v", err)
 			}
 		}

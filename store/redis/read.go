@@ -10,14 +10,14 @@ import (
 	"unsafe"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // listPage is how many records List reads at once.
 const listPage = 256
 
-// Get implements [regent.Store].
-func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
+// Get implements [driver.Store].
+func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	r := s.getRequest(name)
 	res := s.eval(ctx, s.get, r)
 	if broken(ctx, res) { // the connection was found dead: a read may be sent again, but the client may still hold what was sent first
@@ -31,18 +31,18 @@ func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
 	}
 	s.done(r, res)
 	if err != nil {
-		return regent.Lease{}, fmt.Errorf("get %q: %w", name, s.explainRead(ctx, err))
+		return driver.Record{}, fmt.Errorf("get %q: %w", name, s.explainRead(ctx, err))
 	}
 	return l, nil
 }
 
 func broken(ctx context.Context, res rueidis.RedisResult) bool {
 	err := res.NonRedisError()
-	return err != nil && ctx.Err() == nil && !errors.Is(err, regent.ErrClosed)
+	return err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrClosed)
 }
 
 func (s *Store) explainRead(ctx context.Context, err error) error {
-	if errors.Is(err, regent.ErrNotFound) {
+	if errors.Is(err, driver.ErrNotFound) {
 		return err
 	}
 	return s.explain(ctx, err)
@@ -60,40 +60,40 @@ const foreigner = "foreign"
 const forEver = 10 * 365 * 24 * time.Hour
 
 // read makes a record of the answer of get.lua.
-func (s *Store) read(name string, msg rueidis.RedisMessage, err error) (regent.Lease, error) {
+func (s *Store) read(name string, msg rueidis.RedisMessage, err error) (driver.Record, error) {
 	var all []rueidis.RedisMessage
 	if err == nil {
 		all, err = msg.ToArray()
 	}
 	if rueidis.IsRedisNil(err) {
-		return regent.Lease{}, regent.ErrNotFound
+		return driver.Record{}, driver.ErrNotFound
 	}
 	if unreadable(err) {
-		return regent.Lease{}, fmt.Errorf("%w: %w", errUnreadable, err)
+		return driver.Record{}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	if len(all) < 3 {
-		return regent.Lease{}, fmt.Errorf("%w: an answer of %d parts", errUnreadable, len(all))
+		return driver.Record{}, fmt.Errorf("%w: an answer of %d parts", errUnreadable, len(all))
 	}
 	mark, err1 := all[0].ToString()
 	reg, err2 := all[1].ToString()
 	left, err3 := all[2].AsInt64()
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
-	l := regent.Lease{Name: name, Rev: mark}
+	l := driver.Record{Name: name, Rev: mark}
 	if reg != "" {
 		if l, err = parseRegister(name, reg, mark); err != nil {
-			return regent.Lease{}, err
+			return driver.Record{}, err
 		}
 	}
 	switch {
 	case len(all) == 4:
 		who, _ := all[3].ToString()
 		l = vacant(l)
-		l.Holder = regent.Identity{ID: strings.ToValidUTF8(who[:min(len(who), 200)], "?"), Incarnation: foreigner}
+		l.Holder = driver.Identity{ID: strings.ToValidUTF8(who[:min(len(who), 200)], "?"), Incarnation: foreigner}
 		l.Duration = forEver
 	case mark == "!":
 		l = vacant(l)
@@ -105,37 +105,37 @@ func (s *Store) read(name string, msg rueidis.RedisMessage, err error) (regent.L
 }
 
 // parseRegister reads the four lines of a register.
-func parseRegister(name, reg, mark string) (regent.Lease, error) {
+func parseRegister(name, reg, mark string) (driver.Record, error) {
 	lines := strings.SplitN(reg, "\n", 4)
 	if len(lines) < 4 {
-		return regent.Lease{}, fmt.Errorf("%w: it has %d lines instead of 4", errUnreadable, len(lines))
+		return driver.Record{}, fmt.Errorf("%w: it has %d lines instead of 4", errUnreadable, len(lines))
 	}
 	rev, _, _ := strings.Cut(lines[0], " ")
 
 	// The answer is nobody else's, so that its record need not be copied.
-	l, err := regent.ParseLease(name, rev+mark, unsafe.Slice(unsafe.StringData(lines[3]), len(lines[3])))
+	l, err := driver.ParseRecord(name, rev+mark, unsafe.Slice(unsafe.StringData(lines[3]), len(lines[3])))
 	if err != nil {
-		return regent.Lease{}, fmt.Errorf("%w: %w", errUnreadable, err)
+		return driver.Record{}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return l, nil
 }
 
 // vacant returns what outlives a holder.
-func vacant(l regent.Lease) regent.Lease {
-	return regent.Lease{
+func vacant(l driver.Record) driver.Record {
+	return driver.Record{
 		Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce, Duration: l.Duration, Paused: l.Paused, Data: l.Data, Past: l.Past,
 	}
 }
 
-// List implements [regent.Store]. It yields in the order of the names' bytes. Names are only ever
+// List implements [driver.Store]. It yields in the order of the names' bytes. Names are only ever
 // added to the index, before their registers, so that a list in pages misses nothing that was there
 // when it began.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		for from := "[" + prefix; ; {
 			names, err := s.names(ctx, from, prefix)
 			if err != nil {
-				yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, s.explain(ctx, err)))
+				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, s.explain(ctx, err)))
 				return
 			}
 			if !s.yieldPage(ctx, prefix, names, yield) || len(names) < listPage {
@@ -148,21 +148,21 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 
 // yieldPage yields the registers of a page, and reports whether the list goes on. A register that
 // cannot be read is yielded with its name and its error.
-func (s *Store) yieldPage(ctx context.Context, prefix string, names []string, yield func(regent.Lease, error) bool) bool {
+func (s *Store) yieldPage(ctx context.Context, prefix string, names []string, yield func(driver.Record, error) bool) bool {
 	for i, o := range s.readEach(ctx, named(names)) {
 		var unreadable *registerError
 		switch {
 		case o.Err == nil:
-			if !yield(o.Lease, nil) {
+			if !yield(o.Record, nil) {
 				return false
 			}
-		case errors.Is(o.Err, regent.ErrNotFound):
+		case errors.Is(o.Err, driver.ErrNotFound):
 		case errors.As(o.Err, &unreadable):
-			if !yield(regent.Lease{Name: names[i]}, fmt.Errorf("list %q: %w", prefix, o.Err)) {
+			if !yield(driver.Record{Name: names[i]}, fmt.Errorf("list %q: %w", prefix, o.Err)) {
 				return false
 			}
 		default:
-			yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, o.Err))
+			yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, o.Err))
 			return false
 		}
 	}

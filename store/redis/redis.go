@@ -49,7 +49,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Options is what an address cannot hold, or should not. What the address says comes first. The zero value is what most want.
@@ -71,8 +71,8 @@ type Options struct {
 	OnWarning func(string)
 }
 
-// Store is a database of a Redis server, or of several. It implements [regent.Store], [regent.Waker],
-// [regent.Batcher] and [regent.Refresher].
+// Store is a database of a Redis server, or of several. It implements [driver.Store], [driver.Waker],
+// [driver.Batcher] and [driver.Refresher].
 type Store struct {
 	addr     *address
 	client   rueidis.Client
@@ -98,14 +98,14 @@ type Store struct {
 	mu      sync.Mutex
 	indexed map[string]time.Time       // in a cluster: when a name was last written to the index
 	unsure  map[string]bool            // with Replicas: names whose last swap was not confirmed
-	claimed map[string]regent.Identity // of seats with a lease of their own: for whom this Store last wrote one
+	claimed map[string]driver.Identity // of seats with a lease of their own: for whom this Store last wrote one
 }
 
 var (
-	_ regent.Store     = (*Store)(nil)
-	_ regent.Waker     = (*Store)(nil)
-	_ regent.Batcher   = (*Store)(nil)
-	_ regent.Refresher = (*Store)(nil)
+	_ driver.Store     = (*Store)(nil)
+	_ driver.Waker     = (*Store)(nil)
+	_ driver.Batcher   = (*Store)(nil)
+	_ driver.Refresher = (*Store)(nil)
 )
 
 const (
@@ -128,13 +128,13 @@ const (
 func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	a, err := parseAddress(addr, opts)
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", redact(addr), regent.Refused(err))
+		return nil, fmt.Errorf("open store %s: %w", redact(addr), driver.Refused(err))
 	}
 	s := &Store{
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
 		lines: lines{one: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*line]bool{}},
 		get:   newScript(serverLua + getLua),
-		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{}, claimed: map[string]regent.Identity{},
+		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{}, claimed: map[string]driver.Identity{},
 	}
 	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -221,7 +221,7 @@ func (s *Store) String() string { return s.addr.String() }
 // It is empty with Options.CheckOver.
 func (s *Store) Warnings() []string { return s.warnings }
 
-// Close implements [regent.Store].
+// Close implements [driver.Store].
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -236,7 +236,7 @@ func (s *Store) Close() error {
 // send runs a call of the client. It returns when ctx ends, even while the client connects, which its own calls do not.
 func send[R any](ctx context.Context, s *Store, call func() R, failed func(error) R) R {
 	if s.closed.Load() {
-		return failed(regent.ErrClosed)
+		return failed(driver.ErrClosed)
 	}
 	if err := ctx.Err(); err != nil {
 		return failed(err)
@@ -264,7 +264,7 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 func (s *Store) explain(ctx context.Context, err error) error {
 	switch {
 	case s.closed.Load():
-		return regent.ErrClosed
+		return driver.ErrClosed
 	case ctx.Err() != nil:
 		s.lines.cutSilent()
 		if !errors.Is(err, ctx.Err()) {

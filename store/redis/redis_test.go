@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/storetest"
 )
 
@@ -17,7 +17,7 @@ import (
 func suite(t *testing.T, flush func(testing.TB), url string) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		flush(t)
-		return func() (regent.Store, error) { return Open(t.Context(), url, Options{}) }
+		return func() (driver.Store, error) { return Open(t.Context(), url, Options{}) }
 	})
 }
 
@@ -41,12 +41,12 @@ func TestStoreWithLeastPrivilege(t *testing.T) {
 		s := open(t, "redis://regent:s3cret@"+srv.addr())
 		hints := s.Wake(t.Context(), "seat")
 		l := swap(t, s, held("seat/1", "a", 1))
-		swap(t, s, held(regent.MemberRegister("a"), "a", 1))
+		swap(t, s, held(driver.MemberRegister("a"), "a", 1))
 		next(t, hints)
 		if got := names(t, s, ""); !slices.Equal(got, []string{"regent/member/a", "seat/1"}) {
 			t.Errorf("List yields %q", got)
 		}
-		swap(t, s, regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: 1, Nonce: 2})
+		swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: 1, Nonce: 2})
 	})
 }
 
@@ -84,7 +84,7 @@ func names(t testing.TB, s *Store, prefix string) (got []string) {
 	return got
 }
 
-func get(t testing.TB, s *Store, name string) regent.Lease {
+func get(t testing.TB, s *Store, name string) driver.Record {
 	t.Helper()
 	l, err := s.Get(t.Context(), name)
 	if err != nil {
@@ -93,15 +93,15 @@ func get(t testing.TB, s *Store, name string) regent.Lease {
 	return l
 }
 
-func refused(t testing.TB, s *Store, l regent.Lease) {
+func refused(t testing.TB, s *Store, l driver.Record) {
 	t.Helper()
-	if _, err := s.Swap(t.Context(), l); !errors.Is(err, regent.ErrConflict) {
+	if _, err := s.Swap(t.Context(), l); !errors.Is(err, driver.ErrConflict) {
 		t.Errorf("Swap of %q at %q: %v, want ErrConflict", l.Name, l.Rev, err)
 	}
 }
 
-func released(l regent.Lease) regent.Lease {
-	return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration}
+func released(l driver.Record) driver.Record {
+	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration}
 }
 
 func pttl(t testing.TB, c rueidis.Client, key string) time.Duration {
@@ -145,9 +145,9 @@ func TestKeys(t *testing.T) {
 	})
 	t.Run("what_others_keep_alive_and_members_do_not_expire", func(t *testing.T) {
 		l := held("via", "a", 1)
-		l.Via = regent.MemberRegister("a")
+		l.Via = driver.MemberRegister("a")
 		swap(t, s, l)
-		swap(t, s, held(regent.MemberRegister("a"), "a", 1))
+		swap(t, s, held(driver.MemberRegister("a"), "a", 1))
 		for _, key := range []string{"via", "regent/member/a"} {
 			if got := ask(t, c, "GET", key); got != l.Holder.String() {
 				t.Errorf("GET %s = %q", key, got)
@@ -196,7 +196,7 @@ func TestKeys(t *testing.T) {
 	})
 	t.Run("a_register_of_somebody_else_is_left_alone", func(t *testing.T) {
 		ask(t, c, "SET", "{other}:regent", "my notes")
-		if l, err := s.Get(t.Context(), "other"); err == nil || errors.Is(err, regent.ErrNotFound) {
+		if l, err := s.Get(t.Context(), "other"); err == nil || errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Get: %+v, %v", l, err)
 		}
 		if _, err := s.Swap(t.Context(), held("other", "a", 1)); err == nil {
@@ -226,7 +226,7 @@ func TestSeatInOtherHands(t *testing.T) {
 		refused(t, s, bid)
 		hints := s.Wake(t.Context(), "plain")
 		get(t, s, "plain")
-		for !errors.Is(missing(s, "plain"), regent.ErrNotFound) {
+		for !errors.Is(missing(s, "plain"), driver.ErrNotFound) {
 			next(t, hints)
 		}
 		swap(t, s, held("plain", "a", 3))
@@ -279,18 +279,18 @@ func TestRegisterDeleted(t *testing.T) {
 	srv := empty(t)
 	s := open(t, srv.url())
 	const incarnation = "7.ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	kept := func(name, incarnation string) regent.Lease {
+	kept := func(name, incarnation string) driver.Record {
 		l := held(name, "a", 1)
 		l.Holder.Incarnation = incarnation
-		l.Via = regent.MemberRegister("a")
+		l.Via = driver.MemberRegister("a")
 		return l
 	}
 
 	t.Run("the_seat_counts_as_never_written_and_can_be_claimed", func(t *testing.T) {
-		for _, name := range []string{"seat", regent.MemberRegister("b")} {
+		for _, name := range []string{"seat", driver.MemberRegister("b")} {
 			swap(t, s, kept(name, incarnation))
 			cli(t, srv, "DEL", "{"+name+"}:regent")
-			if err := missing(s, name); !errors.Is(err, regent.ErrNotFound) {
+			if err := missing(s, name); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("Get = %v", err)
 			}
 			swap(t, s, kept(name, "8"+incarnation[1:]))
@@ -354,7 +354,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 	forget()
 	get(t, s, "seat")
 	forget()
-	ls := []regent.Lease{l, held("x", "a", 1), held("y", "a", 1)}
+	ls := []driver.Record{l, held("x", "a", 1), held("y", "a", 1)}
 	for _, o := range s.SwapAll(t.Context(), ls) {
 		if o.Err != nil {
 			t.Error(o.Err)

@@ -10,19 +10,19 @@ import (
 	"sync"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // refreshPage is how many registers Refresh asks for at once. A heartbeat that comes meanwhile
 // waits for one page at most, since it uses the same connection.
 const refreshPage = 1024
 
-// Refresh implements [regent.Refresher]. It asks for 1,024 registers in one round trip, with one
+// Refresh implements [driver.Refresher]. It asks for 1,024 registers in one round trip, with one
 // call of a script for every 64 of them unless the server is a cluster. The server
 // compares the revisions, so that of a register which has not changed neither the record nor the
 // revision travels back.
-func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
-	out := make([]regent.Outcome, 0, len(known))
+func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
+	out := make([]driver.Outcome, 0, len(known))
 	for len(known) > 0 {
 		n := min(len(known), refreshPage)
 		out = append(out, s.readEach(ctx, known[:n])...)
@@ -65,8 +65,8 @@ func (s *Store) concernsOne(ctx context.Context, err error) bool {
 }
 
 // named returns leases of which only the name is known.
-func named(names []string) []regent.Lease {
-	ls := make([]regent.Lease, len(names))
+func named(names []string) []driver.Record {
+	ls := make([]driver.Record, len(names))
 	for i, name := range names {
 		ls[i].Name = name
 	}
@@ -75,8 +75,8 @@ func named(names []string) []regent.Lease {
 
 // readEach reads registers in one round trip, each with an outcome of its own. What was lost with a
 // connection is asked for once more.
-func (s *Store) readEach(ctx context.Context, known []regent.Lease) []regent.Outcome {
-	out := make([]regent.Outcome, len(known))
+func (s *Store) readEach(ctx context.Context, known []driver.Record) []driver.Outcome {
+	out := make([]driver.Outcome, len(known))
 	lost := make([]int, len(known))
 	for i := range lost {
 		lost[i] = i
@@ -98,13 +98,13 @@ func (s *Store) readEach(ctx context.Context, known []regent.Lease) []regent.Out
 				lost = append(lost, i)
 				continue
 			}
-			out[i].Lease, out[i].Err = s.reread(known[i], a)
+			out[i].Record, out[i].Err = s.reread(known[i], a)
 		}
 	}
 	s.confirmEach(ctx, known, out)
 	for i := range out {
 		if out[i].Err != nil {
-			out[i] = regent.Outcome{Err: s.explainEach(ctx, known[i].Name, out[i].Err)}
+			out[i] = driver.Outcome{Err: s.explainEach(ctx, known[i].Name, out[i].Err)}
 		}
 	}
 	return out
@@ -118,7 +118,7 @@ type answer struct {
 
 // broken reports whether the connection was found dead: a read may be sent again.
 func (a answer) broken(ctx context.Context) bool {
-	if a.err == nil || ctx.Err() != nil || errors.Is(a.err, regent.ErrClosed) {
+	if a.err == nil || ctx.Err() != nil || errors.Is(a.err, driver.ErrClosed) {
 		return false
 	}
 	_, said := rueidis.IsRedisErr(a.err) // by the server, so that the connection works
@@ -185,7 +185,7 @@ func joined(rs []*request) *request {
 
 // reread makes a record of an answer of get.lua, which is 1 if the register still has the known
 // revision.
-func (s *Store) reread(known regent.Lease, a answer) (regent.Lease, error) {
+func (s *Store) reread(known driver.Record, a answer) (driver.Record, error) {
 	if known.Rev != "" && a.err == nil && a.msg.IsInt64() {
 		return known, nil
 	}
@@ -205,7 +205,7 @@ func (s *Store) explainEach(ctx context.Context, name string, err error) error {
 const maxWaits = 16
 
 // confirmEach makes sure of every record whose last swap was not confirmed by enough replicas.
-func (s *Store) confirmEach(ctx context.Context, known []regent.Lease, out []regent.Outcome) {
+func (s *Store) confirmEach(ctx context.Context, known []driver.Record, out []driver.Outcome) {
 	if s.addr.replicas == 0 {
 		return
 	}

@@ -12,23 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // bulky writes n registers with a record of about 5 KB each, held through a member's heartbeat.
-func bulky(t testing.TB, s *Store, n int) []regent.Lease {
+func bulky(t testing.TB, s *Store, n int) []driver.Record {
 	t.Helper()
-	ls := make([]regent.Lease, n)
+	ls := make([]driver.Record, n)
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("bulky/%05d", i), "a", uint64(i+1))
-		ls[i].Via = regent.MemberRegister("a")
+		ls[i].Via = driver.MemberRegister("a")
 		ls[i].Data = []byte(strings.Repeat(strconv.Itoa(i%10), 3700))
 	}
 	for i, o := range s.SwapAll(t.Context(), ls) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
-		ls[i] = o.Lease
+		ls[i] = o.Record
 	}
 	return ls
 }
@@ -82,7 +82,7 @@ func TestRefresh(t *testing.T) {
 	url := empty(t).url()
 	raw := raw(t, shared)
 	s := open(t, url)
-	refresh := func(t *testing.T, known ...regent.Lease) []regent.Outcome {
+	refresh := func(t *testing.T, known ...driver.Record) []driver.Outcome {
 		t.Helper()
 		out := s.Refresh(t.Context(), known)
 		if len(out) != len(known) {
@@ -90,12 +90,12 @@ func TestRefresh(t *testing.T) {
 		}
 		return out
 	}
-	shows := func(t *testing.T, known regent.Lease) {
+	shows := func(t *testing.T, known driver.Record) {
 		t.Helper()
 		want, err := s.Get(t.Context(), known.Name)
 		got := refresh(t, known)[0]
-		if !reflect.DeepEqual(got.Lease, want) || fmt.Sprint(got.Err) != fmt.Sprint(err) {
-			t.Errorf("Refresh of %q at %q: %+v, %v; Get: %+v, %v", known.Name, known.Rev, got.Lease, got.Err, want, err)
+		if !reflect.DeepEqual(got.Record, want) || fmt.Sprint(got.Err) != fmt.Sprint(err) {
+			t.Errorf("Refresh of %q at %q: %+v, %v; Get: %+v, %v", known.Name, known.Rev, got.Record, got.Err, want, err)
 		}
 	}
 	t.Run("nothing_has_no_outcome", func(t *testing.T) { refresh(t) })
@@ -106,8 +106,8 @@ func TestRefresh(t *testing.T) {
 		get(t, far, ls[0].Name) // from here on the server knows the script
 		before, calls := c.bytes.Load(), requests(t, shared)["evalsha"]
 		for i, o := range far.Refresh(t.Context(), ls) {
-			if o.Err != nil || !reflect.DeepEqual(o.Lease, ls[i]) {
-				t.Fatalf("%+v, %v; want %+v", o.Lease, o.Err, ls[i])
+			if o.Err != nil || !reflect.DeepEqual(o.Record, ls[i]) {
+				t.Fatalf("%+v, %v; want %+v", o.Record, o.Err, ls[i])
 			}
 		}
 		if got := c.bytes.Load() - before; got > 2500*16 {
@@ -124,15 +124,15 @@ func TestRefresh(t *testing.T) {
 		next.Data = []byte("new")
 		swap(t, s, next)
 		shows(t, l)
-		shows(t, regent.Lease{Name: "changed"})
-		shows(t, regent.Lease{Name: "never written"})
-		shows(t, regent.Lease{Name: "never written", Rev: l.Rev})
+		shows(t, driver.Record{Name: "changed"})
+		shows(t, driver.Record{Name: "never written"})
+		shows(t, driver.Record{Name: "never written", Rev: l.Rev})
 	})
 	t.Run("an_expired_seat_has_changed", func(t *testing.T) {
 		l := held("brief", "a", 1)
 		l.Duration = 30 * time.Millisecond
 		l = swap(t, s, l)
-		await(t, "it has expired", 10*time.Second, func() bool { return refresh(t, l)[0].Lease.Vacant() })
+		await(t, "it has expired", 10*time.Second, func() bool { return refresh(t, l)[0].Record.Vacant() })
 		shows(t, l)
 		shows(t, get(t, s, l.Name))
 	})
@@ -141,7 +141,7 @@ func TestRefresh(t *testing.T) {
 		ask(t, raw, "SET", "stolen", "a thief")
 		shows(t, l)
 		shows(t, get(t, s, l.Name))
-		if got := refresh(t, l)[0].Lease.Holder; got.ID != "a thief" {
+		if got := refresh(t, l)[0].Record.Holder; got.ID != "a thief" {
 			t.Errorf("it is held by %v", got)
 		}
 	})
@@ -150,11 +150,11 @@ func TestRefresh(t *testing.T) {
 		ask(t, raw, "LPUSH", "{wrong type}:regent", "x")
 		ask(t, raw, "SET", "{garbage}:regent", "my notes")
 		ask(t, raw, "SET", "{corrupt}:regent", "1.x.1 \na/b\n1\n{")
-		out := refresh(t, good, regent.Lease{Name: "wrong type"}, regent.Lease{Name: "garbage", Rev: "1"},
-			regent.Lease{Name: "corrupt"}, good)
+		out := refresh(t, good, driver.Record{Name: "wrong type"}, driver.Record{Name: "garbage", Rev: "1"},
+			driver.Record{Name: "corrupt"}, good)
 		for i, bad := range []bool{false, true, true, true, false} {
-			if (out[i].Err != nil) != bad || errors.Is(out[i].Err, regent.ErrNotFound) {
-				t.Errorf("outcome %d: %+v, %v", i, out[i].Lease, out[i].Err)
+			if (out[i].Err != nil) != bad || errors.Is(out[i].Err, driver.ErrNotFound) {
+				t.Errorf("outcome %d: %+v, %v", i, out[i].Record, out[i].Err)
 			}
 		}
 		ask(t, raw, "DEL", "{wrong type}:regent", "{garbage}:regent", "{corrupt}:regent")
@@ -174,7 +174,7 @@ func TestRefresh(t *testing.T) {
 		l := swap(t, s, held("cut", "a", 1))
 		for range 5 {
 			p.cut()
-			if o := far.Refresh(t.Context(), []regent.Lease{l, l})[1]; o.Err != nil {
+			if o := far.Refresh(t.Context(), []driver.Record{l, l})[1]; o.Err != nil {
 				t.Error(o.Err)
 			}
 		}
@@ -185,16 +185,16 @@ func TestRefresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed.Close()
-		if o := closed.Refresh(t.Context(), []regent.Lease{{Name: "good"}})[0]; !errors.Is(o.Err, regent.ErrClosed) {
+		if o := closed.Refresh(t.Context(), []driver.Record{{Name: "good"}})[0]; !errors.Is(o.Err, driver.ErrClosed) {
 			t.Error(o.Err)
 		}
 	})
 }
 
 // listed lists registers, by name, and the errors of those that have one.
-func listed(t testing.TB, s *Store) (map[string]regent.Lease, map[string]error) {
+func listed(t testing.TB, s *Store) (map[string]driver.Record, map[string]error) {
 	t.Helper()
-	good, bad := map[string]regent.Lease{}, map[string]error{}
+	good, bad := map[string]driver.Record{}, map[string]error{}
 	for l, err := range s.List(t.Context(), "") {
 		switch {
 		case err == nil:

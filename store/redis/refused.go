@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Validate reports what is wrong with an address, without contacting anybody. Open would refuse it in the same words.
 func Validate(addr string) error {
 	if _, err := parseAddress(addr, Options{}); err != nil {
-		return fmt.Errorf("store %s: %w", redact(addr), regent.Refused(err))
+		return fmt.Errorf("store %s: %w", redact(addr), driver.Refused(err))
 	}
 	return nil
 }
@@ -32,24 +32,24 @@ func denials() []string {
 	return []string{"NOPERM", "ACL failure", "has no permissions", "can't run this command", "can't access"}
 }
 
-// refusal makes an [regent.ErrRefused] of an error that says so. Any other it returns as it is.
+// refusal makes an [driver.ErrRefused] of an error that says so. Any other it returns as it is.
 func refusal(err error) error {
 	var answer *rueidis.RedisError
-	if !errors.As(err, &answer) || errors.Is(err, regent.ErrRefused) {
+	if !errors.As(err, &answer) || errors.Is(err, driver.ErrRefused) {
 		return err
 	}
 	for _, part := range refusals() {
 		if strings.Contains(answer.Error(), part) {
-			return regent.Refused(err)
+			return driver.Refused(err)
 		}
 	}
 	return err
 }
 
-func refusef(format string, args ...any) error { return regent.Refused(fmt.Errorf(format, args...)) }
+func refusef(format string, args ...any) error { return driver.Refused(fmt.Errorf(format, args...)) }
 
 // CheckElection reports whether the keys of an election can be Regent's. They cannot if one of them holds something else than
-// a string: that is an [regent.ErrRefused]. A string without an expiry is a warning: it may be another program's lock, which
+// a string: that is an [driver.ErrRefused]. A string without an expiry is a warning: it may be another program's lock, which
 // Regent respects until it is deleted.
 func (s *Store) CheckElection(ctx context.Context, name string) (warning string, err error) {
 	const advice = "choose another name for the election, or add ?prefix=NAME to the store's address"
@@ -57,9 +57,9 @@ func (s *Store) CheckElection(ctx context.Context, name string) (warning string,
 
 	l, err := s.Get(ctx, name)
 	switch {
-	case errors.Is(err, regent.ErrNotFound):
+	case errors.Is(err, driver.ErrNotFound):
 		return "", nil
-	case errors.Is(err, errUnreadable) && !errors.Is(err, regent.ErrRefused):
+	case errors.Is(err, errUnreadable) && !errors.Is(err, driver.ErrRefused):
 		return "", refusef("election %q: the key {%s}:regent holds something that is not Regent's: %s: %w", name, seat, advice, err)
 	case err != nil:
 		return "", err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 var (
@@ -45,11 +45,11 @@ func luaString(s string) string {
 
 // expires reports whether the seat's key is to expire. A member's register keeps itself alive as well, but whether a member is gone is for
 // the other members to say, by their clocks and after their takeover delay: no clock of a server then ends all of them at once.
-func expires(l regent.Lease) bool {
+func expires(l driver.Record) bool {
 	return !l.Vacant() && l.Via == "" && l.Duration > 0 && !strings.HasPrefix(l.Name, memberPrefix)
 }
 
-var memberPrefix = regent.MemberRegister("")
+var memberPrefix = driver.MemberRegister("")
 
 // request is one call of a script. All its strings are parts of buf, so that a renewal does not allocate them one by one.
 type request struct {
@@ -115,7 +115,7 @@ func (s *Store) getRequest(name string) *request {
 
 // swapRequest is a call of swap.lua. If tell, an election's record without a holder is published with its change. What Regent keeps for itself is not:
 // nobody waits for it, and there may be secrets in it.
-func (s *Store) swapRequest(l regent.Lease, tell bool) *request {
+func (s *Store) swapRequest(l driver.Record, tell bool) *request {
 	expected, _, foreign := strings.Cut(l.Rev, "~")
 	if foreign && l.Holder.Incarnation == foreigner {
 		l = vacant(l) // an edit, while the seat is in other hands
@@ -268,12 +268,12 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 	return all
 }
 
-// Swap implements [regent.Store].
-func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+// Swap implements [driver.Store].
+func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	return s.swapOne(ctx, l, true)
 }
 
-func (s *Store) swapOne(ctx context.Context, l regent.Lease, tell bool) (regent.Lease, error) {
+func (s *Store) swapOne(ctx context.Context, l driver.Record, tell bool) (driver.Record, error) {
 	if err := s.addToIndex(ctx, l); err != nil {
 		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 	}
@@ -289,16 +289,16 @@ func (s *Store) swapOne(ctx context.Context, l regent.Lease, tell bool) (regent.
 	return l, err
 }
 
-// SwapAll implements [regent.Batcher]: one round trip. It publishes no records: thousands of them would be more than they save.
-func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
-	out := make([]regent.Outcome, len(ls))
+// SwapAll implements [driver.Batcher]: one round trip. It publishes no records: thousands of them would be more than they save.
+func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
+	out := make([]driver.Outcome, len(ls))
 	if s.addr.replicas > 0 { // each waits for its replicas
 		var wg sync.WaitGroup
 		slots := make(chan struct{}, maxWaits)
 		for i := range ls {
 			slots <- struct{}{}
 			wg.Go(func() {
-				out[i].Lease, out[i].Err = s.swapOne(ctx, ls[i], false)
+				out[i].Record, out[i].Err = s.swapOne(ctx, ls[i], false)
 				<-slots
 			})
 		}
@@ -307,7 +307,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	}
 	if err := s.addToIndex(ctx, ls...); err != nil {
 		for i, l := range ls {
-			out[i].Lease, out[i].Err = s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
+			out[i].Record, out[i].Err = s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 		}
 		return out
 	}
@@ -317,7 +317,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 	}
 	if len(ls) > 0 {
 		for i, res := range s.evalAll(ctx, s.swap, rs) {
-			out[i].Lease, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res)
+			out[i].Record, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res)
 			s.done(rs[i], res)
 		}
 	}
@@ -325,16 +325,16 @@ func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome
 }
 
 // swapped makes an outcome of an answer.
-func (s *Store) swapped(ctx context.Context, l regent.Lease, rev string, res rueidis.RedisResult) (regent.Lease, error) {
+func (s *Store) swapped(ctx context.Context, l driver.Record, rev string, res rueidis.RedisResult) (driver.Record, error) {
 	switch err := res.Error(); {
 	case err == nil:
 		l.Rev = rev
 		s.push.wrote(l)
 		return l, nil
 	case rueidis.IsRedisNil(err):
-		return regent.Lease{}, fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, regent.ErrConflict)
+		return driver.Record{}, fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, driver.ErrConflict)
 	default:
-		return regent.Lease{}, fmt.Errorf("swap %q: %w", l.Name, s.explain(ctx, err))
+		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, s.explain(ctx, err))
 	}
 }
 
@@ -346,7 +346,7 @@ const reindex = time.Minute
 const maxIndexed = 1 << 15
 
 // addToIndex sees to it that a name is in the index before its register is. Outside of a cluster the script does that.
-func (s *Store) addToIndex(ctx context.Context, ls ...regent.Lease) error {
+func (s *Store) addToIndex(ctx context.Context, ls ...driver.Record) error {
 	if !s.cluster {
 		return nil
 	}

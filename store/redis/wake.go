@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // push is who wants to be woken, and when. Changes of hands are published by the script that makes
@@ -20,10 +20,9 @@ type push struct {
 	mu sync.Mutex
 
 	stopped   bool
-	subs      map[string]map[chan regent.Lease]bool // by prefix
-	lengths   map[int]int                           // how many have a prefix of that length
-	unlisten  context.CancelFunc                    // ends the subscription; nil if there is none
-	listening chan struct{}                         // closed when the last one has ended
+	subs      driver.Fanout[chan driver.Record]
+	unlisten  context.CancelFunc // ends the subscription; nil if there is none
+	listening chan struct{}      // closed when the last one has ended
 
 	expiry map[string]time.Time // when watched seats expire, as last seen
 	timer  *time.Timer          // for the first of them, or earlier
@@ -38,27 +37,23 @@ const maxWatched = 4096
 const late = 250 * time.Millisecond
 
 func (p *push) init(s *Store) {
-	p.s, p.subs, p.lengths, p.expiry = s, map[string]map[chan regent.Lease]bool{}, map[int]int{}, map[string]time.Time{}
+	p.s, p.expiry = s, map[string]time.Time{}
 	p.listening = make(chan struct{})
 	close(p.listening)
 }
 
-// Wake implements [regent.Waker]. It also receives when a seat below prefix, which was read through
+// Wake implements [driver.Waker]. It also receives when a seat below prefix, which was read through
 // this Store, has expired; and the zero Lease when a node of a cluster that was lost, or its
 // successor, answers again.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
-	c := make(chan regent.Lease, 1)
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+	c := make(chan driver.Record, 1)
 	p := &s.push
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped || ctx.Err() != nil {
 		return c
 	}
-	if p.subs[prefix] == nil {
-		p.subs[prefix] = map[chan regent.Lease]bool{}
-	}
-	p.subs[prefix][c] = true
-	p.lengths[len(prefix)]++
+	p.subs.Add(prefix, c)
 	if p.unlisten == nil {
 		p.listen()
 	}
@@ -66,19 +61,10 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	return c
 }
 
-func (p *push) remove(prefix string, c chan regent.Lease) {
+func (p *push) remove(prefix string, c chan driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.subs[prefix][c] {
-		return
-	}
-	if delete(p.subs[prefix], c); len(p.subs[prefix]) == 0 {
-		delete(p.subs, prefix)
-	}
-	if p.lengths[len(prefix)]--; p.lengths[len(prefix)] == 0 {
-		delete(p.lengths, len(prefix))
-	}
-	if len(p.subs) == 0 {
+	if p.subs.Remove(prefix, c) && p.subs.Empty() {
 		p.end()
 	}
 }
@@ -87,8 +73,7 @@ func (p *push) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	clear(p.subs)
-	clear(p.lengths)
+	p.subs.Clear()
 	p.end()
 }
 
@@ -172,60 +157,54 @@ func (p *push) hear(message string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := regent.Lease{Name: name} // it has to be read, unless the message brings its record
+	l := driver.Record{Name: name} // it has to be read, unless the message brings its record
 	if rev, record, ok := strings.Cut(news, "\n"); ok && p.watched(name) {
 		record := []byte(record)
 		vouched := strings.HasSuffix(rev, string(appendDigest(nil, record)))
 		marked := strings.ContainsAny(rev, marks) // the script would not compare what follows a mark
 		if vouched && !marked {
-			if got, err := regent.ParseLease(name, rev, record); err == nil {
+			if got, err := driver.ParseRecord(name, rev, record); err == nil {
 				l = got
 			}
 		}
 	}
-	p.above(name, func(c chan regent.Lease) { regent.Hint(c, l) })
+	for c := range p.subs.Matching(name) {
+		driver.Hint(c, l)
+	}
 }
 
 // fire tells everybody above name that its register has to be read.
 func (p *push) fire(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.above(name, func(c chan regent.Lease) { regent.Hint(c, regent.Lease{Name: name}) })
+	for c := range p.subs.Matching(name) {
+		driver.Hint(c, driver.Record{Name: name})
+	}
 }
 
 // fireAll tells everybody that anything may have changed.
 func (p *push) fireAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, subs := range p.subs {
-		for c := range subs {
-			regent.Hint(c, regent.Lease{})
-		}
+	for _, c := range p.subs.All() {
+		driver.Hint(c, driver.Record{})
 	}
 }
 
-// above calls each for every subscription above name. The mutex is held.
-func (p *push) above(name string, each func(chan regent.Lease)) {
-	for n := range p.lengths { // few, however many subscriptions
-		if n <= len(name) {
-			for c := range p.subs[name[:n]] {
-				each(c)
-			}
-		}
+// watched reports whether anybody subscribes to the register. The mutex is held.
+func (p *push) watched(name string) bool {
+	for range p.subs.Matching(name) {
+		return true
 	}
-}
-
-func (p *push) watched(name string) (yes bool) {
-	p.above(name, func(chan regent.Lease) { yes = true })
-	return yes
+	return false
 }
 
 // read takes in how a seat stands that was read just now. It has no timer if left is negative: the
 // server does not know when it expires, so that it is for the reader to say.
-func (p *push) read(l regent.Lease, left time.Duration) {
+func (p *push) read(l driver.Record, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.subs) == 0 {
+	if p.subs.Empty() {
 		return
 	}
 	foreign := l.Holder.Incarnation == foreigner
@@ -240,7 +219,7 @@ func (p *push) read(l regent.Lease, left time.Duration) {
 
 // wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may
 // have before.
-func (p *push) wrote(l regent.Lease) {
+func (p *push) wrote(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.expiry[l.Name]; !ok {
@@ -298,9 +277,9 @@ func (p *push) check(names []string) {
 		n := min(len(names), listPage)
 		for i, o := range p.s.readEach(ctx, named(names[:n])) {
 			switch {
-			case o.Err == nil && o.Lease.Vacant():
+			case o.Err == nil && o.Record.Vacant():
 				p.fire(names[i])
-			case o.Err != nil && !errors.Is(o.Err, regent.ErrNotFound):
+			case o.Err != nil && !errors.Is(o.Err, driver.ErrNotFound):
 				p.again(names[i])
 			}
 		}

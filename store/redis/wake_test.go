@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestWake(t *testing.T) {
@@ -31,9 +31,9 @@ func TestWake(t *testing.T) {
 		hints := b.Wake(t.Context(), "told")
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 		l := held("told {50%}", "a", 1)
-		l.Data, l.Past = []byte("line\nline"), []regent.Past{{Holder: "z\n", Epoch: 1}}
+		l.Data, l.Past = []byte("line\nline"), []driver.Past{{Holder: "z\n", Epoch: 1}}
 		l = swap(t, a, l)
-		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
+		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("a claim is told as %+v", got)
 		}
 		l = swap(t, a, released(l))
@@ -44,14 +44,14 @@ func TestWake(t *testing.T) {
 		record := string(l.AppendJSON(nil))
 		for _, forged := range []string{record + " ", strings.Replace(record, `"epoch":`, `"epoch":9`, 1), "", "{"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+l.Rev+"\n"+forged)
-			if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
+			if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 				t.Errorf("%s under %s is believed: %+v", forged, l.Rev, got)
 			}
 		}
 		digest := string(appendDigest(nil, []byte(record)))
 		for _, rev := range []string{"1.x.1", l.Rev + "~x" + digest, l.Rev + "!" + digest, l.Rev + "@x" + digest, digest + "~"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+rev+"\n"+record)
-			if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
+			if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 				t.Errorf("revision %s is believed: %+v", rev, got)
 			}
 		}
@@ -59,10 +59,10 @@ func TestWake(t *testing.T) {
 		l.Holder, l.Epoch, l.Nonce = held("", "b", 1).Holder, 2, l.Nonce+1
 		l = swap(t, a, l)
 		next(t, hints)
-		if out := a.SwapAll(t.Context(), []regent.Lease{released(l)}); out[0].Err != nil {
+		if out := a.SwapAll(t.Context(), []driver.Record{released(l)}); out[0].Err != nil {
 			t.Fatal(out[0].Err)
 		}
-		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
+		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("one of a batch is told as %+v", got)
 		}
 	})
@@ -73,7 +73,7 @@ func TestWake(t *testing.T) {
 		l := released(held("regent/polls/00/seat", "", 0))
 		l.Data = []byte("secret")
 		swap(t, a, l)
-		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: l.Name}) {
+		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("told %+v", got)
 		}
 	})
@@ -87,7 +87,7 @@ func TestWake(t *testing.T) {
 		await(t, "told of the claim", 5*time.Second, func() bool { return took(hints) })
 		get(t, b, "brief")
 		began := time.Now()
-		if got := next(t, hints); !reflect.DeepEqual(got, regent.Lease{Name: "brief"}) {
+		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: "brief"}) {
 			t.Errorf("an expiry is told as %+v", got)
 		}
 		if !get(t, b, "brief").Vacant() {
@@ -116,7 +116,7 @@ func TestWake(t *testing.T) {
 				kept = swap(t, a, kept)
 				continue
 			case l := <-hints:
-				if !reflect.DeepEqual(l, regent.Lease{Name: dying.Name}) {
+				if !reflect.DeepEqual(l, driver.Record{Name: dying.Name}) {
 					t.Errorf("an expiry is told as %+v", l)
 				}
 			}
@@ -150,18 +150,18 @@ func TestWake(t *testing.T) {
 }
 
 // next waits for a hint.
-func next(t *testing.T, hints <-chan regent.Lease) regent.Lease {
+func next(t *testing.T, hints <-chan driver.Record) driver.Record {
 	t.Helper()
 	select {
 	case l := <-hints:
 		return l
 	case <-time.After(30 * time.Second):
 		t.Fatal("no hint")
-		return regent.Lease{}
+		return driver.Record{}
 	}
 }
 
-func took(hints <-chan regent.Lease) bool {
+func took(hints <-chan driver.Record) bool {
 	select {
 	case <-hints:
 		return true

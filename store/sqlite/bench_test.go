@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // rawUpdates returns the floor: n single-row updates through the same driver with the same settings, on a file of its own.
@@ -64,7 +65,7 @@ func BenchmarkSwap(b *testing.B) {
 		s, floor := fresh(b), rawUpdates(b)
 		l := swap(b, s, held("seat", "a", 1))
 		compare(b, func() {
-			l = swap(b, s, regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
 			next := held("seat", "a", l.Nonce+1)
 			next.Rev, next.Epoch = l.Rev, l.Epoch+1
 			l = swap(b, s, next)
@@ -81,7 +82,7 @@ func BenchmarkSwap(b *testing.B) {
 	b.Run("renew_with_fifty_others", func(b *testing.B) {
 		s := fresh(b)
 		b.SetParallelism(25)
-		next := make(chan regent.Lease, 1000)
+		next := make(chan driver.Record, 1000)
 		for i := range cap(next) {
 			next <- swap(b, s, held(fmt.Sprint("seat ", i), "a", 1))
 		}
@@ -98,7 +99,7 @@ func BenchmarkSwap(b *testing.B) {
 
 func BenchmarkSwapAll(b *testing.B) {
 	s := fresh(b)
-	ls := make([]regent.Lease, 10_000)
+	ls := make([]driver.Record, 10_000)
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
@@ -107,7 +108,7 @@ func BenchmarkSwapAll(b *testing.B) {
 			if o.Err != nil {
 				b.Fatal(o.Err)
 			}
-			ls[i] = o.Lease
+			ls[i] = o.Record
 			ls[i].Nonce++
 		}
 	}
@@ -126,7 +127,7 @@ func BenchmarkGet(b *testing.B) {
 
 func BenchmarkList(b *testing.B) {
 	s := fresh(b)
-	ls := make([]regent.Lease, 10_000)
+	ls := make([]driver.Record, 10_000)
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
@@ -181,7 +182,7 @@ func BenchmarkFence(b *testing.B) {
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		s := fresh(b)
-		known := make([]regent.Lease, n)
+		known := make([]driver.Record, n)
 		for i := range known {
 			known[i] = held(fmt.Sprintf("seat/of/some/service/%05d", i), "a", 1)
 		}
@@ -189,12 +190,12 @@ func BenchmarkRefresh(b *testing.B) {
 			if o.Err != nil {
 				b.Fatal(o.Err)
 			}
-			known[i] = o.Lease
+			known[i] = o.Record
 		}
 		b.Run(fmt.Sprintf("%d_by_refresh", n), func(b *testing.B) {
 			for b.Loop() {
 				for i, o := range s.Refresh(b.Context(), known) {
-					if o.Err != nil || o.Lease.Rev != known[i].Rev {
+					if o.Err != nil || o.Record.Rev != known[i].Rev {
 						b.Fatal(o)
 					}
 				}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // holdRole claims a register and waits to be killed: args are path, register, and whether it may be witnessed.
@@ -24,7 +24,7 @@ func holdRole(orders *bufio.Scanner, args []string) error {
 		return err
 	}
 	l, err := s.Get(background, args[1])
-	if err != nil && !errors.Is(err, regent.ErrNotFound) {
+	if err != nil && !errors.Is(err, driver.ErrNotFound) {
 		return err
 	}
 	next := held(args[1], "child", l.Nonce+1)
@@ -124,7 +124,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 		if l = swap(t, s, l); s.Gone(t.Context(), l) {
 			t.Error("the new writer is declared dead")
 		}
-		vacant := swap(t, s, regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+		vacant := swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
 		if s.Gone(t.Context(), vacant) || s.Gone(t.Context(), l) {
 			t.Error("a vacant or an outdated record has no witness")
 		}

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -67,14 +67,14 @@ func fullRole(_ *bufio.Scanner, args []string) error {
 		return err
 	}
 	defer s.Close()
-	l, last := held("seat", "a", 1), regent.Lease{}
+	l, last := held("seat", "a", 1), driver.Record{}
 	for err == nil {
 		last, l.Nonce, l.Data = l, l.Nonce+1, make([]byte, len(l.Data)+4096)
 		l, err = s.Swap(background, l)
 	}
-	fmt.Println(errors.Is(err, regent.ErrConflict), err)
-	out := s.SwapAll(background, []regent.Lease{{Name: "b", Data: make([]byte, 256<<10)}, {Name: "c"}})
-	fmt.Println(out[0].Err != nil && out[1].Err != nil && !errors.Is(out[1].Err, regent.ErrConflict), out[1].Err)
+	fmt.Println(errors.Is(err, driver.ErrConflict), err)
+	out := s.SwapAll(background, []driver.Record{{Name: "b", Data: make([]byte, 256<<10)}, {Name: "c"}})
+	fmt.Println(out[0].Err != nil && out[1].Err != nil && !errors.Is(out[1].Err, driver.ErrConflict), out[1].Err)
 	if err := os.Remove(ballast); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,14 +79,14 @@ type counted struct {
 	beats    chan struct{}
 }
 
-func (c *counted) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (c *counted) Get(ctx context.Context, name string) (driver.Record, error) {
 	c.requests.Add(1)
 	return c.Store.Get(ctx, name)
 }
 
-func (c *counted) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (c *counted) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	c.requests.Add(1)
-	if l.Name == regent.MemberRegister("a") {
+	if l.Name == driver.MemberRegister("a") {
 		select {
 		case c.beats <- struct{}{}:
 		default:
@@ -94,12 +95,12 @@ func (c *counted) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error
 	return c.Store.Swap(ctx, l)
 }
 
-func (c *counted) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+func (c *counted) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	c.requests.Add(1)
 	return c.Store.SwapAll(ctx, ls)
 }
 
-func (c *counted) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (c *counted) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	c.requests.Add(1)
 	return c.Store.List(ctx, prefix)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func init() { roles["member"] = memberRole }
@@ -36,9 +37,9 @@ func memberRole(orders *bufio.Scanner, args []string) error {
 	}}
 	if args[2] == "polls" {
 		m.Store = struct {
-			regent.Store
-			regent.Batcher
-			regent.Witness
+			driver.Store
+			driver.Batcher
+			driver.Witness
 		}{store, store, store}
 	}
 	if n > 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // schema1 is the schema of version 1, whose revisions were numbers.
@@ -97,14 +97,14 @@ func TestADatabaseOfVersion1(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, o := range s.Refresh(t.Context(), []regent.Lease{l}) {
-				if o.Err != nil || o.Lease.Rev != l.Rev {
-					t.Fatalf("refresh shows %+v, %v", o.Lease, o.Err)
+			for _, o := range s.Refresh(t.Context(), []driver.Record{l}) {
+				if o.Err != nil || o.Record.Rev != l.Rev {
+					t.Fatalf("refresh shows %+v, %v", o.Record, o.Err)
 				}
 			}
 			l.Nonce++
 			switch got, err := s.Swap(t.Context(), l); {
-			case errors.Is(err, regent.ErrConflict):
+			case errors.Is(err, driver.ErrConflict):
 				t.Fatal(err)
 			case err != nil:
 				failed++

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // sideFiles are those that a Store in use has.
@@ -23,7 +23,7 @@ func TestFileModes(t *testing.T) {
 			old := syscall.Umask(umask)
 			s, err := Open(t.Context(), path, Options{})
 			if err == nil {
-				_, err = s.Swap(t.Context(), regent.Lease{Name: "x", Holder: regent.Identity{ID: "a", Incarnation: "1"},
+				_, err = s.Swap(t.Context(), driver.Record{Name: "x", Holder: driver.Identity{ID: "a", Incarnation: "1"},
 					Epoch: 1, Nonce: 1, Duration: time.Minute})
 			}
 			syscall.Umask(old)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -137,8 +137,8 @@ func TestTheDatabaseGuardsItself(t *testing.T) {
 		if _, err := s.Get(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), s.path) {
 			t.Error(err)
 		}
-		out := s.SwapAll(t.Context(), []regent.Lease{l, held("y", "b", 1)})
-		if !errors.Is(out[0].Err, regent.ErrConflict) || out[1].Err != nil {
+		out := s.SwapAll(t.Context(), []driver.Record{l, held("y", "b", 1)})
+		if !errors.Is(out[0].Err, driver.ErrConflict) || out[1].Err != nil {
 			t.Error(out)
 		}
 	})

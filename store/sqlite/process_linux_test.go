@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -123,14 +123,14 @@ var roles = map[string]func(orders *bufio.Scanner, args []string) error{
 func increment(s *Store, name string) error {
 	for {
 		l, err := s.Get(background, name)
-		if err != nil && !errors.Is(err, regent.ErrNotFound) {
+		if err != nil && !errors.Is(err, driver.ErrNotFound) {
 			return err
 		}
 		l.Name, l.Duration = name, time.Second
 		n, _ := strconv.Atoi(string(l.Data))
 		l.Data = strconv.AppendInt(nil, int64(n)+1, 10)
 		l.Nonce++
-		if _, err = s.Swap(background, l); !errors.Is(err, regent.ErrConflict) {
+		if _, err = s.Swap(background, l); !errors.Is(err, driver.ErrConflict) {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func TestTakeoverAfterARelease(t *testing.T) {
 	l := swap(t, s, held("seat", "me", 1))
 	for range 300 {
 		sent := monotonic()
-		l = swap(t, s, regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+		l = swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
 		released := monotonic()
 		var woken, claimed int64
 		if _, err := fmt.Sscan(c.line(t), &woken, &claimed); err != nil {
@@ -302,7 +302,7 @@ func TestTakeoverAfterARelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Holder, got.Epoch, got.Nonce = regent.Identity{ID: "me", Incarnation: "me"}, got.Epoch+1, got.Nonce+1
+		got.Holder, got.Epoch, got.Nonce = driver.Identity{ID: "me", Incarnation: "me"}, got.Epoch+1, got.Nonce+1
 		l = swap(t, s, got)
 	}
 	slices.Sort(wakes)

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 const (
@@ -20,48 +21,48 @@ const (
 	listPage = 256
 )
 
-// Get implements [regent.Store].
-func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
+// Get implements [driver.Store].
+func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	var rev, writer any
 	var record []byte
 	err := s.read(ctx, func() error { return s.get.QueryRowContext(ctx, name).Scan(&rev, &writer, &record) })
 	if errors.Is(err, sql.ErrNoRows) {
-		err = regent.ErrNotFound
+		err = driver.ErrNotFound
 	}
 	if err != nil {
-		return regent.Lease{}, fmt.Errorf("get %q: %w", name, err)
+		return driver.Record{}, fmt.Errorf("get %q: %w", name, err)
 	}
 	return s.parse(name, rev, writer, record)
 }
 
-// List implements [regent.Store]. It yields in the order of the names' bytes.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
-		from, page := prefix, make([]regent.Outcome, 0, listPage)
+// List implements [driver.Store]. It yields in the order of the names' bytes.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
+		from, page := prefix, make([]driver.Outcome, 0, listPage)
 		for {
 			err := s.read(ctx, func() (err error) {
 				page, err = s.listFrom(ctx, page[:0], from, prefix)
 				return err
 			})
 			if err != nil {
-				yield(regent.Lease{}, fmt.Errorf("list %q: %w", prefix, err))
+				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
 				return
 			}
 			for _, o := range page {
-				if !yield(o.Lease, o.Err) {
+				if !yield(o.Record, o.Err) {
 					return
 				}
 			}
 			if len(page) < listPage {
 				return
 			}
-			from = page[len(page)-1].Lease.Name + "\x00"
+			from = page[len(page)-1].Record.Name + "\x00"
 		}
 	}
 }
 
 // listFrom reads a page. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.
-func (s *Store) listFrom(ctx context.Context, page []regent.Outcome, from, prefix string) ([]regent.Outcome, error) {
+func (s *Store) listFrom(ctx context.Context, page []driver.Outcome, from, prefix string) ([]driver.Outcome, error) {
 	rows, err := s.list.QueryContext(ctx, from, prefix+"\xff", listPage)
 	if err != nil {
 		return page, err
@@ -76,23 +77,23 @@ func (s *Store) listFrom(ctx context.Context, page []regent.Outcome, from, prefi
 		}
 		l, err := s.parse(name, rev, writer, record)
 		if err != nil {
-			l = regent.Lease{Name: name}
+			l = driver.Record{Name: name}
 		}
-		page = append(page, regent.Outcome{Lease: l, Err: err})
+		page = append(page, driver.Outcome{Record: l, Err: err})
 	}
 	return page, rows.Err()
 }
 
 // parse makes a record of the columns of its row. Somebody's hand may have put anything there,
 // which is then an error of this register alone.
-func (s *Store) parse(name string, rev, writer any, record []byte) (regent.Lease, error) {
+func (s *Store) parse(name string, rev, writer any, record []byte) (driver.Record, error) {
 	at, ok := revision(rev)
 	if !ok {
-		return regent.Lease{}, fmt.Errorf("%s: the revision of %q is %v, which is none", s.path, name, rev)
+		return driver.Record{}, fmt.Errorf("%s: the revision of %q is %v, which is none", s.path, name, rev)
 	}
-	l, err := regent.ParseLease(name, at, record)
+	l, err := driver.ParseRecord(name, at, record)
 	if err != nil {
-		return regent.Lease{}, fmt.Errorf("%s: %w", s.path, err)
+		return driver.Record{}, fmt.Errorf("%s: %w", s.path, err)
 	}
 	s.remember(newKnown(at, textOf(writer), l))
 	return l, nil
@@ -136,8 +137,8 @@ func (s *Store) read(ctx context.Context, f func() error) error {
 	return s.located(err)
 }
 
-// Gone implements [regent.Witness]. It is false for a vacant record, and for one that is no longer there to be looked up.
-func (s *Store) Gone(ctx context.Context, l regent.Lease) bool {
+// Gone implements [driver.Witness]. It is false for a vacant record, and for one that is no longer there to be looked up.
+func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
 	if l.Vacant() || s.self == (process{}) {
 		return false
 	}
@@ -168,19 +169,18 @@ const wakeSuffix = "-wake"
 type push struct {
 	mu      sync.Mutex
 	stopped bool
-	subs    map[string]map[*subscription]bool // by prefix
-	lengths map[int]int                       // how many subscriptions have a prefix of that length
-	watcher *watcher                          // nil where the host has none: then only this Store's own changes are told
+	subs    driver.Fanout[*subscription]
+	watcher *watcher // nil where the host has none: then only this Store's own changes are told
 }
 
 type subscription struct {
-	c     chan regent.Lease
+	c     chan driver.Record
 	since int64 // moved, when it began
 }
 
-// Wake implements [regent.Waker]. It also receives when a process dies that holds a register below prefix.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
-	sub := &subscription{c: make(chan regent.Lease, 1)}
+// Wake implements [driver.Waker]. It also receives when a process dies that holds a register below prefix.
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+	sub := &subscription{c: make(chan driver.Record, 1)}
 	if ctx.Err() != nil {
 		return sub.c
 	}
@@ -197,53 +197,34 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	}
 	newest, err := s.newest(ctx)
 	if err != nil {
-		regent.Hint(sub.c, regent.Lease{}) // nobody knows what it has missed
+		driver.Hint(sub.c, driver.Record{}) // nobody knows what it has missed
 	}
 	sub.since = newest
 	if first && p.watcher != nil {
 		s.work.Add(1)
 		go s.listen(p.watcher, sub.since)
 	}
-	p.add(prefix, sub)
+	p.subs.Add(prefix, sub)
 	context.AfterFunc(ctx, func() { p.remove(prefix, sub) })
 	if s.watchHolders(ctx, p.watcher, prefix) {
-		regent.Hint(sub.c, regent.Lease{})
+		driver.Hint(sub.c, driver.Record{})
 	}
 	return sub.c
 }
 
-func (p *push) add(prefix string, sub *subscription) {
-	if p.subs == nil {
-		p.subs, p.lengths = map[string]map[*subscription]bool{}, map[int]int{}
-	}
-	if p.subs[prefix] == nil {
-		p.subs[prefix] = map[*subscription]bool{}
-	}
-	p.subs[prefix][sub] = true
-	p.lengths[len(prefix)]++
-}
-
+// remove ends a subscription. What listens stays until Close: the next subscription is seldom far, and closing an
+// inotify instance is slow.
 func (p *push) remove(prefix string, sub *subscription) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.subs[prefix][sub] {
-		return
-	}
-	if delete(p.subs[prefix], sub); len(p.subs[prefix]) == 0 {
-		delete(p.subs, prefix)
-	}
-	if p.lengths[len(prefix)]--; p.lengths[len(prefix)] == 0 {
-		delete(p.lengths, len(prefix))
-	}
-	// What listens stays until Close: the next subscription is seldom far, and closing an inotify instance is slow.
+	p.subs.Remove(prefix, sub)
 }
 
 func (p *push) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
-	clear(p.subs)
-	clear(p.lengths)
+	p.subs.Clear()
 	p.end()
 }
 
@@ -256,17 +237,12 @@ func (p *push) end() {
 }
 
 // fire hints every subscription above name that began before its change, and reports whether there is any above it at all.
-func (p *push) fire(name string, moved int64, hint regent.Lease) (any bool) {
+func (p *push) fire(name string, moved int64, hint driver.Record) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for n := range p.lengths { // few, however many subscriptions
-		if n > len(name) {
-			continue
-		}
-		for sub := range p.subs[name[:n]] {
-			if any = true; moved > sub.since {
-				regent.Hint(sub.c, hint)
-			}
+	for sub := range p.subs.Matching(name) {
+		if any = true; moved > sub.since {
+			driver.Hint(sub.c, hint)
 		}
 	}
 	return any
@@ -287,14 +263,14 @@ func (s *Store) announce(applied []written) {
 	}
 	touch(s.path + wakeSuffix)
 	s.push.mu.Lock()
-	alone := s.push.watcher == nil && len(s.push.subs) > 0
+	alone := s.push.watcher == nil && !s.push.subs.Empty()
 	s.push.mu.Unlock()
 	if !alone {
 		return
 	}
 	for _, w := range applied {
 		if w.moved {
-			s.push.fire(w.lease.Name, always, regent.Lease{Name: w.lease.Name})
+			s.push.fire(w.lease.Name, always, driver.Record{Name: w.lease.Name})
 		}
 	}
 }
@@ -335,11 +311,11 @@ func (s *Store) tell(w *watcher, seen int64) int64 {
 	if err == nil {
 		err = s.names(background, func(name, writer string, moved int64) {
 			seen = max(seen, moved)
-			if !s.push.fire(name, moved, regent.Lease{Name: name}) {
+			if !s.push.fire(name, moved, driver.Record{Name: name}) {
 				return
 			}
 			if w.watch(writer) {
-				s.push.fire(name, always, regent.Lease{})
+				s.push.fire(name, always, driver.Record{})
 			}
 		}, `SELECT name, writer, moved FROM regent_lease WHERE moved > ? AND moved < `+maxMoved+` ORDER BY moved`, seen)
 	}
@@ -362,18 +338,18 @@ func (s *Store) restored(w *watcher, newest int64) {
 func (p *push) rewind(newest int64) (prefixes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for prefix, subs := range p.subs {
-		prefixes = append(prefixes, prefix)
-		for sub := range subs {
-			sub.since = min(sub.since, newest)
+	for prefix, sub := range p.subs.All() {
+		if !slices.Contains(prefixes, prefix) {
+			prefixes = append(prefixes, prefix)
 		}
+		sub.since = min(sub.since, newest)
 	}
 	return prefixes
 }
 
 // tellDeath hints everybody who waits for something that the dead process holds.
 func (s *Store) tellDeath(writer string) {
-	err := s.names(background, func(name, _ string, _ int64) { s.push.fire(name, always, regent.Lease{}) },
+	err := s.names(background, func(name, _ string, _ int64) { s.push.fire(name, always, driver.Record{}) },
 		`SELECT name, '', 0 FROM regent_lease WHERE writer = ?`, writer)
 	if err != nil {
 		s.push.fireAll()
@@ -384,10 +360,8 @@ func (s *Store) tellDeath(writer string) {
 func (p *push) fireAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, subs := range p.subs {
-		for sub := range subs {
-			regent.Hint(sub.c, regent.Lease{})
-		}
+	for _, sub := range p.subs.All() {
+		driver.Hint(sub.c, driver.Record{})
 	}
 }
 

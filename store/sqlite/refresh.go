@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // refreshPage is how many registers one statement of Refresh reads, so that no snapshot is kept for
@@ -20,13 +20,13 @@ const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record
 	FROM json_each(?) k LEFT JOIN regent_lease l ON l.name = k.key
 	WHERE l.rev IS NULL OR l.rev <> k.value OR l.rev = ''`
 
-// Refresh implements [regent.Refresher]: one statement for every 5,000 registers. It reads the
+// Refresh implements [driver.Refresher]: one statement for every 5,000 registers. It reads the
 // records of those alone whose revision is another one. What it shows is as new as what Get would
 // show, since each statement begins a snapshot of its own.
-func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
-	outs := make([]regent.Outcome, 0, len(known))
+func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
+	outs := make([]driver.Outcome, 0, len(known))
 	for page := range slices.Chunk(known, refreshPage) {
-		var changed map[string]regent.Outcome
+		var changed map[string]driver.Outcome
 		err := s.read(ctx, func() (err error) {
 			changed, err = s.changedSince(ctx, page)
 			return err
@@ -36,9 +36,9 @@ func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outc
 			o, moved := changed[l.Name]
 			switch {
 			case err != nil:
-				o = regent.Outcome{Err: fmt.Errorf("refresh %q: %w", l.Name, err)}
+				o = driver.Outcome{Err: fmt.Errorf("refresh %q: %w", l.Name, err)}
 			case !moved:
-				o = regent.Outcome{Lease: l}
+				o = driver.Outcome{Record: l}
 			}
 			outs = append(outs, o)
 		}
@@ -47,14 +47,14 @@ func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outc
 }
 
 // changedSince returns, by name, the registers that do not have the revision of the known record.
-func (s *Store) changedSince(ctx context.Context, known []regent.Lease) (map[string]regent.Outcome, error) {
+func (s *Store) changedSince(ctx context.Context, known []driver.Record) (map[string]driver.Outcome, error) {
 	rows, err := s.refresh.QueryContext(ctx, revisionsOf(known))
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 
-	changed := map[string]regent.Outcome{}
+	changed := map[string]driver.Outcome{}
 	for rows.Next() {
 		var name string
 		var rev, writer any
@@ -62,11 +62,11 @@ func (s *Store) changedSince(ctx context.Context, known []regent.Lease) (map[str
 		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
 			return nil, err
 		}
-		var o regent.Outcome
+		var o driver.Outcome
 		if rev == nil {
-			o.Err = fmt.Errorf("refresh %q: %w", name, regent.ErrNotFound)
+			o.Err = fmt.Errorf("refresh %q: %w", name, driver.ErrNotFound)
 		} else {
-			o.Lease, o.Err = s.parse(name, rev, writer, record)
+			o.Record, o.Err = s.parse(name, rev, writer, record)
 		}
 		changed[name] = o
 	}
@@ -74,7 +74,7 @@ func (s *Store) changedSince(ctx context.Context, known []regent.Lease) (map[str
 }
 
 // revisionsOf returns names and revisions as a JSON object. A name may be in it twice.
-func revisionsOf(known []regent.Lease) string {
+func revisionsOf(known []driver.Record) string {
 	b := make([]byte, 0, 64*len(known))
 	for i, l := range known {
 		b = append(b, "{,"[min(i, 1)])

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, regent.Lease{Name: "seat", Nonce: 1})
+	l := swap(t, s, driver.Record{Name: "seat", Nonce: 1})
 	copied := backup(t, s)
 
 	c := start(t, nil, "hold", s.path, "seat", "seen")
@@ -84,7 +84,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		swap(t, other, regent.Lease{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
+		swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
 		woken(t, wake)
 		late := open(t, s.path)
 		hints := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
@@ -96,7 +96,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 }
 
 // woken waits for a hint.
-func woken(t testing.TB, wake <-chan regent.Lease) regent.Lease {
+func woken(t testing.TB, wake <-chan driver.Record) driver.Record {
 	t.Helper()
 	select {
 	case l := <-wake:
@@ -104,5 +104,5 @@ func woken(t testing.TB, wake <-chan regent.Lease) regent.Lease {
 	case <-time.After(20 * time.Second):
 		t.Fatal("no hint came")
 	}
-	return regent.Lease{}
+	return driver.Record{}
 }

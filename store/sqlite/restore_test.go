@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	modernc "modernc.org/sqlite"
 )
 
@@ -101,8 +101,8 @@ func TestARestoreInPlace(t *testing.T) {
 			l.Epoch++
 			l = swap(t, s, l)
 		}
-		claims := make([]regent.Lease, 20) // more than the restore undoes
-		wakes := make([]<-chan regent.Lease, len(claims))
+		claims := make([]driver.Record, 20) // more than the restore undoes
+		wakes := make([]<-chan driver.Record, len(claims))
 		for i := range claims {
 			claims[i] = held(fmt.Sprint("seat/", i), "h", 1)
 			wakes[i] = s.Wake(t.Context(), claims[i].Name)
@@ -120,7 +120,7 @@ func TestARestoreInPlace(t *testing.T) {
 }
 
 // rewritten returns l as its holder writes it with another nonce.
-func rewritten(l regent.Lease, nonce uint64) regent.Lease {
+func rewritten(l driver.Record, nonce uint64) driver.Record {
 	l.Nonce = nonce
 	return l
 }

@@ -49,7 +49,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	modernc "modernc.org/sqlite"
 )
 
@@ -60,8 +60,8 @@ type Options struct {
 	NoWitness bool
 }
 
-// Store is a SQLite file. It implements [regent.Store], [regent.Waker], [regent.Batcher],
-// [regent.Refresher] and [regent.Witness].
+// Store is a SQLite file. It implements [driver.Store], [driver.Waker], [driver.Batcher],
+// [driver.Refresher] and [driver.Witness].
 type Store struct {
 	path   string      // absolute, without links
 	file   fs.FileInfo // the file as it was opened
@@ -91,11 +91,11 @@ type Store struct {
 }
 
 var (
-	_ regent.Store     = (*Store)(nil)
-	_ regent.Waker     = (*Store)(nil)
-	_ regent.Batcher   = (*Store)(nil)
-	_ regent.Refresher = (*Store)(nil)
-	_ regent.Witness   = (*Store)(nil)
+	_ driver.Store     = (*Store)(nil)
+	_ driver.Waker     = (*Store)(nil)
+	_ driver.Batcher   = (*Store)(nil)
+	_ driver.Refresher = (*Store)(nil)
+	_ driver.Witness   = (*Store)(nil)
 )
 
 // schemaVersion is in user_version. Version 1 had a number that grew by one for a revision, which
@@ -163,7 +163,7 @@ func locate(path string) (string, error) {
 		err = checkFileSystem(real)
 	}
 	if err != nil {
-		return "", regent.Refused(err)
+		return "", driver.Refused(err)
 	}
 	return real, nil
 }
@@ -288,13 +288,13 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case encoding != "UTF-8":
-		return regent.Refused(fmt.Errorf("the database is in %s, which sorts names another way: give Regent a file of its own", encoding))
+		return driver.Refused(fmt.Errorf("the database is in %s, which sorts names another way: give Regent a file of its own", encoding))
 	case !there && version != 0:
-		return regent.Refused(fmt.Errorf("the database belongs to another program (user_version %d, no regent_lease): give Regent a file of its own", version))
+		return driver.Refused(fmt.Errorf("the database belongs to another program (user_version %d, no regent_lease): give Regent a file of its own", version))
 	case there && version > schemaVersion:
-		return regent.Refused(fmt.Errorf("user_version is %d and this build knows %d: a newer Regent has been here, upgrade this one", version, schemaVersion))
+		return driver.Refused(fmt.Errorf("user_version is %d and this build knows %d: a newer Regent has been here, upgrade this one", version, schemaVersion))
 	case there && version < 1:
-		return regent.Refused(fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion))
+		return driver.Refused(fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion))
 	}
 	return nil
 }
@@ -337,10 +337,10 @@ func (s *Store) usable() error {
 	closed := s.closed
 	s.mu.Unlock()
 	if closed {
-		return regent.ErrClosed
+		return driver.ErrClosed
 	}
 	if same, err := isFile(s.path, s.file); !same {
-		return regent.Refused(fmt.Errorf("%s was removed or replaced while open: restart this process: %w",
+		return driver.Refused(fmt.Errorf("%s was removed or replaced while open: restart this process: %w",
 			s.path, errors.Join(err, fs.ErrNotExist)))
 	}
 	return nil
@@ -354,7 +354,7 @@ func (s *Store) located(err error) error {
 	return fmt.Errorf("%s: %w", s.path, explain(s.path, err))
 }
 
-// Close implements [regent.Store]. It waits for a commit under way.
+// Close implements [driver.Store]. It waits for a commit under way.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -422,9 +422,9 @@ func retry(ctx context.Context, f func() error) error {
 func explain(path string, err error) error {
 	switch c := code(err); {
 	case c == codeNotADB:
-		return regent.Refused(fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err))
+		return driver.Refused(fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err))
 	case c == codeReadOnly, c == codeCantOpen, errors.Is(err, fs.ErrPermission):
-		return regent.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
+		return driver.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
 	}
 	return err
 }

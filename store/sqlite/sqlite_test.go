@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/storetest"
 )
 
@@ -32,14 +32,14 @@ func open(t testing.TB, path string) *Store {
 
 func fresh(t testing.TB) *Store { return open(t, filepath.Join(t.TempDir(), "regent.db")) }
 
-func held(name, holder string, nonce uint64) regent.Lease {
-	return regent.Lease{
-		Name: name, Holder: regent.Identity{ID: holder, Incarnation: holder + "-1"}, Epoch: 1, Nonce: nonce,
+func held(name, holder string, nonce uint64) driver.Record {
+	return driver.Record{
+		Name: name, Holder: driver.Identity{ID: holder, Incarnation: holder + "-1"}, Epoch: 1, Nonce: nonce,
 		Duration: 6 * time.Second,
 	}
 }
 
-func swap(t testing.TB, s *Store, l regent.Lease) regent.Lease {
+func swap(t testing.TB, s *Store, l driver.Record) driver.Record {
 	t.Helper()
 	got, err := s.Swap(t.Context(), l)
 	if err != nil {
@@ -80,7 +80,7 @@ func names(t testing.TB, s *Store, prefix string) (got []string) {
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		path := filepath.Join(t.TempDir(), "regent.db")
-		return func() (regent.Store, error) { return Open(t.Context(), path, Options{}) }
+		return func() (driver.Store, error) { return Open(t.Context(), path, Options{}) }
 	})
 }
 
@@ -106,7 +106,7 @@ func TestNamesAreExact(t *testing.T) {
 
 func TestListLeavesTheStoreFree(t *testing.T) {
 	s := fresh(t)
-	var ls []regent.Lease
+	var ls []driver.Record
 	for i := range 3*listPage + 1 {
 		ls = append(ls, held(fmt.Sprintf("e/%05d", i), "a", 1))
 	}
@@ -136,7 +136,7 @@ func TestSwapOutcomes(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			c := l
 			c.Rev = rev
-			if _, err := s.Swap(t.Context(), c); !errors.Is(err, regent.ErrConflict) {
+			if _, err := s.Swap(t.Context(), c); !errors.Is(err, driver.ErrConflict) {
 				t.Error(err)
 			}
 		})
@@ -144,14 +144,14 @@ func TestSwapOutcomes(t *testing.T) {
 	t.Run("a_batch_has_an_outcome_for_each", func(t *testing.T) {
 		stale := l
 		stale.Rev = "1"
-		out := s.SwapAll(t.Context(), []regent.Lease{l, l, stale, held("y", "b", 1), held("y", "c", 1)})
+		out := s.SwapAll(t.Context(), []driver.Record{l, l, stale, held("y", "b", 1), held("y", "c", 1)})
 		for i, applied := range []bool{true, false, false, true, false} {
-			if applied != (out[i].Err == nil) || !applied && !errors.Is(out[i].Err, regent.ErrConflict) {
+			if applied != (out[i].Err == nil) || !applied && !errors.Is(out[i].Err, driver.ErrConflict) {
 				t.Errorf("%d: %v", i, out[i].Err)
 			}
 		}
 		got, err := s.Get(t.Context(), "y")
-		if err != nil || got.Holder.ID != "b" || got.Rev != out[3].Lease.Rev {
+		if err != nil || got.Holder.ID != "b" || got.Rev != out[3].Record.Rev {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -159,7 +159,7 @@ func TestSwapOutcomes(t *testing.T) {
 
 func TestTenThousandInOneCall(t *testing.T) {
 	s := fresh(t)
-	ls := make([]regent.Lease, 10_000)
+	ls := make([]driver.Record, 10_000)
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
@@ -171,10 +171,10 @@ func TestTenThousandInOneCall(t *testing.T) {
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			ls[i] = o.Lease
+			ls[i] = o.Record
 			ls[i].Nonce++
 			if what == "renewed" {
-				ls[i].Holder = regent.Identity{}
+				ls[i].Holder = driver.Identity{}
 			}
 		}
 	}
@@ -207,13 +207,13 @@ func TestAWriterElsewhere(t *testing.T) {
 			cancel()
 		}()
 		_, err := s.Swap(ctx, l)
-		if !errors.Is(err, context.Canceled) || errors.Is(err, regent.ErrConflict) {
+		if !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrConflict) {
 			t.Error(err)
 		}
 		if !strings.Contains(err.Error(), "held the write lock of "+s.path) {
 			t.Error("the error does not say why")
 		}
-		if out := s.SwapAll(ctx, []regent.Lease{l, l}); len(out) != 2 || !errors.Is(out[1].Err, context.Canceled) {
+		if out := s.SwapAll(ctx, []driver.Record{l, l}); len(out) != 2 || !errors.Is(out[1].Err, context.Canceled) {
 			t.Error(out)
 		}
 	})
@@ -247,16 +247,16 @@ func TestClose(t *testing.T) {
 	_, got := s.Get(t.Context(), "x")
 	_, swapped := s.Swap(t.Context(), l)
 	for _, err := range []error{got, swapped} {
-		if !errors.Is(err, regent.ErrClosed) {
+		if !errors.Is(err, driver.ErrClosed) {
 			t.Error(err)
 		}
 	}
 	for _, err := range s.List(t.Context(), "") {
-		if !errors.Is(err, regent.ErrClosed) {
+		if !errors.Is(err, driver.ErrClosed) {
 			t.Error(err)
 		}
 	}
-	if out := s.SwapAll(t.Context(), []regent.Lease{l}); !errors.Is(out[0].Err, regent.ErrClosed) {
+	if out := s.SwapAll(t.Context(), []driver.Record{l}); !errors.Is(out[0].Err, driver.ErrClosed) {
 		t.Error(out)
 	}
 	if c := s.Wake(t.Context(), "x"); c == nil || s.Gone(t.Context(), l) {

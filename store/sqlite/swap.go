@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,46 +10,46 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	modernc "modernc.org/sqlite"
 )
 
 // request is one call of Swap or SwapAll on its way through drain.
 type request struct {
 	ctx  context.Context
-	in   []regent.Lease
-	out  []regent.Outcome // drain's, until done receives
+	in   []driver.Record
+	out  []driver.Outcome // drain's, until done receives
 	done chan struct{}    // has room for one
 }
 
-// Swap implements [regent.Store].
-func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+// Swap implements [driver.Store].
+func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	r, _ := s.requests.Get().(*request)
 	if r == nil {
-		r = &request{in: make([]regent.Lease, 1), out: make([]regent.Outcome, 1), done: make(chan struct{}, 1)}
+		r = &request{in: make([]driver.Record, 1), out: make([]driver.Outcome, 1), done: make(chan struct{}, 1)}
 	}
 	r.ctx, r.in[0] = ctx, l
 	if err := s.submit(r); err != nil {
-		return regent.Lease{}, fmt.Errorf("swap %q: %w", l.Name, err) // r is still drain's
+		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // r is still drain's
 	}
 	out := r.out[0]
-	r.ctx, r.in[0], r.out[0] = nil, regent.Lease{}, regent.Outcome{}
+	r.ctx, r.in[0], r.out[0] = nil, driver.Record{}, driver.Outcome{}
 	s.requests.Put(r)
-	return out.Lease, out.Err
+	return out.Record, out.Err
 }
 
-// SwapAll implements [regent.Batcher]: one transaction, one fsync.
-func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+// SwapAll implements [driver.Batcher]: one transaction, one fsync.
+func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	if len(ls) == 0 {
 		return nil
 	}
 	// A copy, since the caller may be gone before drain is done with it.
-	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]regent.Outcome, len(ls)), done: make(chan struct{}, 1)}
+	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]driver.Outcome, len(ls)), done: make(chan struct{}, 1)}
 	err := s.submit(r)
 	if err == nil {
 		return r.out
 	}
-	out := make([]regent.Outcome, len(ls))
+	out := make([]driver.Outcome, len(ls))
 	for i, l := range ls {
 		out[i].Err = fmt.Errorf("swap %q: %w", l.Name, err)
 	}
@@ -65,7 +65,7 @@ func (s *Store) submit(r *request) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return regent.ErrClosed
+		return driver.ErrClosed
 	}
 	s.queue = append(s.queue, r)
 	if !s.draining {
@@ -125,7 +125,7 @@ func waiting(batch []*request, closed bool) []*request {
 	for _, r := range batch {
 		err := r.ctx.Err()
 		if closed {
-			err = regent.ErrClosed
+			err = driver.ErrClosed
 		}
 		if err != nil {
 			answer([]*request{r}, err)
@@ -142,7 +142,7 @@ func answer(batch []*request, err error) {
 	for _, r := range batch {
 		for i := range r.out {
 			if err != nil {
-				r.out[i] = regent.Outcome{Err: fmt.Errorf("swap %q: %w", r.in[i].Name, err)}
+				r.out[i] = driver.Outcome{Err: fmt.Errorf("swap %q: %w", r.in[i].Name, err)}
 			}
 		}
 		r.done <- struct{}{}
@@ -184,9 +184,9 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 			case err == nil:
 				applied = append(applied, n)
 				l.Rev = n.rev
-				r.out[i] = regent.Outcome{Lease: l}
+				r.out[i] = driver.Outcome{Record: l}
 			case code(err) == 0: // a conflict, or a record that cannot be read
-				r.out[i] = regent.Outcome{Err: fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, err)}
+				r.out[i] = driver.Outcome{Err: fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, err)}
 			default:
 				return single && busy(err), err
 			}
@@ -212,7 +212,7 @@ type written struct {
 
 // swap writes one record on the writer's connection. What the old record was decides only whether others are told and whose
 // name stays on it; whether it is replaced is decided by the statement itself.
-func (s *Store) swap(l regent.Lease) (written, error) {
+func (s *Store) swap(l driver.Record) (written, error) {
 	writer := s.writer
 	if l.Vacant() {
 		writer = ""
@@ -267,13 +267,13 @@ func (r *revisions) next(now time.Time) (string, int64) {
 type known struct {
 	rev    string
 	writer string
-	lease  regent.Lease // what Notable, Gone and this driver look at, without the weight
+	lease  driver.Record // what Notable, Gone and this driver look at, without the weight
 }
 
 // maxKnown bounds the memory of it.
 const maxKnown = 1 << 15
 
-func newKnown(rev, writer string, l regent.Lease) known {
+func newKnown(rev, writer string, l driver.Record) known {
 	l.Data, l.Past = nil, nil
 	return known{rev, writer, l}
 }
@@ -300,7 +300,7 @@ func (s *Store) recall(name, rev string) (known, error) {
 		return known{}, err
 	}
 	if now, ok := revision(row[0]); ok && now != rev || row[0] == nil {
-		return known{}, regent.ErrConflict
+		return known{}, driver.ErrConflict
 	}
 	l, err := s.parse(name, row[0], row[1], bytesOf(row[2]))
 	return newKnown(rev, textOf(row[1]), l), err
@@ -310,17 +310,17 @@ var background = context.Background()
 
 // statement is what modernc's statements are.
 type statement interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
+	sqldriver.Stmt
+	sqldriver.StmtExecContext
+	sqldriver.StmtQueryContext
 }
 
 // writeConn is the one connection that writes. It talks to the driver without database/sql: it needs no pool, and a renewal should
 // cost little more than its fsync. Its calls carry no context, since an interrupted commit would be an unknown outcome for nothing.
 type writeConn struct {
-	conn driver.Conn
+	conn sqldriver.Conn
 	// kept from one write to the next
-	args    [6]driver.NamedValue
+	args    [6]sqldriver.NamedValue
 	buf     []byte
 	applied []written
 
@@ -372,7 +372,7 @@ func openWriter(path string) (*writeConn, error) {
 // maxKept is how many swaps of a batch, and how many bytes of a record, a connection keeps room for.
 const maxKept = 4096
 
-func (w *writeConn) record(l regent.Lease) string {
+func (w *writeConn) record(l driver.Record) string {
 	buf := l.AppendJSON(w.buf[:0])
 	if cap(buf) <= maxKept {
 		w.buf = buf
@@ -380,15 +380,15 @@ func (w *writeConn) record(l regent.Lease) string {
 	return string(buf)
 }
 
-func (w *writeConn) bind(values ...driver.Value) []driver.NamedValue {
+func (w *writeConn) bind(values ...sqldriver.Value) []sqldriver.NamedValue {
 	for i, v := range values {
-		w.args[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+		w.args[i] = sqldriver.NamedValue{Ordinal: i + 1, Value: v}
 	}
 	return w.args[:len(values)]
 }
 
 // exec runs a statement that changes one row, or none: ErrConflict.
-func (w *writeConn) exec(stmt statement, values ...driver.Value) error {
+func (w *writeConn) exec(stmt statement, values ...sqldriver.Value) error {
 	res, err := stmt.ExecContext(background, w.bind(values...))
 	if err != nil {
 		return err
@@ -396,12 +396,12 @@ func (w *writeConn) exec(stmt statement, values ...driver.Value) error {
 	if n, err := res.RowsAffected(); err != nil || n == 1 {
 		return err
 	}
-	return regent.ErrConflict
+	return driver.ErrConflict
 }
 
 // read returns revision, writer and record of a register as the writer sees it, in its own
 // transaction too; all nil if there is none.
-func (w *writeConn) read(name string) (row [3]driver.Value, err error) {
+func (w *writeConn) read(name string) (row [3]sqldriver.Value, err error) {
 	rows, err := w.look.QueryContext(background, w.bind(name))
 	if err != nil {
 		return row, err

@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"bufio"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,7 +68,7 @@ func noSyncRole(_ *bufio.Scanner, args []string) error {
 	l.Nonce, l.Epoch = l.Nonce+1, l.Epoch+1
 	_, err = s.Swap(background, l)
 	fmt.Println("a claim on a new connection:", outcome(err))
-	for _, o := range s.SwapAll(background, []regent.Lease{held("b", "a", 1), held("c", "a", 1)}) {
+	for _, o := range s.SwapAll(background, []driver.Record{held("b", "a", 1), held("c", "a", 1)}) {
 		fmt.Println("a swap of a batch:", outcome(o.Err))
 	}
 	return nil
@@ -79,7 +79,7 @@ func outcome(err error) string {
 	switch {
 	case err == nil:
 		return "applied"
-	case errors.Is(err, regent.ErrConflict):
+	case errors.Is(err, driver.ErrConflict):
 		return "refused"
 	}
 	return "unknown"
@@ -124,7 +124,7 @@ func TestEveryWriterSyncs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer rows.Close()
-		level := make([]driver.Value, 1)
+		level := make([]sqldriver.Value, 1)
 		if err := rows.Next(level); err != nil && err != io.EOF {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/storetest"
 )
 
@@ -24,7 +24,7 @@ func TestAnUnreadableRegister(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			storetest.RunUnreadable(t, func(t *testing.T) (storetest.Open, func(string) error) {
 				path := filepath.Join(t.TempDir(), "regent.db")
-				open := func() (regent.Store, error) { return Open(t.Context(), path, Options{}) }
+				open := func() (driver.Store, error) { return Open(t.Context(), path, Options{}) }
 				spoil := func(name string) error {
 					db, err := sql.Open("sqlite", dsn(path, "mode=rw&_busy_timeout=10000"))
 					if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
@@ -199,7 +200,7 @@ type Election struct {
 	Next        string        `json:"next,omitempty"`
 	Paused      bool          `json:"paused"`
 	Checkpoint  int           `json:"checkpointBytes"`
-	Past        []regent.Past `json:"-"`
+	Past        []driver.Past `json:"-"`
 }
 
 // record reads an election from the store.
@@ -212,7 +213,7 @@ func (s *server) record(w http.ResponseWriter, r *http.Request) (Election, bool)
 	}
 	l, err := s.Node.Member.Store.Get(ctx, name)
 	switch {
-	case errors.Is(err, regent.ErrNotFound):
+	case errors.Is(err, driver.ErrNotFound):
 		answer(w, http.StatusNotFound, neverHeld(name))
 		return Election{}, false
 	case err != nil:
@@ -236,7 +237,7 @@ func (s *server) history(w http.ResponseWriter, r *http.Request) {
 	}
 	terms := e.Past
 	if terms == nil {
-		terms = []regent.Past{}
+		terms = []driver.Past{}
 	}
 	answer(w, http.StatusOK, map[string]any{"election": e.Name, "terms": terms})
 }
@@ -274,7 +275,7 @@ func (s *server) verb(run func(context.Context, *regent.Member, string, request)
 		}
 		l, err := s.Node.Member.Store.Get(ctx, election)
 		switch {
-		case errors.Is(err, regent.ErrNotFound): // nothing is made of a name that was mistyped
+		case errors.Is(err, driver.ErrNotFound): // nothing is made of a name that was mistyped
 			answer(w, http.StatusNotFound, neverHeld(election))
 			return
 		case err != nil:

@@ -17,6 +17,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 )
@@ -28,11 +29,11 @@ type face struct {
 	server *httptest.Server
 }
 
-func serve(t *testing.T, store regent.Store, id, token string, change ...func(*api.Options)) *face {
+func serve(t *testing.T, store driver.Store, id, token string, change ...func(*api.Options)) *face {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	n, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: server.Listener.Addr().String(), Log: slog.New(slog.DiscardHandler),
-		Open: func(context.Context) (regent.Store, error) { return store, nil }, Store: "memory:",
+		Open: func(context.Context) (driver.Store, error) { return store, nil }, Store: "memory:",
 		Crew: node.Crew{Token: signed.NewSecret(token), Client: &http.Client{Transport: &http.Transport{}}, Worker: true, DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +253,7 @@ type looked struct {
 	then atomic.Pointer[func()]
 }
 
-func (s *looked) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (s *looked) Get(ctx context.Context, name string) (driver.Record, error) {
 	l, err := s.Store.Get(ctx, name)
 	if ctx.Value(http.ServerContextKey) != nil {
 		if then := s.then.Swap(nil); then != nil {
@@ -271,7 +272,7 @@ func TestVerbsAtOneInstant(t *testing.T) {
 			a.until("/leader", 200)
 			b := serve(t, store, "b", "")
 			b.until("/standby", 200)
-			for l, err := store.Get(t.Context(), regent.MemberRegister("b")); err != nil || l.Vacant(); l, err = store.Get(t.Context(), regent.MemberRegister("b")) {
+			for l, err := store.Get(t.Context(), driver.MemberRegister("b")); err != nil || l.Vacant(); l, err = store.Get(t.Context(), driver.MemberRegister("b")) {
 				<-time.After(time.Millisecond) // it is yet to join
 			}
 			slow := &looked{Store: store}

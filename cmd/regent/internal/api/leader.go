@@ -56,7 +56,7 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, 
 		return
 	}
 	proxy := &httputil.ReverseProxy{
-		Transport: client.Transport,
+		Transport: s.signing(client.Transport, h, vouched(r), body),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: scheme, Host: h.LeaderAddr})
 			p.Out.Header.Set(forwarded, h.Node)
@@ -67,9 +67,6 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, 
 				p.Out.Header.Del(name)
 			}
 			p.Out.Body, p.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-			if vouched(r) {
-				s.Node.Sign(p.Out, h.Leader, h.LeaderAddr, body)
-			}
 		},
 		ModifyResponse: signed.Refused,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -89,6 +86,25 @@ func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, 
 	ctx, cancel := context.WithTimeout(r.Context(), newcomer+patience+2*time.Second)
 	defer cancel()
 	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// transport is a function that sends requests.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// signing returns a transport that signs requests with this body to the leader, if this node vouches for them.
+func (s *server) signing(by http.RoundTripper, h node.Health, vouches bool, body []byte) http.RoundTripper {
+	if by == nil {
+		by = http.DefaultTransport
+	}
+	if !vouches {
+		return by
+	}
+	return transport(func(r *http.Request) (*http.Response, error) {
+		return s.Node.Signer().Do(by.RoundTrip, r, h.Leader, h.LeaderAddr, body)
+	})
 }
 
 // nobody answers what only a leader could.

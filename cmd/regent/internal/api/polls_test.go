@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/api"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -137,7 +137,7 @@ type slowShelf struct {
 	open  chan struct{} // close it, and nobody does
 }
 
-func (s slowShelf) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (s slowShelf) Get(ctx context.Context, name string) (driver.Record, error) {
 	if strings.HasPrefix(name, "regent/polls/") {
 		select {
 		case s.asked <- struct{}{}:
@@ -146,7 +146,7 @@ func (s slowShelf) Get(ctx context.Context, name string) (regent.Lease, error) {
 		select {
 		case <-s.open:
 		case <-ctx.Done():
-			return regent.Lease{}, ctx.Err()
+			return driver.Record{}, ctx.Err()
 		}
 	}
 	return s.Store.Get(ctx, name)

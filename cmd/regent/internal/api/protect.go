@@ -66,6 +66,7 @@ func vouched(r *http.Request) bool { return r.Context().Value(proofKey{}) != nil
 // certificate was verified. It must do one of these where the node has a token, asks for certificates, or is guarded.
 func (s *server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.verifier.Offer(w.Header())
 		if proved(r) || s.carriesToken(r) {
 			s.admit(w, r, next, nil)
 			return
@@ -78,6 +79,7 @@ func (s *server) authorized(next http.Handler) http.Handler {
 // token itself is not accepted: a member that sends it would send it to any address that the store names.
 func (s *server) fromMembers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.verifier.Offer(w.Header())
 		if proved(r) {
 			s.admit(w, r, next, nil)
 			return
@@ -102,7 +104,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, next http.Handler
 		if !strings.HasPrefix(r.URL.Path, tasks) {
 			w.Header().Add("WWW-Authenticate", "Bearer")
 		}
-		w.Header().Add("WWW-Authenticate", signed.Scheme)
+		w.Header().Add("WWW-Authenticate", signed.Demand(unproved))
 		answer(w, http.StatusUnauthorized, failure{Error: s.unproved(r, unproved)})
 	case asks:
 		answer(w, http.StatusUnauthorized, failure{Error: "this needs a certificate that is signed as tlsCA says"})

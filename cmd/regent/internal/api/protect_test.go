@@ -13,16 +13,31 @@ import (
 	"testing"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 )
 
-// signature returns the header of a request that another member sends to this one.
+// signature returns the header of a request that another member sends to this one, with a challenge that this one has given.
 func (f *face) signature(token, method, path, body string) []string {
 	f.t.Helper()
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	signed.NewSigner(signed.NewSecret(token)).Sign(r, f.Member.ID, f.Member.Addr, []byte(body))
-	return []string{"Authorization", r.Header.Get("Authorization")}
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+path, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var header string
+	resp, err := signed.NewSigner(signed.NewSecret(token)).Do(func(r *http.Request) (*http.Response, error) {
+		first := header == ""
+		if header = r.Header.Get("Authorization"); first {
+			return f.server.Client().Do(r)
+		}
+		return &http.Response{Body: http.NoBody}, nil // it is for the caller to send
+	}, r, f.Member.ID, f.Member.Addr, []byte(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return []string{"Authorization", header}
 }
 
 func TestToken(t *testing.T) {
@@ -42,6 +57,30 @@ func TestToken(t *testing.T) {
 		for _, want := range []int{200, 401} {
 			if got, body := a.ask("POST", "/v1/elections/seat/resume", `{"epoch":1}`, header...); got != want {
 				t.Errorf("%d %v, want %d", got, body, want)
+			}
+		}
+	})
+	t.Run("answers_to_writes_carry_a_challenge_and_a_signature_without_one_is_asked_for_again", func(t *testing.T) {
+		for _, path := range []string{"/v1/elections/seat/resume", "/v1/polls/x/run", "/v1/tasks", "/v1/tasks/results"} {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", a.server.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var codes, given []string
+			resp, err := signed.NewSigner(signed.NewSecret("s3cret")).Do(func(r *http.Request) (*http.Response, error) {
+				resp, err := a.server.Client().Do(r)
+				if err == nil {
+					codes = append(codes, resp.Status[:3])
+					given = append(given, resp.Header.Values(signed.Header)...)
+				}
+				return resp, err
+			}, r, a.Member.ID, a.Member.Addr, []byte(`{"epoch":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if len(codes) != 2 || codes[0] != "401" || codes[1] == "401" || len(given) != 2 {
+				t.Errorf("%s: answers %v with challenges %q", path, codes, given)
 			}
 		}
 	})
@@ -98,7 +137,7 @@ func (f *face) stream(ctx context.Context, header ...string) *http.Response {
 }
 
 // lead has a member lead the seat at an address that may be anybody's.
-func lead(t *testing.T, store regent.Store, id, addr string) {
+func lead(t *testing.T, store driver.Store, id, addr string) {
 	t.Helper()
 	m := &regent.Member{Store: store, ID: id, Addr: addr}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // WhyLeading says how the last term ended, which is why the current one began.
@@ -69,7 +70,7 @@ func neverHeld(name string) failure {
 func electionName(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
 	name = r.PathValue("election")
 	switch {
-	case !regent.ValidName(name):
+	case !driver.ValidName(name):
 		none := fmt.Sprintf("election %q: there can be none of this name", name)
 		answer(w, http.StatusBadRequest, failure{Error: none})
 		return "", false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -16,7 +17,7 @@ func TestUnknownElection(t *testing.T) {
 	a := serve(t, store, "a", "")
 	a.until("/leader", 200)
 
-	for _, name := range []string{"nosuch", url.PathEscape(regent.MemberRegister("a")), url.PathEscape(regent.MemberRegister("nosuch"))} {
+	for _, name := range []string{"nosuch", url.PathEscape(driver.MemberRegister("a")), url.PathEscape(driver.MemberRegister("nosuch"))} {
 		for _, verb := range []string{"pause", "resume", "step-down", "handoff"} {
 			for _, epoch := range []string{"0", "1"} {
 				code, body := a.ask("POST", "/v1/elections/"+name+"/"+verb, `{"epoch": `+epoch+`, "to": "b"}`)
@@ -29,8 +30,8 @@ func TestUnknownElection(t *testing.T) {
 			t.Errorf("%s: %d %v", name, code, body)
 		}
 	}
-	for _, name := range []string{"nosuch", regent.MemberRegister("nosuch")} {
-		if l, err := store.Get(t.Context(), name); !errors.Is(err, regent.ErrNotFound) {
+	for _, name := range []string{"nosuch", driver.MemberRegister("nosuch")} {
+		if l, err := store.Get(t.Context(), name); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("there is a register now: %+v, %v", l, err)
 		}
 	}
@@ -53,7 +54,7 @@ func TestWhy(t *testing.T) {
 	// Its companion process proves it dead.
 	b := serve(t, store, "b", "")
 	b.until("/standby", 200)
-	l, err := store.Get(t.Context(), regent.MemberRegister("a"))
+	l, err := store.Get(t.Context(), driver.MemberRegister("a"))
 	if err == nil {
 		err = regent.Reap(t.Context(), store, l.Name, l.Holder)
 	}

@@ -38,11 +38,13 @@ func Redact(target string) string {
 		}
 		return target
 	}
+	u, err := url.Parse(target)
+	if i := strings.LastIndex(rest, "@"); err != nil && i >= 0 { // what cannot be read is hidden rather too far
+		rest = hidden + rest[i:]
+	}
 	rest, _, query := strings.Cut(rest, "?")
-	if u, err := url.Parse(target); err != nil || u.User != nil { // what cannot be read is hidden rather too far
-		if i := strings.LastIndex(rest, "@"); i >= 0 {
-			rest = hidden + rest[i:]
-		}
+	if i := strings.LastIndex(rest, "@"); err == nil && u.User != nil && i >= 0 {
+		rest = hidden + rest[i:]
 	}
 	if query {
 		rest += "?" + hidden

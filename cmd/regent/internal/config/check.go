@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Schemes returns how a store's address can begin: what this binary has a driver for.
@@ -26,10 +27,10 @@ func (s *Settings) check() []finding {
 	scheme := func(begin string) bool { return strings.HasPrefix(s.Store, begin) }
 	check(slices.ContainsFunc(Schemes(), scheme), "store", s.Store, "must begin with "+oneOf(Schemes())+", the stores that this binary has")
 	check(strings.TrimSpace(s.Store) != "sqlite:", "store", s.Store, "must name a file, as in sqlite:regent.db")
-	check(regent.ValidName(s.Election) && !strings.HasPrefix(s.Election, "regent/"), "election", s.Election,
+	check(driver.ValidName(s.Election) && !strings.HasPrefix(s.Election, "regent/"), "election", s.Election,
 		`must be 1 to 250 bytes of UTF-8 without control characters, and not begin with "regent/"`)
-	check(s.Node == "" || s.Node != "*" && regent.ValidName(regent.MemberRegister(s.Node)), "node", s.Node,
-		`must be 1 to `+strconv.Itoa(250-len(regent.MemberRegister("")))+` bytes of UTF-8 without control characters, and not "*"`)
+	check(s.Node == "" || s.Node != "*" && driver.ValidName(driver.MemberRegister(s.Node)), "node", s.Node,
+		`must be 1 to `+strconv.Itoa(250-len(driver.MemberRegister("")))+` bytes of UTF-8 without control characters, and not "*"`)
 	check(s.Node != "." && s.Node != ".." && !strings.ContainsAny(s.Node, `/\`), "node", s.Node,
 		`must not hold / or \, and be neither . nor ..: it names a directory below dataDir`)
 	check(slices.Contains([]string{"text", "json"}, s.LogFormat), "logFormat", s.LogFormat, "must be text or json")

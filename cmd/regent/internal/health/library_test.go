@@ -11,6 +11,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
@@ -41,8 +42,8 @@ func (c *cluster) join(id string) *node {
 	var err error
 	n.monitor, err = health.New(health.Options{
 		Self: id, Members: n.member.Members, HeartbeatInterval: n.member.Config.HeartbeatInterval,
-		Changed: n.client.Wake(ctx, regent.MemberRegister("")),
-		Past: func() []regent.Past {
+		Changed: n.client.Wake(ctx, driver.MemberRegister("")),
+		Past: func() []driver.Past {
 			v, _ := n.member.View("seat")
 			return v.Past
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Monitor is the duty. It observes while its node leads.
@@ -69,7 +70,7 @@ func (m *Monitor) Run(ctx context.Context, t regent.Term) error {
 
 // rest waits until next, or for a hint, whichever comes first, but for least in any case, so that hints are merged. It returns the hints, or
 // nil once they have ended.
-func rest(ctx context.Context, hints <-chan regent.Lease, least time.Duration, next time.Time) <-chan regent.Lease {
+func rest(ctx context.Context, hints <-chan driver.Record, least time.Duration, next time.Time) <-chan driver.Record {
 	timer := time.NewTimer(least)
 	defer timer.Stop()
 	select {

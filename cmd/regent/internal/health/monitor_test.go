@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestMonitor(t *testing.T) {
@@ -84,7 +85,7 @@ func TestMonitor(t *testing.T) {
 			m, stop := w.run()
 			time.Sleep(40 * time.Second)
 			w.leave("b")
-			w.changed <- regent.Lease{}
+			w.changed <- driver.Record{}
 			if took := w.await(m, "b", Gone, time.Second); took > 50*time.Millisecond {
 				t.Errorf("took %v", took)
 			}
@@ -93,7 +94,7 @@ func TestMonitor(t *testing.T) {
 			before := w.lists.Load()
 			for range 1000 {
 				select {
-				case w.changed <- regent.Lease{}:
+				case w.changed <- driver.Record{}:
 				default:
 				}
 				time.Sleep(10 * time.Millisecond)
@@ -199,8 +200,8 @@ func TestMonitor(t *testing.T) {
 			w.leave("z")
 			w.die("d")
 			w.change("e", func(f *fake) { f.cut = true })
-			w.opts.Past = func() []regent.Past {
-				return []regent.Past{{Epoch: 5, Holder: "old", Reason: "expired"}, {Epoch: 6, Holder: "z", Reason: "expired"}, {Epoch: 7, Holder: "a"}}
+			w.opts.Past = func() []driver.Past {
+				return []driver.Past{{Epoch: 5, Holder: "old", Reason: "expired"}, {Epoch: 6, Holder: "z", Reason: "expired"}, {Epoch: 7, Holder: "a"}}
 			}
 			time.Sleep(time.Second)
 			m, stop := w.run()
@@ -215,7 +216,7 @@ func TestMonitor(t *testing.T) {
 			}
 			w.join("f")
 			w.join("z")
-			w.changed <- regent.Lease{}
+			w.changed <- driver.Record{}
 			time.Sleep(time.Second)
 			w.wantLog("node_up f unknown>healthy", "node_up z gone>healthy")
 			stop()
@@ -227,7 +228,7 @@ func TestMonitor(t *testing.T) {
 			bubble(t, func(w *world) {
 				w.join("a", "b")
 				w.leave("b")
-				w.opts.Past = func() []regent.Past { return []regent.Past{{Epoch: 6, Holder: "b", Reason: reason}} }
+				w.opts.Past = func() []driver.Past { return []driver.Past{{Epoch: 6, Holder: "b", Reason: reason}} }
 				m, stop := w.run()
 				if c := m.Snapshot(); c.Status != want || len(c.Reasons) != 1 || !strings.Contains(c.Reasons[0], "b (gone: it led the term before, which ended: "+reason) {
 					t.Errorf("%s: %s %q", reason, c.Status, c.Reasons)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Options is what a monitor needs, and how it judges. What is zero has its default.
@@ -19,9 +20,9 @@ type Options struct {
 	Probe func(context.Context, regent.MemberView) (Report, error)
 	// Past returns the ended terms of the election, the last one last, as [regent.Member.View] has them. It tells a predecessor that died from
 	// one that left. Nil tells nothing.
-	Past func() []regent.Past
+	Past func() []driver.Past
 	// Changed is a hint that registers have changed hands. Nil is none.
-	Changed <-chan regent.Lease
+	Changed <-chan driver.Record
 	// Emit takes the events, in order, without a sequence number. It must not block. Nil drops them.
 	Emit func(regent.Event)
 

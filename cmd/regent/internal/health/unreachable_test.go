@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 func TestNoCoordinator(t *testing.T) {
@@ -67,7 +68,7 @@ func TestNobodyWhoseHeartbeatGoesOnIsCalledUnreachable(t *testing.T) {
 				w.mu.Unlock()
 				if g.IntN(3) == 0 {
 					select {
-					case w.changed <- regent.Lease{}:
+					case w.changed <- driver.Record{}:
 					default:
 					}
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // watch is what a monitor knows during one term.
@@ -101,7 +102,7 @@ func (w *watch) meetVacant(m *member, now time.Time) {
 }
 
 // previous returns the term before this one; zero if it is not known.
-func (w *watch) previous() regent.Past {
+func (w *watch) previous() driver.Past {
 	if w.opts.Past != nil {
 		for _, p := range slices.Backward(w.opts.Past()) {
 			if p.Epoch < w.term.Epoch {
@@ -109,7 +110,7 @@ func (w *watch) previous() regent.Past {
 			}
 		}
 	}
-	return regent.Past{}
+	return driver.Past{}
 }
 
 // living returns the members to probe.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 )
 
@@ -34,7 +35,7 @@ type world struct {
 	probes  atomic.Int64
 	running atomic.Int64 // probes under way
 	most    atomic.Int64 // at once
-	changed chan regent.Lease
+	changed chan driver.Record
 }
 
 // ctx is short for what every function here takes.
@@ -64,7 +65,7 @@ func (f *fake) at(now time.Time) regent.MemberView {
 func bubble(t *testing.T, f func(*world)) {
 	t.Helper()
 	virtual.Test(t, func(t *testing.T) {
-		w := &world{t: t, start: time.Now(), changed: make(chan regent.Lease, 1)}
+		w := &world{t: t, start: time.Now(), changed: make(chan driver.Record, 1)}
 		w.opts = Options{Self: "a", Members: w.list, Probe: w.probe, Changed: w.changed, Emit: func(e regent.Event) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/reaper"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/redis"
 	"golang.org/x/sys/unix"
 )
@@ -104,11 +105,11 @@ func member(arg string, log *slog.Logger) error {
 
 // bombed is a store whose driver panics when it is told to.
 type bombed struct {
-	regent.Store
+	driver.Store
 	path string
 }
 
-func (b *bombed) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (b *bombed) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if os.Remove(b.path) == nil {
 		panic("the driver is broken")
 	}
@@ -149,7 +150,7 @@ func claimWhile(ctx context.Context, node string, epoch uint64, leads func() boo
 	}
 }
 
-func open(ctx context.Context, address string) (regent.Store, error) {
+func open(ctx context.Context, address string) (driver.Store, error) {
 	return redis.Open(ctx, address, redis.Options{})
 }
 

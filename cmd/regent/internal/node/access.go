@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // access is what became of the requests of one kind: of the reads, or of the writes. A store may take the ones and refuse the
@@ -38,7 +38,7 @@ func (a *access) fail(now time.Time, err error) {
 // down returns why requests of this kind do not work, or nil if they do. A failure counts once it has lasted for the time given,
 // and at once if the store says that it will not go away by itself.
 func (a *access) down(now time.Time, lasting time.Duration) error {
-	if a.failed != nil && (errors.Is(a.failed, regent.ErrRefused) || now.Sub(a.since) > lasting) {
+	if a.failed != nil && (errors.Is(a.failed, driver.ErrRefused) || now.Sub(a.since) > lasting) {
 		return a.failed
 	}
 	return nil
@@ -72,7 +72,7 @@ func (s *Store) Answered() (time.Time, error) {
 
 // noteRead takes in the outcome of a read. A register that is not there is an answer.
 func (s *Store) noteRead(err error) error {
-	if errors.Is(err, regent.ErrNotFound) {
+	if errors.Is(err, driver.ErrNotFound) {
 		s.note(&s.reads, "reads", nil)
 	} else {
 		s.note(&s.reads, "reads", err)
@@ -82,7 +82,7 @@ func (s *Store) noteRead(err error) error {
 
 // noteWrite takes in the outcome of a write. A conflict is an answer, but proves no write: a store finds it by reading.
 func (s *Store) noteWrite(err error) error {
-	if errors.Is(err, regent.ErrConflict) {
+	if errors.Is(err, driver.ErrConflict) {
 		s.note(&s.reads, "reads", nil)
 	} else {
 		s.note(&s.writes, "writes", err)
@@ -92,7 +92,7 @@ func (s *Store) noteWrite(err error) error {
 
 // note takes in an outcome, and logs the first failure and the first success after it.
 func (s *Store) note(a *access, kind string, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, regent.ErrClosed) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrClosed) {
 		return // that was the caller
 	}
 	s.mu.Lock()
@@ -120,7 +120,7 @@ func (s *Store) note(a *access, kind string, err error) {
 
 // level is how loud a failure is: one that does not go away by itself is an error.
 func level(err error) slog.Level {
-	if errors.Is(err, regent.ErrRefused) {
+	if errors.Is(err, driver.ErrRefused) {
 		return slog.LevelError
 	}
 	return slog.LevelWarn

@@ -16,6 +16,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
@@ -35,7 +36,7 @@ type Crew struct {
 }
 
 // memberPrefix begins the names of the members' registers.
-var memberPrefix = regent.MemberRegister("")
+var memberPrefix = driver.MemberRegister("")
 
 // coordinate makes the duties that every leader has, and the worker.
 func (n *Node) coordinate() error {
@@ -48,20 +49,20 @@ func (n *Node) coordinate() error {
 	if crew.Client != nil {
 		probe = health.HTTPProbe(crew.Client, crew.Scheme)
 	}
-	n.changed = make(chan regent.Lease, 1)
+	n.changed = make(chan driver.Record, 1)
 	var err error
 	n.Cluster, err = health.New(health.Options{
 		Self: n.Member.ID, Members: n.members, Probe: probe, Emit: n.Member.Emit, Changed: n.changed,
 		HeartbeatInterval: opts.Config.HeartbeatInterval,
-		Past:              func() []regent.Past { v, _ := n.Member.View(opts.Election); return v.Past },
+		Past:              func() []driver.Past { v, _ := n.Member.View(opts.Election); return v.Past },
 	})
 	if err != nil {
 		return err
 	}
 	n.Polls = poll.NewOrchestrator(poll.Options{
 		Store: n.store, Election: opts.Election, Leader: n.Member.ID, Fixed: crew.Polls, Kinds: check.Names(), Members: n.Member.Members, Look: opts.Config.HeartbeatInterval,
-		Hints: func(ctx context.Context) <-chan regent.Lease { return n.store.Wake(ctx, memberPrefix) },
-		Pool:  work.Options{Sign: n.signer.Sign, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
+		Hints: func(ctx context.Context) <-chan driver.Record { return n.store.Wake(ctx, memberPrefix) },
+		Pool:  work.Options{Do: n.signer.Do, Client: crew.Client, Scheme: crew.Scheme}, Emit: n.Member.Emit, Log: opts.Log, Now: opts.Now,
 	})
 	if !crew.Worker {
 		return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
@@ -24,23 +25,23 @@ func (p partial) fails(name string) bool {
 	return p.failing.Load() && strings.HasPrefix(name, "regent/polls/")
 }
 
-func (p partial) Get(ctx context.Context, name string) (regent.Lease, error) {
+func (p partial) Get(ctx context.Context, name string) (driver.Record, error) {
 	if p.fails(name) {
-		return regent.Lease{}, memstore.ErrOutage
+		return driver.Record{}, memstore.ErrOutage
 	}
 	return p.Client.Get(ctx, name)
 }
 
-func (p partial) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (p partial) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if p.fails(l.Name) {
-		return regent.Lease{}, memstore.ErrOutage
+		return driver.Record{}, memstore.ErrOutage
 	}
 	return p.Client.Swap(ctx, l)
 }
 
-func (p partial) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
+func (p partial) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	if p.fails(prefix) {
-		return func(yield func(regent.Lease, error) bool) { yield(regent.Lease{}, memstore.ErrOutage) }
+		return func(yield func(driver.Record, error) bool) { yield(driver.Record{}, memstore.ErrOutage) }
 	}
 	return p.Client.List(ctx, prefix)
 }
@@ -53,7 +54,7 @@ func TestStoreFailures(t *testing.T) {
 			var nodes []*node.Node
 			for _, id := range []string{"a", "b", "c"} {
 				client := partial{store.Client(id, memstore.Faults{}), &failing}
-				n, stop := start(t, id, func(context.Context) (regent.Store, error) { return client, nil })
+				n, stop := start(t, id, func(context.Context) (driver.Store, error) { return client, nil })
 				defer stop()
 				nodes = append(nodes, n)
 			}

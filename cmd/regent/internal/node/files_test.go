@@ -12,13 +12,14 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
 func TestDataDir(t *testing.T) {
-	open := func(store regent.Store) func(context.Context) (regent.Store, error) {
-		return func(context.Context) (regent.Store, error) { return store, nil }
+	open := func(store driver.Store) func(context.Context) (driver.Store, error) {
+		return func(context.Context) (driver.Store, error) { return store, nil }
 	}
 
 	t.Run("a_node_whose_name_leads_out_of_it_is_refused", func(t *testing.T) {

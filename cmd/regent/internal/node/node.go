@@ -15,6 +15,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
@@ -26,7 +27,7 @@ type Options struct {
 	ID       string // the library's default if empty
 	Addr     string // that others are told
 	Log      *slog.Logger
-	Open     func(context.Context) (regent.Store, error)
+	Open     func(context.Context) (driver.Store, error)
 	Duties   []regent.Duty // run while the node leads, besides what every leader does
 	Crew     Crew
 	Lifeline func(regent.Lifeline) // for a companion process, or nil
@@ -46,7 +47,7 @@ type Node struct {
 	opts    Options
 	signer  *signed.Signer
 	store   *Store
-	changed chan regent.Lease // a hint that members have come or gone
+	changed chan driver.Record // a hint that members have come or gone
 	peers   peers
 
 	mu         sync.Mutex
@@ -168,7 +169,7 @@ func (n *Node) passHints(ctx context.Context) {
 	for hints := n.store.Wake(ctx, memberPrefix); ; {
 		select {
 		case l := <-hints:
-			regent.Hint(n.changed, l)
+			driver.Hint(n.changed, l)
 		case <-ctx.Done():
 			return
 		}
@@ -300,8 +301,8 @@ func (n *Node) Peers() (client *http.Client, scheme string) {
 	return n.opts.Crew.Client, n.opts.Crew.Scheme
 }
 
-// Sign signs a request to another node, where there is a token.
-func (n *Node) Sign(r *http.Request, id, addr string, body []byte) { n.signer.Sign(r, id, addr, body) }
+// Signer signs requests to other nodes, where there is a token.
+func (n *Node) Signer() *signed.Signer { return n.signer }
 
 // Drifts returns how many tasks and other work this node has refused for their old epochs.
 func (n *Node) Drifts() uint64 {

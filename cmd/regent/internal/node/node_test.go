@@ -13,12 +13,13 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
 // start runs a node in a bubble until the returned function stops it.
-func start(t *testing.T, id string, open func(context.Context) (regent.Store, error), change ...func(*node.Options)) (*node.Node, func()) {
+func start(t *testing.T, id string, open func(context.Context) (driver.Store, error), change ...func(*node.Options)) (*node.Node, func()) {
 	t.Helper()
 	opts := node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: id + ":1", Log: slog.New(slog.DiscardHandler), Open: open, Store: "memory:"}
 	for _, f := range change {
@@ -44,10 +45,10 @@ func TestNode(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
 			clients := map[string]*memstore.Client{}
-			open := func(id string) func(context.Context) (regent.Store, error) {
+			open := func(id string) func(context.Context) (driver.Store, error) {
 				client := store.Client(id, memstore.Faults{})
 				clients[id] = client
-				return func(context.Context) (regent.Store, error) { return client, nil }
+				return func(context.Context) (driver.Store, error) { return client, nil }
 			}
 			a, stopA := start(t, "a", open("a"))
 			time.Sleep(2 * time.Second)
@@ -92,7 +93,7 @@ func TestNode(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			var there atomic.Bool
 			store := memstore.New()
-			a, stop := start(t, "a", func(context.Context) (regent.Store, error) {
+			a, stop := start(t, "a", func(context.Context) (driver.Store, error) {
 				if !there.Load() {
 					return nil, errors.New("connection refused")
 				}
@@ -119,7 +120,7 @@ func TestNode(t *testing.T) {
 
 	t.Run("a_node_that_is_stopped_before_its_store_is_there_stops", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
-			_, stop := start(t, "a", func(context.Context) (regent.Store, error) { return nil, errors.New("no") })
+			_, stop := start(t, "a", func(context.Context) (driver.Store, error) { return nil, errors.New("no") })
 			time.Sleep(10 * time.Second)
 			stop()
 		})
@@ -173,7 +174,7 @@ func TestNotify(t *testing.T) {
 func TestFence(t *testing.T) {
 	virtual.Test(t, func(t *testing.T) {
 		store := memstore.New()
-		write := func(l regent.Lease) regent.Lease {
+		write := func(l driver.Record) driver.Record {
 			t.Helper()
 			got, err := store.Swap(t.Context(), l)
 			if err != nil {
@@ -181,8 +182,8 @@ func TestFence(t *testing.T) {
 			}
 			return got
 		}
-		held := write(regent.Lease{Name: "seat", Holder: regent.Identity{ID: "x", Incarnation: "X"}, Epoch: 6, Nonce: 1, Duration: time.Hour, Since: time.Now()})
-		n, stop := start(t, "w", func(context.Context) (regent.Store, error) { return store.Client("w", memstore.Faults{}), nil }, func(o *node.Options) {
+		held := write(driver.Record{Name: "seat", Holder: driver.Identity{ID: "x", Incarnation: "X"}, Epoch: 6, Nonce: 1, Duration: time.Hour, Since: time.Now()})
+		n, stop := start(t, "w", func(context.Context) (driver.Store, error) { return store.Client("w", memstore.Faults{}), nil }, func(o *node.Options) {
 			o.Config.Eligible = false
 			o.Crew.Worker, o.Crew.DataDir = true, t.TempDir()
 		})
@@ -207,7 +208,7 @@ func TestFence(t *testing.T) {
 		confirm(6, "Y", "epoch 6 as that of term X, held by x, and not of term Y")
 		confirm(5, "Y", "") // it may have been
 
-		held.Holder = regent.Identity{}
+		held.Holder = driver.Identity{}
 		write(held)
 		confirm(6, "Y", "") // nobody can tell
 	})

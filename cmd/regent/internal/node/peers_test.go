@@ -9,6 +9,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
@@ -42,10 +43,10 @@ func happened(t *testing.T, n *node.Node, kind string) []regent.Event {
 }
 
 // clients returns what opens a store for a node.
-func clients(store *memstore.Store) func(id string) func(context.Context) (regent.Store, error) {
-	return func(id string) func(context.Context) (regent.Store, error) {
+func clients(store *memstore.Store) func(id string) func(context.Context) (driver.Store, error) {
+	return func(id string) func(context.Context) (driver.Store, error) {
 		client := store.Client(id, memstore.Faults{})
-		return func(context.Context) (regent.Store, error) { return client, nil }
+		return func(context.Context) (driver.Store, error) { return client, nil }
 	}
 }
 

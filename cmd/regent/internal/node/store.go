@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Store is a store that is opened in the background, and again until that succeeds: a node whose store is not there yet says so, and waits.
@@ -17,11 +17,11 @@ import (
 type Store struct {
 	Log *slog.Logger // gets the first failure of reads and of writes, and when they work again; may be nil
 
-	open func(context.Context) (regent.Store, error)
+	open func(context.Context) (driver.Store, error)
 	now  func() time.Time
 
 	mu      sync.Mutex
-	store   regent.Store
+	store   driver.Store
 	closed  bool
 	opening error // why it is not open
 	reads   access
@@ -32,11 +32,11 @@ type Store struct {
 }
 
 var (
-	_ regent.Store     = (*Store)(nil)
-	_ regent.Waker     = (*Store)(nil)
-	_ regent.Batcher   = (*Store)(nil)
-	_ regent.Refresher = (*Store)(nil)
-	_ regent.Witness   = (*Store)(nil)
+	_ driver.Store     = (*Store)(nil)
+	_ driver.Waker     = (*Store)(nil)
+	_ driver.Batcher   = (*Store)(nil)
+	_ driver.Refresher = (*Store)(nil)
+	_ driver.Witness   = (*Store)(nil)
 )
 
 // errNotOpen says that the store has not been reached yet.
@@ -46,7 +46,7 @@ var errNotOpen = errors.New("store is not open yet")
 const openAgain = time.Second
 
 // NewStore returns a store that open opens. Run must run for that, and Begin have been called.
-func NewStore(open func(context.Context) (regent.Store, error)) *Store {
+func NewStore(open func(context.Context) (driver.Store, error)) *Store {
 	return &Store{open: open, now: time.Now, opening: errNotOpen, ready: make(chan struct{}), begun: make(chan struct{})}
 }
 
@@ -54,7 +54,7 @@ func NewStore(open func(context.Context) (regent.Store, error)) *Store {
 func (s *Store) Begin() { s.begin.Do(func() { close(s.begun) }) }
 
 // Run opens the store once it may be contacted, tells failed of each try that fails, and returns when it is open or ctx has
-// ended. It gives up with an error that is a [regent.ErrRefused]: to try again is of no use then.
+// ended. It gives up with an error that is a [driver.ErrRefused]: to try again is of no use then.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
 	select {
 	case <-s.begun:
@@ -82,7 +82,7 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return nil
-		case errors.Is(err, regent.ErrRefused):
+		case errors.Is(err, driver.ErrRefused):
 			return err
 		}
 		failed(err)
@@ -95,7 +95,7 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 }
 
 // current returns the open store. It waits for it, as long as ctx lets it.
-func (s *Store) current(ctx context.Context) (regent.Store, error) {
+func (s *Store) current(ctx context.Context) (driver.Store, error) {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
@@ -104,39 +104,39 @@ func (s *Store) current(ctx context.Context) (regent.Store, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, regent.ErrClosed
+		return nil, driver.ErrClosed
 	case s.store == nil:
 		return nil, fmt.Errorf("%w: %w", errNotOpen, s.opening)
 	}
 	return s.store, nil
 }
 
-// Get implements [regent.Store].
-func (s *Store) Get(ctx context.Context, name string) (regent.Lease, error) {
+// Get implements [driver.Store].
+func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	store, err := s.current(ctx)
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	l, err := store.Get(ctx, name)
 	return l, s.noteRead(err)
 }
 
-// Swap implements [regent.Store].
-func (s *Store) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+// Swap implements [driver.Store].
+func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	store, err := s.current(ctx)
 	if err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
 	l, err = store.Swap(ctx, l)
 	return l, s.noteWrite(err)
 }
 
-// List implements [regent.Store].
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease, error] {
-	return func(yield func(regent.Lease, error) bool) {
+// List implements [driver.Store].
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
 		store, err := s.current(ctx)
 		if err != nil {
-			yield(regent.Lease{}, err)
+			yield(driver.Record{}, err)
 			return
 		}
 		for l, err := range store.List(ctx, prefix) {
@@ -147,43 +147,43 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[regent.Lease,
 	}
 }
 
-// SwapAll implements [regent.Batcher], one by one where the store itself does not.
-func (s *Store) SwapAll(ctx context.Context, ls []regent.Lease) []regent.Outcome {
+// SwapAll implements [driver.Batcher], one by one where the store itself does not.
+func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	store, err := s.current(ctx)
-	if batcher, ok := store.(regent.Batcher); ok && err == nil {
+	if batcher, ok := store.(driver.Batcher); ok && err == nil {
 		out := batcher.SwapAll(ctx, ls)
 		for _, o := range out {
 			_ = s.noteWrite(o.Err)
 		}
 		return out
 	}
-	out := make([]regent.Outcome, len(ls))
+	out := make([]driver.Outcome, len(ls))
 	for i, l := range ls {
-		out[i].Lease, out[i].Err = s.Swap(ctx, l)
+		out[i].Record, out[i].Err = s.Swap(ctx, l)
 	}
 	return out
 }
 
-// Refresh implements [regent.Refresher], one by one where the store itself does not.
-func (s *Store) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+// Refresh implements [driver.Refresher], one by one where the store itself does not.
+func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	store, err := s.current(ctx)
-	if refresher, ok := store.(regent.Refresher); ok && err == nil {
+	if refresher, ok := store.(driver.Refresher); ok && err == nil {
 		out := refresher.Refresh(ctx, known)
 		for _, o := range out {
 			_ = s.noteRead(o.Err)
 		}
 		return out
 	}
-	out := make([]regent.Outcome, len(known))
+	out := make([]driver.Outcome, len(known))
 	for i, l := range known {
-		out[i].Lease, out[i].Err = s.Get(ctx, l.Name)
+		out[i].Record, out[i].Err = s.Get(ctx, l.Name)
 	}
 	return out
 }
 
-// Wake implements [regent.Waker]. It hints once when the store is open, and then whenever the store does.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
-	hints := make(chan regent.Lease, 1)
+// Wake implements [driver.Waker]. It hints once when the store is open, and then whenever the store does.
+func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+	hints := make(chan driver.Record, 1)
 	go func() {
 		select {
 		case <-s.ready:
@@ -191,16 +191,16 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 			return
 		}
 		store, err := s.current(ctx)
-		waker, ok := store.(regent.Waker)
+		waker, ok := store.(driver.Waker)
 		if err != nil || !ok {
 			return
 		}
 		from := waker.Wake(ctx, prefix)
-		regent.Hint(hints, regent.Lease{})
+		driver.Hint(hints, driver.Record{})
 		for {
 			select {
 			case l := <-from:
-				regent.Hint(hints, l)
+				driver.Hint(hints, l)
 			case <-ctx.Done():
 				return
 			}
@@ -209,14 +209,14 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan regent.Lease {
 	return hints
 }
 
-// Gone implements [regent.Witness].
-func (s *Store) Gone(ctx context.Context, l regent.Lease) bool {
+// Gone implements [driver.Witness].
+func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
 	store, err := s.current(ctx)
-	witness, ok := store.(regent.Witness)
+	witness, ok := store.(driver.Witness)
 	return err == nil && ok && witness.Gone(ctx, l)
 }
 
-// Close implements [regent.Store].
+// Close implements [driver.Store].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	store := s.store

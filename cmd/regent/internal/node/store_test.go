@@ -6,36 +6,36 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
-// plain is a store that implements nothing beyond regent.Store.
-type plain struct{ regent.Store }
+// plain is a store that implements nothing beyond driver.Store.
+type plain struct{ driver.Store }
 
 // rich is a store that reads many registers with one request, and names what has changed.
 type rich struct {
-	regent.Store
+	driver.Store
 	requests int
-	hints    chan regent.Lease
+	hints    chan driver.Record
 }
 
-func (r *rich) Refresh(ctx context.Context, known []regent.Lease) []regent.Outcome {
+func (r *rich) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	r.requests++
-	out := make([]regent.Outcome, len(known))
+	out := make([]driver.Outcome, len(known))
 	for i, l := range known {
-		out[i].Lease, out[i].Err = r.Get(ctx, l.Name)
+		out[i].Record, out[i].Err = r.Get(ctx, l.Name)
 	}
 	return out
 }
 
-func (r *rich) Wake(context.Context, string) <-chan regent.Lease { return r.hints }
+func (r *rich) Wake(context.Context, string) <-chan driver.Record { return r.hints }
 
 // opened returns a node's store that has opened s.
-func opened(t *testing.T, s regent.Store) *node.Store {
+func opened(t *testing.T, s driver.Store) *node.Store {
 	t.Helper()
-	store := node.NewStore(func(context.Context) (regent.Store, error) { return s, nil })
+	store := node.NewStore(func(context.Context) (driver.Store, error) { return s, nil })
 	store.Begin()
 	store.Run(t.Context(), func(err error) { t.Error(err) })
 	t.Cleanup(func() { _ = store.Close() })
@@ -46,18 +46,18 @@ func TestStore(t *testing.T) {
 	registers := func(t *testing.T) *memstore.Store {
 		m := memstore.New()
 		for _, name := range []string{"x", "y"} {
-			who := regent.Identity{ID: "a", Incarnation: name}
-			_, err := m.Swap(t.Context(), regent.Lease{Name: name, Holder: who, Epoch: 1, Nonce: 1, Duration: time.Minute})
+			who := driver.Identity{ID: "a", Incarnation: name}
+			_, err := m.Swap(t.Context(), driver.Record{Name: name, Holder: who, Epoch: 1, Nonce: 1, Duration: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		return m
 	}
-	known := []regent.Lease{{Name: "x"}, {Name: "y"}, {Name: "missing"}}
-	check := func(t *testing.T, out []regent.Outcome) {
-		if len(out) != 3 || out[0].Lease.Holder.Incarnation != "x" || out[1].Lease.Holder.Incarnation != "y" ||
-			!errors.Is(out[2].Err, regent.ErrNotFound) {
+	known := []driver.Record{{Name: "x"}, {Name: "y"}, {Name: "missing"}}
+	check := func(t *testing.T, out []driver.Outcome) {
+		if len(out) != 3 || out[0].Record.Holder.Incarnation != "x" || out[1].Record.Holder.Incarnation != "y" ||
+			!errors.Is(out[2].Err, driver.ErrNotFound) {
 			t.Errorf("%+v", out)
 		}
 	}
@@ -89,12 +89,12 @@ func TestStore(t *testing.T) {
 	})
 
 	t.Run("a_hint_arrives_as_the_store_gives_it", func(t *testing.T) {
-		inner := &rich{Store: registers(t), hints: make(chan regent.Lease, 1)}
+		inner := &rich{Store: registers(t), hints: make(chan driver.Record, 1)}
 		hints := opened(t, inner).Wake(t.Context(), "")
 		if l := <-hints; l.Name != "" {
 			t.Errorf("the first hint is about %q, not about all registers", l.Name)
 		}
-		for _, sent := range []regent.Lease{{Name: "x"}, {Name: "y", Rev: "7", Epoch: 3}, {}} {
+		for _, sent := range []driver.Record{{Name: "x"}, {Name: "y", Rev: "7", Epoch: 3}, {}} {
 			inner.hints <- sent
 			if got := <-hints; got.Name != sent.Name || got.Rev != sent.Rev || got.Epoch != sent.Epoch {
 				t.Errorf("%+v became %+v", sent, got)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/work"
 )
 
@@ -185,12 +185,12 @@ func TestConduct(t *testing.T) {
 
 // spy looks at all goroutines whenever a seat is given back.
 type spy struct {
-	regent.Store
+	driver.Store
 	released atomic.Int32
 	left     atomic.Value
 }
 
-func (s *spy) Swap(ctx context.Context, l regent.Lease) (regent.Lease, error) {
+func (s *spy) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if l.Name == "seat" && l.Vacant() && l.Epoch > 0 {
 		b := make([]byte, 4<<20)
 		b = b[:runtime.Stack(b, true)]

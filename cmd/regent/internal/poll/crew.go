@@ -9,6 +9,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/hostport"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/work"
 )
 
@@ -20,7 +21,7 @@ type member struct {
 
 // lookAround keeps the pool's workers those that live.
 func (c *conduct) lookAround() {
-	var hints <-chan regent.Lease
+	var hints <-chan driver.Record
 	if c.o.opts.Hints != nil {
 		hints = c.o.opts.Hints(c.ctx)
 	}

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/work"
 )
 
 // Options is what an orchestrator is made of.
 type Options struct {
-	Store    regent.Store
+	Store    driver.Store
 	Election string
 	Leader   string   // this node
 	Fixed    []Poll   // of the configuration file
@@ -25,7 +26,7 @@ type Options struct {
 	Members  func(context.Context) ([]regent.MemberView, error)
 	// Look is how often members are listed, besides whenever Hints says so.
 	Look  time.Duration
-	Hints func(context.Context) <-chan regent.Lease
+	Hints func(context.Context) <-chan driver.Record
 	Pool  work.Options // how workers are reached
 	Emit  func(regent.Event)
 	Log   *slog.Logger

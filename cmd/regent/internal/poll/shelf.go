@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // shelves is how many registers the polls of an election are spread over: a register holds 64 KiB.
@@ -21,13 +22,13 @@ const shelves = 256
 // own epoch, so that a swap on a revision that an earlier leader has seen is a conflict, however late it comes. That holds for registers that do
 // not exist yet as well: before one is made it is noted in an index, and the next leader makes all that are noted.
 type shelf struct {
-	store    regent.Store
+	store    driver.Store
 	election string
 	epoch    uint64
 	valid    func() bool
 
-	records map[string]regent.Lease // by register
-	noted   map[string]bool         // registers that are in the index
+	records map[string]driver.Record // by register
+	noted   map[string]bool          // registers that are in the index
 }
 
 // errNotLeading says that the term was over when a poll should have been written.
@@ -45,10 +46,10 @@ func (s *shelf) index() string { return "regent/polls/index/" + s.election }
 
 // load reads all polls and makes them this term's. Registers that cannot be read are told in spoilt, and left as they are.
 func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) {
-	if !regent.ValidName(s.index()) {
+	if !driver.ValidName(s.index()) {
 		return nil, nil, fmt.Errorf("election %.50q: the name is too long for polls to be kept in the store", s.election)
 	}
-	s.records, s.noted = map[string]regent.Lease{}, map[string]bool{}
+	s.records, s.noted = map[string]driver.Record{}, map[string]bool{}
 	// The index first: once it is this term's, no earlier leader can add to it.
 	if err := s.read(ctx, s.index()); err != nil {
 		return nil, nil, err
@@ -64,7 +65,7 @@ func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) 
 	}
 	for _, name := range names {
 		s.noted[name] = true
-		s.records[name] = regent.Lease{Name: name}
+		s.records[name] = driver.Record{Name: name}
 	}
 	if len(names) > 0 {
 		for l, err := range s.store.List(ctx, "regent/polls/") {
@@ -93,7 +94,7 @@ func (s *shelf) load(ctx context.Context) (all []Poll, spoilt error, err error) 
 // read takes in how a register stands.
 func (s *shelf) read(ctx context.Context, name string) error {
 	l, err := s.store.Get(ctx, name)
-	if err != nil && !errors.Is(err, regent.ErrNotFound) {
+	if err != nil && !errors.Is(err, driver.ErrNotFound) {
 		return fmt.Errorf("read polls: %w: %w", regent.ErrStore, err)
 	}
 	s.records[name] = l
@@ -102,7 +103,7 @@ func (s *shelf) read(ctx context.Context, name string) error {
 
 // claim writes this term's epoch into every register, together where the store can.
 func (s *shelf) claim(ctx context.Context) error {
-	var old []regent.Lease
+	var old []driver.Record
 	for name, l := range s.records {
 		l.Name = name
 		if l.Epoch > s.epoch {
@@ -112,10 +113,10 @@ func (s *shelf) claim(ctx context.Context) error {
 			old = append(old, s.mine(l, l.Data))
 		}
 	}
-	if batcher, ok := s.store.(regent.Batcher); ok && len(old) > 1 {
+	if batcher, ok := s.store.(driver.Batcher); ok && len(old) > 1 {
 		for i, out := range batcher.SwapAll(ctx, old) {
 			if out.Err == nil {
-				s.records[old[i].Name] = out.Lease
+				s.records[old[i].Name] = out.Record
 			}
 		}
 	}
@@ -129,8 +130,8 @@ func (s *shelf) claim(ctx context.Context) error {
 	return nil
 }
 
-func (s *shelf) mine(l regent.Lease, data []byte) regent.Lease {
-	return regent.Lease{Name: l.Name, Rev: l.Rev, Epoch: s.epoch, Nonce: rand.Uint64(), Since: time.Now(), Data: data}
+func (s *shelf) mine(l driver.Record, data []byte) driver.Record {
+	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: s.epoch, Nonce: rand.Uint64(), Since: time.Now(), Data: data}
 }
 
 // write changes a register by compare-and-swap, until it is known to be changed or somebody else's.
@@ -158,7 +159,7 @@ func (s *shelf) write(ctx context.Context, name string, edit func([]byte) ([]byt
 		if now.Nonce == sent.Nonce {
 			return nil // it was applied
 		}
-		if now.Rev == l.Rev && !errors.Is(err, regent.ErrConflict) {
+		if now.Rev == l.Rev && !errors.Is(err, driver.ErrConflict) {
 			return fmt.Errorf("write polls: %w: %w", regent.ErrStore, err) // it may yet be applied, which an edit of the same revision will find out
 		}
 	}
@@ -180,15 +181,15 @@ func (s *shelf) edit(ctx context.Context, name string, change func([]Poll) []Pol
 		return err
 	}
 	return s.write(ctx, s.register(name), func(data []byte) ([]byte, error) {
-		polls, err := unpack(regent.Lease{Data: data})
+		polls, err := unpack(driver.Record{Data: data})
 		if err != nil {
 			return nil, err
 		}
 		polls = change(slices.DeleteFunc(polls, func(p Poll) bool { return p.Name == name }))
 		slices.SortFunc(polls, func(a, b Poll) int { return strings.Compare(a.Name, b.Name) })
 		b, err := json.Marshal(polls)
-		if err == nil && len(b) > regent.MaxData {
-			err = fmt.Errorf("poll %s: there is no room for it: with those it shares a register with it takes %d bytes, at most %d are kept", name, len(b), regent.MaxData)
+		if err == nil && len(b) > driver.MaxData {
+			err = fmt.Errorf("poll %s: there is no room for it: with those it shares a register with it takes %d bytes, at most %d are kept", name, len(b), driver.MaxData)
 		}
 		return b, err
 	})
@@ -223,7 +224,7 @@ func (s *shelf) has(name string) bool {
 	return err == nil && slices.ContainsFunc(polls, func(p Poll) bool { return p.Name == name })
 }
 
-func unpack(l regent.Lease) ([]Poll, error) {
+func unpack(l driver.Record) ([]Poll, error) {
 	var polls []Poll
 	if len(l.Data) == 0 {
 		return nil, nil

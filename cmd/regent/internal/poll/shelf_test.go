@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
-func shelfOf(store regent.Store, epoch uint64) *shelf {
+func shelfOf(store driver.Store, epoch uint64) *shelf {
 	return &shelf{store: store, election: "seat", epoch: epoch, valid: func() bool { return true }}
 }
 
@@ -195,11 +196,11 @@ func TestShelf(t *testing.T) {
 // lossy applies each swap and then says that it does not know.
 type lossy struct{ *memstore.Store }
 
-func (l *lossy) Swap(ctx context.Context, r regent.Lease) (regent.Lease, error) {
+func (l *lossy) Swap(ctx context.Context, r driver.Record) (driver.Record, error) {
 	if _, err := l.Store.Swap(ctx, r); err != nil {
-		return regent.Lease{}, err
+		return driver.Record{}, err
 	}
-	return regent.Lease{}, errors.New("connection reset")
+	return driver.Record{}, errors.New("connection reset")
 }
 
 func TestCheckpoint(t *testing.T) {
@@ -213,7 +214,7 @@ func TestCheckpoint(t *testing.T) {
 	c.open[&slot{entry: e, due: 1, manual: true}] = struct{}{}
 	cp, _ := c.checkpoint()
 	b, err := json.Marshal(cp)
-	if err != nil || len(b) > regent.MaxData {
+	if err != nil || len(b) > driver.MaxData {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	if len(cp.Open) < 1000 || cp.Open[0] != "p/900000" || len(cp.Down) != 1 {

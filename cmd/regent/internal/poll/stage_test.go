@@ -15,6 +15,7 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/work"
 )
@@ -22,7 +23,7 @@ import (
 // stage is a store, workers with real servers, and leaders that conduct one after the other.
 type stage struct {
 	t     *testing.T
-	store regent.Store
+	store driver.Store
 	fixed []poll.Poll
 
 	mu      sync.Mutex

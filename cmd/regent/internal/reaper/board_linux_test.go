@@ -11,6 +11,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 	"golang.org/x/sys/unix"
@@ -123,8 +124,8 @@ func TestBoard(t *testing.T) {
 		}
 	})
 	t.Run("a_slow_reaper_is_sent_the_newest_state_of_a_register_and_nothing_older", func(t *testing.T) {
-		who := regent.Identity{ID: "a", Incarnation: "1"}
-		next := regent.Identity{ID: "a", Incarnation: "2"}
+		who := driver.Identity{ID: "a", Incarnation: "1"}
+		next := driver.Identity{ID: "a", Incarnation: "2"}
 		r := &Reaper{board: newBoard(), pending: newPending(), kick: make(chan struct{}, 1)}
 		w := newWatch()
 		for _, c := range []struct {
@@ -259,11 +260,11 @@ func TestLink(t *testing.T) {
 	t.Run("a_store_that_cannot_be_opened_or_does_not_answer_is_opened_again", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()
-			if _, err := store.Swap(t.Context(), regent.Lease{Name: "r", Holder: dead.holder(), Epoch: 1, Nonce: 1, Duration: time.Minute}); err != nil {
+			if _, err := store.Swap(t.Context(), driver.Record{Name: "r", Holder: dead.holder(), Epoch: 1, Nonce: 1, Duration: time.Minute}); err != nil {
 				t.Fatal(err)
 			}
 			var opened atomic.Int64
-			l := &link{ctx: t.Context(), log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(context.Context, string) (regent.Store, error) {
+			l := &link{ctx: t.Context(), log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(context.Context, string) (driver.Store, error) {
 				switch n := opened.Add(1); {
 				case n < 3:
 					return nil, errors.New("not yet")
@@ -285,7 +286,7 @@ func TestLink(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			broken := errors.New("broken")
 			open, stop := context.WithCancel(t.Context())
-			l := &link{ctx: open, log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(ctx context.Context, _ string) (regent.Store, error) {
+			l := &link{ctx: open, log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(ctx context.Context, _ string) (driver.Store, error) {
 				if ctx.Err() != nil {
 					return memstore.New(), nil // so that the goroutine ends
 				}

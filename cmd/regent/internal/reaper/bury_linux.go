@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 const (
@@ -94,12 +95,12 @@ func (w *watch) sweep(ctx context.Context) error {
 type link struct {
 	ctx     context.Context
 	address string
-	dial    func(context.Context, string) (regent.Store, error)
+	dial    func(context.Context, string) (driver.Store, error)
 	log     *slog.Logger
 	once    sync.Once
 
 	mu    sync.Mutex
-	store regent.Store
+	store driver.Store
 	err   error         // why there is none
 	ready chan struct{} // closed once there is
 }
@@ -125,7 +126,7 @@ func (l *link) open() {
 }
 
 // renew replaces a connection that did not work.
-func (l *link) renew(broken regent.Store) {
+func (l *link) renew(broken driver.Store) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.store == broken && broken != nil {

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // Main is the companion process: it watches the process that started it until that is gone, and then frees what it held. in is the pipe; open
 // opens the store, as early as something hangs on it. No signal and no context ends it before its work is done.
-func Main(ctx context.Context, in *os.File, open func(ctx context.Context, address string) (regent.Store, error), log *slog.Logger) error {
+func Main(ctx context.Context, in *os.File, open func(ctx context.Context, address string) (driver.Store, error), log *slog.Logger) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGTSTP)
 	ctx = context.WithoutCancel(ctx)
 	if err := unix.PidfdSendSignal(inherited, 0, nil, 0); err != nil && err != unix.ESRCH {

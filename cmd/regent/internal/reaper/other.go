@@ -9,6 +9,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/driver"
 )
 
 // Reaper is a companion process that this system cannot have.
@@ -33,6 +34,6 @@ func (*Reaper) PID() int { return 0 }
 func (*Reaper) Close() {}
 
 // Main says ErrUnsupported.
-func Main(context.Context, *os.File, func(context.Context, string) (regent.Store, error), *slog.Logger) error {
+func Main(context.Context, *os.File, func(context.Context, string) (driver.Store, error), *slog.Logger) error {
 	return ErrUnsupported
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/sqlite"
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 // open takes nobody's death for anything: only the reaper can free a seat before the lease runs out.
-func open(ctx context.Context, address string) (regent.Store, error) {
+func open(ctx context.Context, address string) (driver.Store, error) {
 	path, _ := strings.CutPrefix(address, "sqlite:")
 	path, _, _ = strings.Cut(path, "?")
 	return sqlite.Open(ctx, path, sqlite.Options{NoWitness: true})
@@ -140,7 +141,7 @@ func member(arg string) error {
 			for i := range 2000 {
 				r.Lifeline(regent.Lifeline{
 					Register: fmt.Sprint("flood ", i),
-					Holder:   regent.Identity{ID: "x", Incarnation: "x"},
+					Holder:   driver.Identity{ID: "x", Incarnation: "x"},
 					Left:     time.Hour,
 					Over:     word == "ebb",
 				})

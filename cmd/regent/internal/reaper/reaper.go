@@ -38,6 +38,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/driver"
 )
 
 // Command is the hidden command that runs [Main].
@@ -89,7 +90,7 @@ type line struct {
 	Over        bool          `json:"over,omitempty"`    // the register has been released
 }
 
-func (l line) holder() regent.Identity { return regent.Identity{ID: l.ID, Incarnation: l.Incarnation} }
+func (l line) holder() driver.Identity { return driver.Identity{ID: l.ID, Incarnation: l.Incarnation} }
 
 // deadly reports whether a process that is silent past KillAt is to be killed: it holds, and has
 // not stopped.
@@ -115,14 +116,14 @@ func newLine(l regent.Lifeline, now, stop time.Duration) line {
 type board struct {
 	lines  map[string]line            // by register
 	groups map[string]brood.Brood     // by mark
-	ended  map[string]regent.Identity // by register: the last incarnation that was released or replaced
+	ended  map[string]driver.Identity // by register: the last incarnation that was released or replaced
 }
 
 func newBoard() board {
 	return board{
 		lines:  map[string]line{},
 		groups: map[string]brood.Brood{},
-		ended:  map[string]regent.Identity{},
+		ended:  map[string]driver.Identity{},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -24,7 +25,7 @@ type play struct {
 	err    error
 }
 
-func member(store regent.Store, id string) *regent.Member {
+func member(store driver.Store, id string) *regent.Member {
 	cfg := regent.Lock()
 	cfg.LeaseDuration, cfg.StopTimeout, cfg.RenewInterval = 10*time.Second, 2*time.Second, 200*time.Millisecond
 	cfg.ElectionInterval, cfg.HeartbeatInterval = 100*time.Millisecond, 100*time.Millisecond
@@ -79,7 +80,7 @@ func (y *play) vacant(reason string) {
 }
 
 // rival takes the seat, until it is told to leave.
-func rival(t *testing.T, store regent.Store) (leave func()) {
+func rival(t *testing.T, store driver.Store) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	leads, done := make(chan struct{}), make(chan struct{})

@@ -1,4 +1,4 @@
-package regent
+package driver
 
 import (
 	"encoding/base64"
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Lease is the record in one register: of an election, or of a member.
-type Lease struct {
+// Record is the record in one register: of an election, or of a member.
+type Record struct {
 	Name     string        // the register
 	Rev      string        // its revision, opaque; empty if it was never written
 	Holder   Identity      // who holds it; zero if vacant
@@ -52,60 +52,21 @@ type Past struct {
 const (
 	// MaxData is the largest checkpoint in bytes.
 	MaxData = 64 << 10
-	// maxPast is how many ended terms a record keeps.
-	maxPast = 32
+	// MaxPast is how many ended terms a record keeps.
+	MaxPast = 32
 )
 
 // Vacant reports whether nobody holds the record.
-func (l Lease) Vacant() bool { return l.Holder == Identity{} }
+func (l Record) Vacant() bool { return l.Holder == Identity{} }
 
 // Notable reports whether replacing old by l is worth a wake-up: everything is, except a renewal or a saved checkpoint.
-func (l Lease) Notable(old Lease) bool {
+func (l Record) Notable(old Record) bool {
 	return l.Holder != old.Holder || l.Epoch != old.Epoch || l.Next != old.Next || l.Paused != old.Paused
-}
-
-// ended returns the record's past with its current term added, at most maxPast terms long, in a slice of its own.
-func (l Lease) ended(at time.Time, reason string) []Past {
-	keep := l.Past
-	if len(keep) >= maxPast {
-		keep = keep[len(keep)-maxPast+1:]
-	}
-	past := make([]Past, len(keep), len(keep)+1)
-	copy(past, keep)
-	return append(past, Past{Epoch: l.Epoch, Holder: l.Holder.ID, Began: l.Since, Ended: at, Reason: reason})
-}
-
-// endedByStore returns the record's past with a term that the store has ended by itself, as far as it is known who held it.
-func (l Lease) endedByStore(last Lease, at time.Time) []Past {
-	if l.Epoch == 0 || len(l.Past) > 0 && l.Past[len(l.Past)-1].Epoch >= l.Epoch {
-		return l.Past
-	}
-	if last.Epoch == l.Epoch {
-		l.Holder, l.Since = last.Holder, last.Since
-	}
-	return l.ended(at, reasonExpired)
-}
-
-// vacated returns the record as its holder or a revoker leaves it. Epoch, Data, Past and Paused outlive every term.
-func (l Lease) vacated(nonce uint64, at time.Time, reason string) Lease {
-	return Lease{
-		Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: nonce, Duration: l.Duration,
-		Paused: l.Paused, Data: l.Data, Past: l.ended(at, reason),
-	}
-}
-
-// vacatedHeartbeat returns a heartbeat register as its holder or a revoker leaves it. It carries the end of that
-// incarnation alone, so that it stays small, and so that whoever takes over knows why it ended.
-func (l Lease) vacatedHeartbeat(nonce uint64, at time.Time, reason string) Lease {
-	next := l.vacated(nonce, at, reason)
-	next.Past = next.Past[len(next.Past)-1:]
-	next.Data = nil
-	return next
 }
 
 // AppendJSON appends the record, without Name and Rev, as one line of JSON. It is the form in which drivers keep it, written by
 // hand because a renewal writes one and should cost no more than the write.
-func (l Lease) AppendJSON(b []byte) []byte {
+func (l Record) AppendJSON(b []byte) []byte {
 	b = append(b, `{"epoch":`...)
 	b = strconv.AppendUint(b, l.Epoch, 10)
 	b = append(b, `,"nonce":"`...)
@@ -195,9 +156,9 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// ParseLease reads what AppendJSON wrote. Name and Rev are the driver's to add.
-func ParseLease(name, rev string, b []byte) (Lease, error) {
-	if l, ok := scanLease(b); ok {
+// ParseRecord reads what AppendJSON wrote. Name and Rev are the driver's to add.
+func ParseRecord(name, rev string, b []byte) (Record, error) {
+	if l, ok := scanRecord(b); ok {
 		l.Name, l.Rev = name, rev
 		return l, nil
 	}
@@ -217,20 +178,20 @@ func ParseLease(name, rev string, b []byte) (Lease, error) {
 		Past        []Past    `json:"past"`
 	}
 	if err := json.Unmarshal(b, &j); err != nil {
-		return Lease{}, fmt.Errorf("parse record of %q: %w", name, err)
+		return Record{}, fmt.Errorf("parse record of %q: %w", name, err)
 	}
 	nonce, err := strconv.ParseUint(j.Nonce, 16, 64)
 	if err != nil {
-		return Lease{}, fmt.Errorf("parse nonce of %q: %w", name, err)
+		return Record{}, fmt.Errorf("parse nonce of %q: %w", name, err)
 	}
 	d, err := time.ParseDuration(j.Duration)
 	if err != nil {
-		return Lease{}, fmt.Errorf("parse duration of %q: %w", name, err)
+		return Record{}, fmt.Errorf("parse duration of %q: %w", name, err)
 	}
 	if d < 0 {
-		return Lease{}, fmt.Errorf("parse duration of %q: %v is negative", name, d)
+		return Record{}, fmt.Errorf("parse duration of %q: %v is negative", name, d)
 	}
-	return Lease{
+	return Record{
 		Name: name, Rev: rev, Holder: Identity{j.Holder, j.Incarnation}, Addr: j.Addr, Epoch: j.Epoch, Nonce: nonce,
 		Duration: d, Via: j.Via, Next: j.Next, Edits: j.Edits, Paused: j.Paused, Since: j.Since, Data: j.Data, Past: j.Past,
 	}, nil

@@ -1,4 +1,4 @@
-package regent
+package driver
 
 import (
 	"encoding/base64"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// scanLease reads a record in the very form in which AppendJSON writes it: these keys, in this order, with nothing between them and nothing escaped. Every read of a
+// scanRecord reads a record in the very form in which AppendJSON writes it: these keys, in this order, with nothing between them and nothing escaped. Every read of a
 // seat goes through here, and with 32 past terms encoding/json takes ten times as long. For any other form it gives up.
-func scanLease(b []byte) (l Lease, ok bool) {
+func scanRecord(b []byte) (l Record, ok bool) {
 	s := &scan{b: b, ok: true}
 	s.want(`{"epoch":`)
 	l.Epoch = s.number()
@@ -120,7 +120,7 @@ func (s *scan) base64() []byte {
 
 // past reads the ended terms. A few members and a few reasons come again and again, and are kept once.
 func (s *scan) past() []Past {
-	all := make([]Past, 0, maxPast)
+	all := make([]Past, 0, MaxPast)
 	known := func(text []byte, of func(Past) string) string {
 		for i := len(all) - 1; i >= 0 && i >= len(all)-4; i-- {
 			if had := of(all[i]); had == string(text) {

@@ -1,4 +1,4 @@
-package regent
+package driver
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // Store is a set of named compare-and-swap registers. It is all that the protocol needs: who may write what, and when, is
-// decided here in the root package, never in a driver.
+// decided in package regent, never in a driver.
 //
 // What a driver owes:
 //   - Every call is safe for concurrent use, returns soon after its context ends, and never panics on any valid name.
@@ -21,23 +21,23 @@ import (
 //     refuses a Swap that would renew it.
 //   - Times keep microseconds at least, all else is kept exactly.
 //
-// What a driver may rely on: the slices and strings in a Lease are never changed in place, by either side, so that a record
+// What a driver may rely on: the slices and strings in a Record are never changed in place, by either side, so that a record
 // may be kept without a copy; names satisfy [ValidName]; Data is no longer than [MaxData]; a Swap that keeps the Nonce of the
 // record that it replaces is an edit (it adds to Edits), and must not extend the life of the record.
 type Store interface {
 	// Get returns the record, or ErrNotFound if it was never written.
-	Get(ctx context.Context, name string) (Lease, error)
+	Get(ctx context.Context, name string) (Record, error)
 
 	// Swap writes l if the register's revision is still l.Rev, where an empty Rev stands for a register that was never
 	// written, and returns l with its new revision. It has three outcomes: nil, the swap was applied; ErrConflict, the register has
 	// moved, so that it was not and never will be; any other error, unknown: it may have been applied, or may still be.
-	Swap(ctx context.Context, l Lease) (Lease, error)
+	Swap(ctx context.Context, l Record) (Record, error)
 
 	// List yields every register whose name begins with prefix, each at most once, in any order. It shows every swap that was
 	// answered before it began; a register that changes meanwhile is shown as it was before or after. The store may be called
 	// while the sequence is read. An error that comes with a Name concerns that register alone; any other error ends the
 	// sequence.
-	List(ctx context.Context, prefix string) iter.Seq2[Lease, error]
+	List(ctx context.Context, prefix string) iter.Seq2[Record, error]
 
 	// Close frees what the store holds. Calls after it fail with ErrClosed; it may be called again.
 	Close() error
@@ -45,21 +45,21 @@ type Store interface {
 
 // Waker is a Store with a push. Hints shorten a wait and prove nothing: one may be lost, late, early or for nothing.
 type Waker interface {
-	// Wake returns a channel that receives soon after a register below prefix has changed hands: its [Lease.Notable] says
+	// Wake returns a channel that receives soon after a register below prefix has changed hands: its [Record.Notable] says
 	// which changes count. Renewals do not, so that an idle store wakes nobody. Everything behind the channel ends with ctx;
 	// the channel itself is never closed.
 	//
-	// A hint comes in three forms. The zero Lease says that anything below prefix may have changed: the driver sends it
-	// after every reconnect, since notifications may have been lost before. A Lease with a Name and no Rev names the register
-	// that has changed. A Lease with a Rev is the record as it was written, which saves a standby the read between a release
+	// A hint comes in three forms. The zero Record says that anything below prefix may have changed: the driver sends it
+	// after every reconnect, since notifications may have been lost before. A Record with a Name and no Rev names the register
+	// that has changed. A Record with a Rev is the record as it was written, which saves a standby the read between a release
 	// and its claim; where others can forge hints, a swap on that revision must succeed only while the register shows that
 	// very record. Hints that come while one is still in the channel are merged with it: see [Hint].
-	Wake(ctx context.Context, prefix string) <-chan Lease
+	Wake(ctx context.Context, prefix string) <-chan Record
 }
 
 // Hint puts a hint into a channel, for drivers. The channel must have room for one. If it already holds a hint, the two
-// become one: the name, if both name the same register, else the zero Lease.
-func Hint(c chan Lease, l Lease) {
+// become one: the name, if both name the same register, else the zero Record.
+func Hint(c chan Record, l Record) {
 	for {
 		select {
 		case c <- l:
@@ -69,9 +69,9 @@ func Hint(c chan Lease, l Lease) {
 		select {
 		case other := <-c:
 			if other.Name == l.Name {
-				l = Lease{Name: l.Name}
+				l = Record{Name: l.Name}
 			} else {
-				l = Lease{}
+				l = Record{}
 			}
 		default:
 		}
@@ -80,7 +80,7 @@ func Hint(c chan Lease, l Lease) {
 
 // Batcher is a Store that swaps many registers at the price of one. Each swap has an outcome of its own, as if sent alone.
 type Batcher interface {
-	SwapAll(ctx context.Context, ls []Lease) []Outcome
+	SwapAll(ctx context.Context, ls []Record) []Outcome
 }
 
 // Refresher is a Store that reads many registers at the price of one request. A leader sweeps the elections that it holds
@@ -90,19 +90,19 @@ type Refresher interface {
 	// revision of the known record, that record may be returned as it is, so that an unchanged register costs no transfer
 	// of its record. A register that was never written has the error ErrNotFound. One that cannot be read has an error of
 	// its own, which says nothing about the others. Each read is linearizable by itself, as Get is.
-	Refresh(ctx context.Context, known []Lease) []Outcome
+	Refresh(ctx context.Context, known []Record) []Outcome
 }
 
 // Outcome is what became of one swap of a batch, or of one read of a Refresh.
 type Outcome struct {
-	Lease Lease
-	Err   error
+	Record Record
+	Err    error
 }
 
 // Witness is a Store that can tell when the process that wrote a record has died, because it runs on the same host.
 type Witness interface {
 	// Gone reports that the process which wrote the current Nonce of l is proved dead by the kernel. False proves nothing.
-	Gone(ctx context.Context, l Lease) bool
+	Gone(ctx context.Context, l Record) bool
 }
 
 var (
@@ -127,19 +127,19 @@ func (e *refusedError) Unwrap() error { return e.error }
 
 func (e *refusedError) Is(target error) bool { return target == ErrRefused }
 
-// reserved begins the names that Regent keeps for itself.
-const reserved = "regent/"
+// Reserved begins the names that Regent keeps for itself.
+const Reserved = "regent/"
 
-// memberPrefix begins the names of member registers.
-const memberPrefix = reserved + "member/"
+// MemberPrefix begins the names of member registers.
+const MemberPrefix = Reserved + "member/"
 
 // MemberRegister returns the name of the register that a member rewrites at every heartbeat.
-func MemberRegister(id string) string { return memberPrefix + id }
+func MemberRegister(id string) string { return MemberPrefix + id }
 
-// maxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
-const maxName = 250
+// MaxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
+const MaxName = 250
 
 // ValidName reports whether a store must take name: 1 to 250 bytes of UTF-8 without control characters.
 func ValidName(name string) bool {
-	return name != "" && len(name) <= maxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	return name != "" && len(name) <= MaxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }

@@ -1,0 +1,277 @@
+package core
+
+import "time"
+
+// portion is how many entities one step advances. What is left is advanced by the next step, which is due at once.
+const portion = 256
+
+// Core is the protocol of one member.
+type Core struct {
+	cfg     Config
+	src     Source
+	now     Time
+	timeout time.Duration // of one request
+
+	started bool
+	startAt Time
+	closing bool
+	closed  bool
+	tidyEnd Time   // when closing does not wait for the store any more
+	refresh uint64 // counts the notices that anything may have changed
+	healthy bool
+
+	member        member
+	elections     []*election // by index; nil where one was dropped
+	names         map[string]uint32
+	live          int // elections that are not nil
+	wanted        int // candidacies
+	sights        []*sight
+	sighted       map[string]uint32
+	freeElections []uint32
+	freeSights    []uint32
+
+	held []uint32 // elections whose term depends on the member's heartbeat
+
+	memory  map[string]uint64 // the highest epoch ever seen of each election
+	endings []Identity        // incarnations that this process has ended
+	runs    uint64            // the count of the last incarnation
+
+	answered  Time // when the store last answered anything
+	backoff   Time // no claim and no revocation before: the store has failed
+	sweepAt   Time // when the next held elections are read
+	sweptAt   Time
+	sweepFrom int // the place in held where the sweep goes on
+	sweepLeft int // how many of held are still to be read by this sweep
+
+	seq   uint64 // the last request
+	queue []ref  // to be advanced in this step, or the next
+	all   int    // the elections from this index on are to be advanced too
+	due   []ref  // a heap by due time
+	woken Time   // the last Wake
+	out   []Effect
+}
+
+// New returns a core that has sent nothing yet.
+func New(cfg Config, src Source) *Core {
+	c := &Core{cfg: cfg, src: src}
+	c.names = map[string]uint32{}
+	c.sighted = map[string]uint32{}
+	c.memory = map[string]uint64{}
+	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
+	c.member.init(makeRef(memberKind, 0))
+	c.member.rec.Name = MemberRegister(cfg.ID)
+	c.healthy = !cfg.CheckHealth
+	c.sweepAt = Never
+	c.woken = Never
+	return c
+}
+
+// Step takes in one thing that has happened at now, and returns what to do about it. The slice is valid until the
+// next call.
+func (c *Core) Step(now Time, in Input) []Effect {
+	c.now = max(c.now, now)
+	clear(c.out)
+	c.out = c.out[:0]
+
+	if !c.closed {
+		c.take(in)
+		c.run()
+	}
+
+	if at := c.Next(); at != c.woken {
+		c.woken = at
+		c.emit(Wake{at})
+	}
+	return c.out
+}
+
+// Next returns when to call Step with a Tick, at the latest.
+func (c *Core) Next() Time {
+	switch {
+	case c.closed || !c.started:
+		return Never
+	case c.now < c.startAt:
+		return c.startAt
+	case len(c.queue) > 0 || c.all < len(c.elections):
+		return c.now
+	case len(c.due) > 0:
+		return c.entity(c.due[0]).due
+	}
+	return Never
+}
+
+// take changes the state by one input, and queues what it concerns.
+func (c *Core) take(in Input) {
+	switch in := in.(type) {
+	case Join:
+		c.start()
+	case Campaign:
+		c.campaignIn(in.Election)
+	case Withdraw:
+		c.withdraw(in.Election)
+	case Watch:
+		c.elect(in.Election).watchers++
+	case Unwatch:
+		c.unwatch(in.Election)
+	case Answer:
+		c.answer(in)
+	case Notice:
+		c.notice(in.Record)
+	case DutyStopped:
+		c.dutyStopped(in.Election, in.Epoch)
+	case Health:
+		c.setHealth(in.Healthy)
+	case HandOff:
+		c.ask(in.Election, ask{id: in.ID, to: in.To, at: in.AtEpoch})
+	case StepDown:
+		c.ask(in.Election, ask{id: in.ID, to: anyone, at: in.AtEpoch})
+	case Pause:
+		c.ask(in.Election, ask{id: in.ID, pause: true, at: in.AtEpoch})
+	case Resume:
+		c.ask(in.Election, ask{id: in.ID, resume: true, at: in.AtEpoch})
+	case Save:
+		c.save(in)
+	case Observed:
+		c.observe(in.Election, in.Epoch)
+	case Fenced:
+		c.fenced(in)
+	case Close:
+		c.close()
+	}
+}
+
+// run advances what is queued or due, up to one portion.
+func (c *Core) run() {
+	if !c.started || c.now < c.startAt { // rule 11: the start-up jitter comes before the first request of any kind
+		return
+	}
+
+	for range portion {
+		r, ok := c.pop()
+		if !ok {
+			return
+		}
+		c.advance(r)
+	}
+}
+
+// advance lets one entity do what is due, and notes when it is to be advanced again.
+func (c *Core) advance(r ref) {
+	e := c.entity(r)
+	e.next = Never
+	if e.call.id != 0 && c.now >= e.call.until {
+		c.settle(r, Unknown, Record{})
+	}
+
+	switch r.kind() {
+	case memberKind:
+		c.advanceMember()
+	case electionKind:
+		c.advanceElection(c.elections[r.index()])
+	case sightKind:
+		c.advanceSight(c.sights[r.index()])
+	}
+	c.schedule(r, e)
+}
+
+// start lets the core send requests, after the start-up jitter.
+func (c *Core) start() {
+	if c.started {
+		return
+	}
+	c.started = true
+	c.startAt = c.now.Add(c.cfg.StartDelay)
+	c.enqueue(c.member.ref)
+}
+
+// setHealth takes in a health check. An unhealthy member does not claim.
+func (c *Core) setHealth(healthy bool) {
+	if c.healthy == healthy {
+		return
+	}
+	c.healthy = healthy
+	if healthy {
+		c.enqueueAll()
+	}
+}
+
+// mayLead reports whether this member may claim anything now.
+func (c *Core) mayLead() bool {
+	return c.cfg.Eligible && c.healthy && !c.closing && (c.cfg.OwnLease || c.member.lives(c.now))
+}
+
+// close ends all terms and leaves.
+func (c *Core) close() {
+	if c.closing {
+		return
+	}
+	c.closing = true
+	c.tidyEnd = c.now.Add(2 * c.timeout)
+	if !c.started {
+		c.started = true
+	}
+	if c.now < c.startAt { // nothing was sent yet
+		c.startAt = c.now
+	}
+	c.enqueueAll()
+	c.enqueue(c.member.ref)
+}
+
+// learn keeps the highest epoch of an election, wherever it was seen (rule 5).
+func (c *Core) learn(name string, epoch uint64) {
+	if epoch > c.memory[name] {
+		c.memory[name] = epoch
+	}
+}
+
+// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
+// election, so it is believed only if it is not far beyond what is known.
+func (c *Core) observe(name string, epoch uint64) {
+	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
+		c.overhear(name, epoch)
+	}
+}
+
+// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
+// is known to be old.
+func (c *Core) overhear(name string, epoch uint64) {
+	if epoch <= c.memory[name] {
+		return
+	}
+	c.learn(name, epoch)
+	i, ok := c.names[name]
+	if !ok {
+		return
+	}
+	e := c.elections[i]
+	e.call.old = true
+	if e.seen && e.rec.Epoch < epoch {
+		e.stale = true
+		c.enqueue(e.ref)
+	}
+}
+
+// failed notes that the store did not take or answer a request.
+func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait())) }
+
+// failureWait comes after the store has failed.
+func (c *Core) failureWait() time.Duration { return min(c.cfg.ElectionInterval, time.Second) }
+
+func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
+
+// trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the
+// holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.
+func (cfg *Config) trust(w time.Duration) time.Duration { return w - w/500 - cfg.StopTimeout }
+
+// interval is how often a register with lease w is renewed: at the latest at 80 % of what the holder may count on.
+func (cfg *Config) interval(every, w time.Duration) time.Duration {
+	return min(every, cfg.trust(w)*8/10)
+}
+
+// memberLease is W of the member register. Where no election depends on it, it need not be as short.
+func (cfg *Config) memberLease() time.Duration {
+	if cfg.OwnLease {
+		return cfg.WorkerTimeout
+	}
+	return cfg.LeaseDuration
+}

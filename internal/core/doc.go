@@ -1,0 +1,56 @@
+// Package core is the lease protocol of one member as a deterministic state machine: [Core.Step] takes in one thing
+// that has happened, and returns what to do about it. It has no goroutines, locks, clocks, randomness, I/O or
+// logging. What must be new or comes from outside (nonces, incarnations, the wall clock) comes from a [Source].
+//
+// Nothing runs on this package yet: regent.Member still runs on the engine of the root package. The core decides as
+// that engine decides. It exists so that the protocol can be explored as it is (internal/explore), and so that
+// Member can become a thin shell.
+//
+// # Reading order
+//
+// The rules are those of docs/ARCHITECTURE.md. A search for "rule 7" finds every place where that rule is kept.
+//
+//   - input.go, effect.go: what goes in and what comes out; record.go: what a register holds
+//   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
+//   - candidate.go and claim.go, leader.go, former.go: what each of the three does
+//   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
+//   - rollback.go: what every record that is received goes through, and rule 5
+//   - member.go, join.go: the member's own register
+//   - request.go: checkpoints, and requests to whoever leads
+//   - core.go, queue.go: Step, and what makes it cost no more than what has changed
+//   - clone.go, encode.go, encode_election.go: for the explorer
+//
+// # How it works
+//
+// There are three kinds of entity: the member, an election, and a sight, which is a member register that elections
+// of others depend on. Each has at most one request under way, so that answers never overtake each other, and a
+// time at which it is due. An input changes the entities that it concerns and queues them; each is then advanced:
+// it looks at its state, does what is due, and says when it is due again. No step looks at all elections or all
+// members: what concerns all of them is done in portions.
+//
+// A request that is not answered within its timeout has an unknown outcome, and its answer is ignored from then on.
+// So nothing waits for the store longer than that, and what ends at a deadline does not wait at all (rule 9).
+//
+// # What is covered
+//
+//   - Rules 1 to 12, for elections with a lease of their own and for those that depend on the member's heartbeat,
+//     also mixed.
+//   - Claims, adoption of a claim after an unknown outcome, renewal, release, claims on notification, takeover
+//     delay, polling with a growing interval, registers that cannot be read, back-off after failures.
+//   - A store that loses writes: the highest epoch seen, the wait of one lease, two holders of one epoch, forgotten
+//     joins, the read of what was won after the next heartbeat, and of what is held every half lease.
+//   - Joining, waiting for another process with the same ID, revocation, leaving; messages for the reaper.
+//   - Handoff, step-down, pause, resume, observed epochs, refusals by fences, checkpoints.
+//
+// # What is not covered yet
+//
+//   - Ranks, priority, region, preemption, and the sharing of many free elections: the core does not list members.
+//     It behaves as under rank first.
+//   - The handover of an unhealthy leader, which needs that list. An unhealthy member does not claim.
+//   - What keeps the members of a fleet out of step, and the last resort of a member whose duties keep failing.
+//   - Reasons in a record's past that tell more than that a heartbeat expired.
+//   - What a member publishes about itself is fixed (Config.Info).
+//   - A store that can prove the death of a process (Witness).
+//   - Polling does not align the reads of different elections, so that a shell has fewer to batch than the engine has.
+//   - Retirement of registers (rule 13).
+package core

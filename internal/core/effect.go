@@ -1,0 +1,151 @@
+package core
+
+import "time"
+
+// Effect is one thing for the shell to do, in the order of the slice that Step returns.
+type Effect interface{ effect() }
+
+// Verb is what a request asks of the store.
+type Verb uint8
+
+// The verbs.
+const (
+	Get  Verb = iota // read the record of Name
+	Swap             // write the record if the register's revision is still Rev
+)
+
+// The effects.
+type (
+	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
+	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch.
+	Send struct {
+		ID      uint64
+		Verb    Verb
+		Record  Record // for a Get, Name alone
+		Timeout time.Duration
+	}
+	// Begin starts a term. It is believed until the deadline, which Renewed moves.
+	Begin struct {
+		Election    string
+		Epoch       uint64
+		Incarnation string
+		Register    string // the heartbeat register: whose Renewed counts for this term
+		Deadline    Time
+	}
+	// End tells the duty of a term to stop. The term is not believed any more.
+	End struct {
+		Election string
+		Epoch    uint64
+		Cause    Cause
+		Next     string // the successor, if one was named
+	}
+	// Finished says that a term is over: its duty has stopped, and the election is released if the store took that.
+	Finished struct {
+		Election string
+		Epoch    uint64
+		Kept     bool // the store did not take the release
+	}
+	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them.
+	Renewed struct {
+		Register string
+		Deadline Time
+	}
+	// Lifeline is a message for the reaper.
+	Lifeline struct {
+		Register string
+		Holder   Identity
+		Deadline Time
+		Holds    bool // a term depends on it
+		Stopped  bool // its duties have stopped and no other begins; the register may not be released yet
+		Over     bool // and the register has been released: nothing is left to free
+	}
+	// Event is something for people to know.
+	Event struct {
+		Kind     EventKind
+		Election string
+		Epoch    uint64
+		Holder   Identity // the new leader, or the incarnation that the event is about
+		Previous string   // the leader before
+		Reason   string
+	}
+	// Changed is the record of an election, for those who watch it.
+	Changed struct{ Record Record }
+	// Result answers a request that has an ID.
+	Result struct {
+		ID     uint64
+		Result ResultCode
+		Epoch  uint64 // the epoch that the election is in
+	}
+	// Withdrawn says that a candidacy has ended, and its term with it.
+	Withdrawn struct{ Election string }
+	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
+	Wake struct{ At Time }
+	// Closed says that nothing is left to do.
+	Closed struct{ Left bool } // Left: the member register is known to be vacant, or was never written
+)
+
+func (Send) effect()      {}
+func (Begin) effect()     {}
+func (End) effect()       {}
+func (Finished) effect()  {}
+func (Renewed) effect()   {}
+func (Lifeline) effect()  {}
+func (Event) effect()     {}
+func (Changed) effect()   {}
+func (Result) effect()    {}
+func (Withdrawn) effect() {}
+func (Wake) effect()      {}
+func (Closed) effect()    {}
+
+// EventKind is what an event is about, as noun:verb.
+type EventKind string
+
+// The kinds of event.
+const (
+	EventBecameLeader   EventKind = "coordinator:became_leader"
+	EventLostLeadership EventKind = "coordinator:lost_leadership"
+	EventLeaderChanged  EventKind = "coordinator:leader_changed"
+	EventRegressed      EventKind = "store:regressed"
+	EventUnreadable     EventKind = "register:unreadable"
+	EventJoined         EventKind = "member:joined"
+	EventLeft           EventKind = "member:left"
+	EventDropped        EventKind = "member:dropped"
+	EventWaiting        EventKind = "member:waiting"
+	EventDutyStuck      EventKind = "duty:stuck"
+)
+
+// Cause is why a term ended.
+type Cause string
+
+// The causes, as they stand in events and in a record's past.
+const (
+	Shutdown    Cause = "shutdown"
+	Returned    Cause = "returned"
+	Lost        Cause = "lost lease"
+	Partitioned Cause = "partition"
+	HandedOff   Cause = "handoff"
+	SteppedDown Cause = "stepped down"
+	Paused      Cause = "paused"
+	FencedOff   Cause = "fenced"
+)
+
+// Reasons in a record's past that are no causes.
+const (
+	ReasonExpired   = "expired"   // the successor found the heartbeat expired
+	ReasonAbandoned = "abandoned" // a claim was applied after it had been given up
+)
+
+// ResultCode is how a request ended.
+type ResultCode uint8
+
+// The results.
+const (
+	OK             ResultCode = iota
+	NotLeader                 // a Save: this member does not lead the election in that epoch
+	OutcomeUnknown            // a Save: it may have been written, or may still be
+	Moved                     // the election is not in the epoch that was asked about, or makes way for somebody else
+	NobodyLeads               // a HandOff or StepDown
+	LeadsAlready              // a HandOff
+	IsPaused                  // a HandOff: nobody could take over
+	Unanswered                // the store did not take the request in time
+)

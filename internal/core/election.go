@@ -1,0 +1,268 @@
+package core
+
+import (
+	"strings"
+	"time"
+)
+
+const (
+	conflictWait = 20 * time.Millisecond // after somebody else was first
+	echoWait     = 20 * time.Millisecond // after a claim, until a notification about it is no longer taken for its own
+	unreadable   = 3                     // how many failures in a row are reported, if the store answers otherwise
+)
+
+// election is one election as this member sees it.
+type election struct {
+	entity
+	name     string
+	wanted   bool // this member campaigns
+	watchers int
+
+	rec      Record // as last received
+	seen     bool   // it has been received at all
+	received Time   // when this revision was first received
+	after    uint64 // the last request before that: later reads of the heartbeat register prove something
+	stale    bool   // it has changed since, for all we know
+	fresh    uint64 // the core's refresh when it was last read
+	own      watch  // the record as its own heartbeat, if it has a lease of its own
+	via      string // the sight that it is attached to; empty for none
+	dep      int    // its place there
+	waits    bool   // for a read of that sight
+	retry    retry  // after it could not be read
+	hold     Time   // not to be claimed before: somebody else was first
+	pollAt   Time   // when it is read without a notification
+	quiet    int    // how often in a row that has shown nothing new
+	check    Time   // when a record that it holds, or is to take over, is read; 0 if it is not
+
+	barred    Time     // not to be claimed before (rule 5)
+	barredFor uint64   // the highest epoch that the store has gone back behind
+	forgotten Identity // the holder whose joining the store has forgotten
+	lastHeld  Record   // who held it last, and since when
+
+	open       bool     // it was judged free
+	openSince  Time     // when that began
+	holdBack   Time     // not to be claimed before, so that others have a chance
+	claims     []claim  // sent, and maybe applied
+	unreleased Identity // of the last term with a lease of its own, if the store did not take the release
+	fencedRow  int      // terms in a row that ended because a fence refused them
+
+	term    term
+	beat    beat  // of a term with a lease of its own
+	doom    Cause // the member's heartbeat was lost: the term is to end for this
+	heldPos int   // its place in the core's held
+	vac     vacating
+	saves   []Save
+	saving  bool // the outcome of the first of them is not plain: the record is to be read
+	saveRev string
+	clash   bool // it was a conflict
+	asks    []ask
+	tidied  bool // while closing: it was read once more
+}
+
+// term is one unbroken holding of an election by this member.
+type term struct {
+	state   termState
+	epoch   uint64
+	who     Identity
+	began   Time
+	stuckAt Time // when the duty should have stopped
+	stuck   bool // that was reported
+	cause   Cause
+	next    string // the successor to name
+	asked   uint64 // the request that ended it; 0 if none did
+}
+
+// termState is how far a term has come.
+type termState uint8
+
+const (
+	noTerm    termState = iota
+	leading             // the duty runs
+	stopping            // the duty was told to stop
+	releasing           // the duty has stopped; the election is released
+)
+
+func (e *election) index() uint32 { return e.ref.index() }
+
+// advanceElection is where candidate, leader and former leader alternate. A candidate becomes a leader when the record
+// shows its own claim; a leader becomes a former leader by end; a former leader becomes a candidate again by finish.
+func (c *Core) advanceElection(e *election) {
+	switch e.term.state {
+	case noTerm:
+		c.campaign(e)
+	case leading:
+		c.lead(e)
+	case stopping:
+		c.stop(e)
+	case releasing:
+		c.release(e)
+	}
+}
+
+// elect returns an election, new if need be.
+func (c *Core) elect(name string) *election {
+	if i, ok := c.names[name]; ok {
+		return c.elections[i]
+	}
+
+	i := uint32(len(c.elections))
+	if n := len(c.freeElections); n > 0 {
+		i = c.freeElections[n-1]
+		c.freeElections = c.freeElections[:n-1]
+	} else {
+		if c.all == len(c.elections) {
+			c.all++ // it is queued by itself
+		}
+		c.elections = append(c.elections, nil)
+	}
+	e := &election{name: name}
+	e.init(makeRef(electionKind, i))
+	c.elections[i] = e
+	c.names[name] = i
+	c.live++
+	c.enqueue(e.ref)
+	return e
+}
+
+// campaignIn makes the member a candidate.
+func (c *Core) campaignIn(name string) {
+	e := c.elect(name)
+	if e.wanted || c.closing {
+		return
+	}
+	e.wanted = true
+	c.wanted++
+	c.enqueue(e.ref)
+	c.enqueue(c.member.ref)
+}
+
+// withdraw ends a candidacy.
+func (c *Core) withdraw(name string) {
+	i, ok := c.names[name]
+	if !ok || !c.elections[i].wanted {
+		c.emit(Withdrawn{name})
+		return
+	}
+	e := c.elections[i]
+	c.unwant(e)
+	switch e.term.state {
+	case noTerm:
+		c.emit(Withdrawn{name})
+	case leading:
+		c.end(e, Shutdown, "")
+	}
+	c.enqueue(e.ref)
+}
+
+func (c *Core) unwant(e *election) {
+	if e.wanted {
+		e.wanted = false
+		c.wanted--
+	}
+}
+
+func (c *Core) unwatch(name string) {
+	if i, ok := c.names[name]; ok && c.elections[i].watchers > 0 {
+		c.elections[i].watchers--
+		c.enqueue(c.elections[i].ref)
+	}
+}
+
+// dropElection forgets an election.
+func (c *Core) dropElection(e *election) {
+	for len(e.asks) > 0 {
+		c.askDone(e, Unanswered)
+	}
+	c.unwant(e)
+	e.seen = false
+	e.rec = Record{}
+	c.attach(e)
+	c.unschedule(&e.entity)
+	c.elections[e.index()] = nil
+	c.freeElections = append(c.freeElections, e.index())
+	delete(c.names, e.name)
+	c.live--
+	if c.closing && c.resting() {
+		c.enqueue(c.member.ref)
+	}
+}
+
+// mine reports whether a holder is this member: in its present incarnation, in a claim that it made, or in a term
+// that has ended and could not be released.
+func (c *Core) mine(e *election, who Identity) bool {
+	if who.ID != c.cfg.ID {
+		return false
+	}
+	return c.member.is(who) || e.unreleased == who || e.claimedAs(who)
+}
+
+// followed reports whether somebody else seems to hold the election, so that its heartbeat matters.
+func (c *Core) followed(e *election) bool {
+	return e.seen && e.term.state == noTerm && !e.rec.Vacant() && !c.mine(e, e.rec.Holder)
+}
+
+// notice takes in a notification (rule 12: it only shortens a wait, and proves nothing).
+func (c *Core) notice(r Record) {
+	if r.Name == "" {
+		c.refresh++
+		c.enqueueAll()
+		c.sweepSoon()
+		return
+	}
+	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, memberPrefix) {
+		s := c.sights[i]
+		s.again = true
+		c.enqueue(s.ref)
+		return
+	}
+	i, ok := c.names[r.Name]
+	if !ok {
+		return
+	}
+
+	e := c.elections[i]
+	switch {
+	case c.claimOnNotice(e, &r):
+	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
+	case e.term.state == noTerm:
+		e.stale = true
+		e.call.old = true
+		c.enqueue(e.ref)
+	default: // one about this member's own claim is given time to pass
+		e.check = max(c.now, e.received.Add(echoWait), 1)
+		c.enqueue(e.ref)
+	}
+}
+
+// retry is when to read a register again that could not be read. One such register holds up nothing but the
+// elections that depend on it.
+type retry struct {
+	failed   int  // how often in a row
+	since    Time // the first of these
+	at       Time // not before
+	reported bool
+}
+
+func (r *retry) passed(now Time) bool { return now >= r.at }
+
+// unread notes that a register could not be read. It is read again after a while, which grows if the store answers
+// otherwise.
+func (c *Core) unread(r *retry, name string) {
+	answers := r.failed > 0 && c.answered >= r.since
+	wait := c.failureWait()
+	if answers {
+		wait = min(wait<<min(r.failed, 3), c.cfg.ElectionInterval)
+	} else {
+		c.failed()
+	}
+
+	if r.failed == 0 {
+		r.since = c.now
+	}
+	r.failed++
+	r.at = c.now.Add(wait)
+	if answers && r.failed >= unreadable && !r.reported {
+		r.reported = true
+		c.emit(Event{Kind: EventUnreadable, Reason: name})
+	}
+}

@@ -1,0 +1,195 @@
+package core
+
+import (
+	"slices"
+	"time"
+)
+
+// This file is the holder's half of a lease: how long a heartbeat may be believed by the one who sends it, and what
+// the holder does when it cannot know. watch.go is the observer's half.
+
+// beat is a heartbeat register in the hands of the one who keeps it: the member's, or that of an election with a
+// lease of its own.
+type beat struct {
+	register string
+	who      Identity
+	every    time.Duration // from one heartbeat to the next
+	trust    time.Duration // D of rule 1
+	tries    []try         // the attempt that the register shows, and all that came after
+	deadline Time          // 0 before the first heartbeat was applied
+	ended    bool          // never believed again, whatever a read shows
+	due      Time          // of the next heartbeat
+	failed   int           // tries in a row
+	check    bool          // the last outcome is not plain: the register is to be read
+	conflict bool          // it was a conflict
+	compare  string        // the revision that the last attempt expected
+	held     int           // terms that depend on it, until their duties have stopped
+	stopped  bool          // the reaper knows that all has stopped
+}
+
+// try is one attempt to write a heartbeat.
+type try struct {
+	nonce uint64
+	sent  Time
+}
+
+// lives compares the deadline, it does not read a flag (rule 8).
+func (b *beat) lives(now Time) bool { return !b.ended && now < b.deadline }
+
+// guardAt is when the terms that depend on the heartbeat end: before the deadline (rule 7).
+func (b *beat) guardAt() Time { return b.deadline - Time(b.trust/100) }
+
+// attempt returns the record of the next heartbeat, with a nonce of its own (rule 3: so that a later read tells which
+// attempt arrived).
+func (c *Core) attempt(b *beat, r Record) Record {
+	r.Nonce = c.src.Nonce()
+	r.Edits = 0
+	b.tries = append(slices.Clip(b.tries), try{r.Nonce, c.now})
+	b.compare = r.Rev
+	b.check = false
+	return r
+}
+
+// shows takes in what the register holds. If that is one of the attempts, the deadline counts from when that
+// attempt was sent, however late the answer came (rule 1: deadline = sent + D). Anything else is the end of this
+// heartbeat (rule 3: an unknown nonce counts as not held).
+func (b *beat) shows(r *Record) (newest, ours bool) {
+	if b.ended || r.Holder != b.who {
+		return false, false
+	}
+	k := slices.IndexFunc(b.tries, func(t try) bool { return t.nonce == r.Nonce })
+	if k < 0 {
+		return false, false
+	}
+
+	b.tries = b.tries[k:]
+	b.deadline = b.tries[0].sent.Add(b.trust)
+	return len(b.tries) == 1, true
+}
+
+// attempted notes the answer to a heartbeat that was not plainly applied: the register is read next.
+func (b *beat) attempted(o Outcome) {
+	b.check = true
+	b.conflict = o == Conflict
+}
+
+// fate is what an answer means for a heartbeat.
+type fate uint8
+
+const (
+	beatApplied fate = iota // the newest attempt is in the register
+	beatAgain               // the register was edited by somebody else: send another at once
+	beatFailed              // wait, and try again
+	beatLost                // the register is not ours any more
+	beatGivenUp             // too many tries have failed
+)
+
+// shown takes in a record that shows what became of the attempts, by the answer to a heartbeat or by a read after it.
+func (c *Core) shown(b *beat, r *Record) fate {
+	before := b.deadline
+	newest, ours := b.shows(r)
+	if !ours {
+		return beatLost
+	}
+
+	asked := b.check
+	b.check = false
+	if newest {
+		b.failed = 0
+		b.due = max(c.now, b.tries[0].sent.Add(b.every))
+	}
+	if b.deadline != before {
+		c.emit(Renewed{b.register, b.deadline})
+		c.lifeline(b, false, false)
+	}
+
+	switch {
+	case newest || !asked: // what was not asked because of a heartbeat says nothing about the last one
+		return beatApplied
+	case b.conflict && r.Rev != b.compare:
+		b.due = c.now
+		return beatAgain
+	}
+	return c.tryFailed(b)
+}
+
+// tryFailed waits before the next try, and gives up after the last (rule 9). The deadline is guarded elsewhere.
+func (c *Core) tryFailed(b *beat) fate {
+	b.check = false
+	if b.failed == len(c.cfg.RenewBackoff) {
+		return beatGivenUp
+	}
+	b.due = c.now.Add(c.cfg.RenewBackoff[b.failed])
+	b.failed++
+	return beatFailed
+}
+
+// endBeat makes sure that a heartbeat is never believed again.
+func (c *Core) endBeat(b *beat) {
+	if b.ended {
+		return
+	}
+	b.ended = true
+	b.deadline = 0
+	b.check = false
+	c.emit(Renewed{b.register, 0})
+}
+
+// lifeline tells the reaper what depends on a heartbeat. A heartbeat that is answered after all has stopped is not
+// reported any more.
+func (c *Core) lifeline(b *beat, stopped, over bool) {
+	if !stopped && (b.stopped || b.ended) {
+		return
+	}
+	b.stopped = stopped
+
+	l := Lifeline{Register: b.register, Holder: b.who, Stopped: stopped, Over: over}
+	if !stopped {
+		l.Holds = b.held > 0
+		l.Deadline = b.deadline
+	}
+	c.emit(l)
+}
+
+// vacating is the release of a register that this member holds, or the leave of the member: the swap, and a read after
+// every swap that was not plainly applied.
+type vacating struct {
+	on     bool
+	who    Identity
+	epoch  uint64
+	reason string
+	next   string // the successor to name
+	tries  int
+	until  Time // a store that does not answer is not asked any longer
+	check  bool // the last outcome is not plain: the register is to be read
+}
+
+// maxVacate is how often a release is tried.
+const maxVacate = 4
+
+// vacate sends the next request of a release. It reports false if nothing is left to send: the record is not ours any
+// more, or the store did not take the release (kept).
+func (c *Core) vacate(e *entity, v *vacating, r *Record) (sent, kept bool) {
+	switch {
+	case v.check && c.now >= v.until:
+		return false, true
+	case v.check:
+		c.read(e, r.Name)
+		return true, false
+	case !r.heldBy(v.who, v.epoch): // rule 4: a release changes only its own record
+		return false, false
+	case v.tries == maxVacate || v.tries > 0 && c.now >= v.until:
+		return false, true
+	}
+
+	v.tries++
+	v.check = true
+	vacant := r.vacated(c.src.Nonce(), c.src.Wall(), v.reason)
+	vacant.Next = v.next
+	if e.ref.kind() == memberKind { // a heartbeat carries neither, so that it stays small
+		vacant.Past = nil
+		vacant.Data = nil
+	}
+	c.swap(e, vacateCall, vacant)
+	return true, false
+}

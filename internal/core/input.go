@@ -1,0 +1,152 @@
+package core
+
+import (
+	"math"
+	"time"
+)
+
+// Time is a moment on the member's clock, in nanoseconds. That clock counts while the machine is suspended (rule 8:
+// the shell passes CLOCK_BOOTTIME, and nothing here compares anything else).
+type Time int64
+
+// Never is later than every moment.
+const Never Time = math.MaxInt64
+
+// Add returns t + d, or Never if that is beyond the clock: a record can carry any duration.
+func (t Time) Add(d time.Duration) Time {
+	if d > 0 && t > Never-Time(d) {
+		return Never
+	}
+	return t + Time(d)
+}
+
+// Config is how a core behaves. The shell has validated it.
+type Config struct {
+	ID   string // of the member
+	Addr string // where others can reach it
+
+	LeaseDuration       time.Duration   // W
+	OwnLease            bool            // each election is renewed by itself, not by the member's heartbeat
+	RenewInterval       time.Duration   // how often an election with a lease of its own is renewed
+	RenewBackoff        []time.Duration // the waits between the tries of a failing renewal
+	StopTimeout         time.Duration   // G
+	ElectionInterval    time.Duration   // how often a candidate reads the election, without notifications
+	ElectionIntervalMax time.Duration   // what ElectionInterval doubles to while nothing changes
+	TakeoverDelay       time.Duration   // what a silent leader gets on top of its lease
+	HeartbeatInterval   time.Duration   // how often a member renews its register
+	WorkerTimeout       time.Duration   // the lease of a member register on which no election depends
+	StartDelay          time.Duration   // the start-up jitter, drawn by the shell
+	Register            bool            // write a member register even where no election depends on it
+	Eligible            bool            // may lead
+	CheckHealth         bool            // lead only after a health result that says so
+	Info                []byte          // what the member register carries about the member
+}
+
+// Source is where a core gets what must be new or from outside. It is the only thing that a core calls.
+type Source interface {
+	// Nonce returns a number that was never returned before, in any process.
+	Nonce() uint64
+	// Incarnation returns a name that was never returned before, in any process.
+	Incarnation() string
+	// Wall returns the wall clock. It stands in records for people to read, and decides nothing.
+	Wall() time.Time
+}
+
+// Input is one thing that has happened.
+type Input interface{ input() }
+
+// The inputs. Requests that have an ID are answered by one Result with that ID.
+type (
+	// Join starts the member: after the start delay it may send requests.
+	Join struct{}
+	// Campaign makes the member a candidate in an election.
+	Campaign struct{ Election string }
+	// Withdraw ends a candidacy, and the term with it. Withdrawn is its effect.
+	Withdraw struct{ Election string }
+	// Watch and Unwatch begin and end somebody's interest in an election without a candidacy.
+	Watch struct{ Election string }
+	// Unwatch ends what Watch began.
+	Unwatch struct{ Election string }
+	// Answer is what became of a request that was sent.
+	Answer struct {
+		ID      uint64
+		Outcome Outcome
+		Record  Record // as read, or as written with its new revision
+	}
+	// Notice is a notification. Without a Name anything may have changed; without a Rev the register of that name has;
+	// else the record is the one that was written.
+	Notice struct{ Record Record }
+	// Tick says that time has passed.
+	Tick struct{}
+	// DutyStopped says that nothing of a term runs any more. Before an End, it says that the duty returned by itself.
+	DutyStopped struct {
+		Election string
+		Epoch    uint64
+	}
+	// Health is the result of a health check.
+	Health struct{ Healthy bool }
+	// HandOff asks whoever leads, this member or any other, to hand over to another.
+	HandOff struct {
+		ID       uint64
+		Election string
+		To       string
+		AtEpoch  uint64 // the epoch that whoever asks has seen; 0 for any
+	}
+	// StepDown asks whoever leads to release the election.
+	StepDown struct {
+		ID       uint64
+		Election string
+		AtEpoch  uint64
+	}
+	// Pause keeps everybody from claiming an election; Resume ends that.
+	Pause struct {
+		ID       uint64
+		Election string
+		AtEpoch  uint64
+	}
+	// Resume ends a pause.
+	Resume struct {
+		ID       uint64
+		Election string
+		AtEpoch  uint64
+	}
+	// Save writes a checkpoint under a term.
+	Save struct {
+		ID       uint64
+		Election string
+		Epoch    uint64
+		Data     []byte
+	}
+	// Observed reports an epoch that somebody else has seen, a fence for example.
+	Observed struct {
+		Election string
+		Epoch    uint64
+	}
+	// Fenced reports that a receiver of work has refused a term.
+	Fenced struct {
+		Election string
+		Epoch    uint64 // of the term that was refused
+		Newest   uint64
+	}
+	// Close ends all terms, releases what is held and leaves. Closed is its effect.
+	Close struct{}
+)
+
+func (Join) input()        {}
+func (Campaign) input()    {}
+func (Withdraw) input()    {}
+func (Watch) input()       {}
+func (Unwatch) input()     {}
+func (Answer) input()      {}
+func (Notice) input()      {}
+func (Tick) input()        {}
+func (DutyStopped) input() {}
+func (Health) input()      {}
+func (HandOff) input()     {}
+func (StepDown) input()    {}
+func (Pause) input()       {}
+func (Resume) input()      {}
+func (Save) input()        {}
+func (Observed) input()    {}
+func (Fenced) input()      {}
+func (Close) input()       {}

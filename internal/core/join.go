@@ -1,0 +1,152 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// joinNow reads the register, if there is a reason to join.
+func (c *Core) joinNow() {
+	m := &c.member
+	switch {
+	case c.closing:
+		c.leaveNow()
+	case c.cfg.OwnLease && !c.cfg.Register, c.wanted == 0 && !c.cfg.Register:
+	case m.busy():
+	case c.now < m.retry:
+		m.wake(m.retry)
+	default:
+		c.read(&m.entity, MemberRegister(c.cfg.ID))
+	}
+}
+
+// joinOn joins on a register as it was read: on a vacant one, or over an incarnation that this same process has
+// ended. Any other one must first expire and be revoked, so that two processes with one ID never both join.
+func (c *Core) joinOn(r Record, sent Time) {
+	m := &c.member
+	m.rec = r
+	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {
+		m.other = watch{}
+		m.other.see(&r, sent, c.now)
+		m.phase = memberWaiting
+		c.emit(Event{Kind: EventWaiting, Holder: r.Holder})
+		return
+	}
+
+	c.runs = max(c.runs, r.Epoch) + 1
+	who := Identity{c.cfg.ID, strconv.FormatUint(c.runs, 10) + "." + c.src.Incarnation()}
+	w := c.cfg.memberLease()
+	m.beat = beat{register: r.Name, who: who, every: c.cfg.interval(c.cfg.HeartbeatInterval, w), trust: c.cfg.trust(w)}
+	m.phase = memberJoining
+	m.swapHeartbeat(c, Record{
+		Name: r.Name, Rev: r.Rev, Holder: who, Addr: c.cfg.Addr, Epoch: c.runs, Duration: w,
+		Since: c.src.Wall(), Data: c.cfg.Info,
+	})
+}
+
+func (m *member) swapHeartbeat(c *Core, r Record) {
+	m.rec = r
+	c.swap(&m.entity, renewCall, c.attempt(&m.beat, r))
+}
+
+// awaitOther waits until the incarnation that has the register has left, or has expired and been revoked.
+func (c *Core) awaitOther() {
+	m := &c.member
+	switch {
+	case c.closing:
+		c.leaveNow()
+	case m.busy():
+	case c.now < m.retry:
+		m.wake(m.retry)
+	case m.other.expired(0):
+		c.swap(&m.entity, revokeCall, c.revoked(&m.other.rec))
+	default:
+		next := min(m.other.expires(), m.other.began.Add(c.cfg.HeartbeatInterval))
+		if c.now < next {
+			m.wake(next)
+			return
+		}
+		c.read(&m.entity, m.rec.Name)
+	}
+}
+
+// awaitJoin reads what became of the first heartbeat, if that is not plain.
+func (c *Core) awaitJoin() {
+	if m := &c.member; !m.busy() {
+		c.read(&m.entity, m.rec.Name)
+	}
+}
+
+// joined follows the answer to the first heartbeat. Whatever became of one that did not succeed, its incarnation is
+// over: if it shows up later, this process may write over it.
+func (c *Core) joined(ok bool) {
+	m := &c.member
+	if ok && m.beat.lives(c.now) {
+		m.phase = memberIn
+		m.failed = 0
+		m.fresh = nil
+		m.claims = nil
+		c.emit(Event{Kind: EventJoined, Holder: m.beat.who})
+		c.enqueueAll()
+		return
+	}
+
+	c.endBeat(&m.beat)
+	c.hasEnded(m.beat.who)
+	m.phase = memberOut
+	c.joinFailed()
+}
+
+// joinFailed waits before the next attempt to join.
+func (c *Core) joinFailed() {
+	m := &c.member
+	m.failed++
+	wait := time.Second
+	if n := len(c.cfg.RenewBackoff); n > 0 {
+		wait = c.cfg.RenewBackoff[min(m.failed, n)-1]
+	}
+	m.retry = c.now.Add(wait)
+}
+
+// otherAnswered takes in a read of a register that another incarnation has, or the revocation of that incarnation.
+func (c *Core) otherAnswered(done call, known bool, r Record) {
+	m := &c.member
+	switch {
+	case !known:
+		c.joinFailed()
+		m.other.began = 0 // it is read again before it is revoked
+	case done.kind == readCall && r.Holder == m.other.rec.Holder:
+		m.failed = 0
+		m.other.see(&r, done.sent, c.now)
+	default:
+		m.failed = 0
+		m.phase = memberOut
+		m.retry = 0
+		c.joinOn(r, done.sent)
+	}
+}
+
+func (c *Core) joinAnswered(done call, o Outcome, r Record) {
+	b := &c.member.beat
+	switch {
+	case o == Done:
+		c.member.rec = r
+		c.joined(c.shown(b, &r) == beatApplied)
+	case done.kind == renewCall:
+		b.attempted(o)
+	default:
+		c.joined(false)
+	}
+}
+
+// incarnationCount returns the count that the name of an incarnation carries, and 1 for a name that carries none.
+func incarnationCount(incarnation string) uint64 {
+	text, _, _ := strings.Cut(incarnation, ".")
+	count, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 1
+	}
+	return count
+}

@@ -1,0 +1,269 @@
+package core
+
+import "strings"
+
+// This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
+// happened to them or their time has come, and the requests that they wait for.
+
+// ref names an entity: its kind in the upper two bits, its index below.
+type ref uint32
+
+const (
+	memberKind ref = iota << 30
+	electionKind
+	sightKind
+)
+
+const kindMask ref = 3 << 30
+
+func makeRef(kind ref, index uint32) ref { return kind | ref(index) }
+func (r ref) kind() ref                  { return r & kindMask }
+func (r ref) index() uint32              { return uint32(r &^ kindMask) }
+
+// entity is what the member, an election and a watched heartbeat register have in common.
+type entity struct {
+	ref    ref
+	call   call
+	due    Time // when it is to be advanced; Never if only an input can change it
+	next   Time // while it is advanced: what due will be
+	place  int32
+	queued bool
+}
+
+func (e *entity) init(r ref) {
+	e.ref = r
+	e.due = Never
+	e.next = Never
+	e.place = -1
+}
+
+// wake makes the entity be advanced at that time, at the latest.
+func (e *entity) wake(at Time) { e.next = min(e.next, at) }
+
+// call is the request that an entity waits for. An entity has at most one, so that answers never overtake each other.
+type call struct {
+	id      uint64
+	kind    callKind
+	sent    Time
+	until   Time   // from then on the outcome is unknown, and an answer is ignored
+	compare string // the revision that a swap expects
+	nonce   uint64 // what the swap writes
+	old     bool   // what it shows may be older than what is known: read again
+}
+
+// callKind is what a request is for.
+type callKind uint8
+
+const (
+	readCall   callKind = 1 + iota // a read, whatever for
+	claimCall                      // an election is claimed
+	renewCall                      // a heartbeat, the join included
+	vacateCall                     // an election is released, or the member leaves
+	saveCall                       // a checkpoint is written
+	editCall                       // something is asked of a leader
+	pokeCall                       // the leader's heartbeat register is touched, so that the leader reads
+	revokeCall                     // an expired heartbeat is made vacant
+)
+
+// write reports whether the request changes anything.
+func (c *call) write() bool { return c.id != 0 && c.kind != readCall }
+
+// read asks for the record of a register.
+func (c *Core) read(e *entity, name string) {
+	c.send(e, readCall, Get, Record{Name: name})
+}
+
+// swap asks to write a record over the revision that it carries (rule 4: every write is conditional).
+func (c *Core) swap(e *entity, kind callKind, r Record) { c.send(e, kind, Swap, r) }
+
+func (c *Core) send(e *entity, kind callKind, verb Verb, r Record) {
+	c.seq++
+	id := c.seq<<32 | uint64(e.ref)
+	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), compare: r.Rev, nonce: r.Nonce}
+	e.wake(e.call.until)
+	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout})
+}
+
+// busy reports whether the entity waits for a request, and has it woken when that is over.
+func (e *entity) busy() bool {
+	if e.call.id == 0 {
+		return false
+	}
+	e.wake(e.call.until)
+	return true
+}
+
+// dropRead forgets a read that is under way: something more urgent is to be done, and the read can be made again.
+func (e *entity) dropRead() {
+	if e.call.id != 0 && e.call.kind == readCall {
+		e.call = call{}
+	}
+}
+
+// answer takes in what became of a request, unless it is not waited for any more.
+func (c *Core) answer(a Answer) {
+	r := ref(a.ID & (1<<32 - 1))
+	if !c.exists(r) || c.entity(r).call.id != a.ID {
+		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, memberPrefix) {
+			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
+		}
+		return
+	}
+	if a.Outcome == Done || a.Outcome == Conflict || a.Outcome == NotFound {
+		c.answered = c.now
+	}
+	c.settle(r, a.Outcome, a.Record)
+	c.enqueue(r)
+}
+
+// settle ends the request of an entity with its outcome.
+func (c *Core) settle(r ref, o Outcome, rec Record) {
+	e := c.entity(r)
+	done := e.call
+	e.call = call{}
+
+	switch r.kind() {
+	case memberKind:
+		c.memberAnswered(done, o, rec)
+	case electionKind:
+		c.electionAnswered(c.elections[r.index()], done, o, rec)
+	case sightKind:
+		c.sightAnswered(c.sights[r.index()], done, o, rec)
+	}
+}
+
+func (c *Core) exists(r ref) bool {
+	i := int(r.index())
+	switch r.kind() {
+	case memberKind:
+		return true
+	case electionKind:
+		return i < len(c.elections) && c.elections[i] != nil
+	case sightKind:
+		return i < len(c.sights) && c.sights[i] != nil
+	}
+	return false
+}
+
+func (c *Core) entity(r ref) *entity {
+	switch r.kind() {
+	case electionKind:
+		return &c.elections[r.index()].entity
+	case sightKind:
+		return &c.sights[r.index()].entity
+	}
+	return &c.member.entity
+}
+
+// enqueue has an entity advanced in this step, or in the next one if this one has done its portion.
+func (c *Core) enqueue(r ref) {
+	e := c.entity(r)
+	if !e.queued {
+		e.queued = true
+		c.queue = append(c.queue, r)
+	}
+}
+
+// enqueueAll has every election advanced, in portions: at the end, after a reconnection, and when the member may lead.
+func (c *Core) enqueueAll() { c.all = 0 }
+
+// pop returns the next entity to advance: queued, or due.
+func (c *Core) pop() (ref, bool) {
+	for len(c.queue) > 0 {
+		r := c.queue[0]
+		c.queue = c.queue[1:]
+		if len(c.queue) == 0 {
+			c.queue = nil
+		}
+		if c.exists(r) && c.entity(r).queued {
+			c.entity(r).queued = false
+			return r, true
+		}
+	}
+	for c.all < len(c.elections) {
+		c.all++
+		if e := c.elections[c.all-1]; e != nil {
+			return e.ref, true
+		}
+	}
+	if len(c.due) > 0 && c.entity(c.due[0]).due <= c.now {
+		return c.due[0], true
+	}
+	return 0, false
+}
+
+// schedule puts an entity at its place in the heap of due times. What has just been advanced is not due again at
+// the same moment: it would be advanced for ever.
+func (c *Core) schedule(r ref, e *entity) {
+	if !c.exists(r) || c.entity(r) != e {
+		return // it was dropped
+	}
+	e.due = e.next
+	if e.due <= c.now {
+		e.due = c.now + 1
+	}
+
+	switch {
+	case e.due == Never && e.place >= 0:
+		c.unschedule(e)
+	case e.due == Never:
+	case e.place < 0:
+		e.place = int32(len(c.due))
+		c.due = append(c.due, r)
+		c.up(int(e.place))
+	default:
+		c.down(c.up(int(e.place)))
+	}
+}
+
+func (c *Core) unschedule(e *entity) {
+	if e.place < 0 {
+		return
+	}
+	i := int(e.place)
+	e.place = -1
+	last := len(c.due) - 1
+	moved := c.due[last]
+	c.due = c.due[:last]
+	if i < last {
+		c.due[i] = moved
+		c.entity(moved).place = int32(i)
+		c.down(c.up(i))
+	}
+}
+
+func (c *Core) before(a, b ref) bool {
+	x := c.entity(a).due
+	y := c.entity(b).due
+	return x < y || x == y && a < b
+}
+
+func (c *Core) exchange(i, j int) {
+	c.due[i], c.due[j] = c.due[j], c.due[i]
+	c.entity(c.due[i]).place = int32(i)
+	c.entity(c.due[j]).place = int32(j)
+}
+
+func (c *Core) up(i int) int {
+	for i > 0 && c.before(c.due[i], c.due[(i-1)/2]) {
+		c.exchange(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	return i
+}
+
+func (c *Core) down(i int) {
+	for {
+		least := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < len(c.due) && c.before(c.due[child], c.due[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		c.exchange(i, least)
+		i = least
+	}
+}

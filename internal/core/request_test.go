@@ -1,0 +1,283 @@
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSave(t *testing.T) {
+	t.Run("writes_under_the_term_and_gives_no_time", func(t *testing.T) {
+		for name, cfg := range map[string]Config{"own": lockConfig(), "member": clusterConfig()} {
+			r := newRig(t, cfg)
+			b := r.lead()
+			nonce := r.store[election1].Nonce
+			r.forget()
+			r.step(Save{ID: 7, Election: election1, Epoch: b.Epoch, Data: []byte("x")})
+			r.serve()
+			equal(t, name, find[Result](r), Result{7, OK, b.Epoch})
+			equal(t, name, string(r.store[election1].Data), "x")
+			equal(t, name, r.store[election1].Nonce, nonce)
+			equal(t, name, len(every[Renewed](r)), 0)
+		}
+	})
+
+	t.Run("of_another_epoch_is_refused", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		r.lead()
+		r.step(Save{ID: 7, Election: election1, Epoch: 9, Data: []byte("x")})
+		equal(t, "result", find[Result](r).Result, NotLeader)
+	})
+
+	t.Run("of_unknown_outcome_is_settled_by_a_read", func(t *testing.T) {
+		for _, applied := range []bool{true, false} {
+			r := newRig(t, lockConfig())
+			b := r.lead()
+			r.forget()
+			r.step(Save{ID: 7, Election: election1, Epoch: b.Epoch, Data: []byte("x")})
+			s := r.take(election1)
+			if applied {
+				r.apply(s)
+			}
+			r.answer(s, Unknown, Record{})
+			r.serve()
+			want := OutcomeUnknown
+			if applied {
+				want = OK
+			}
+			equal(t, "result", find[Result](r).Result, want)
+		}
+	})
+
+	t.Run("that_meets_an_edit_is_written_again", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		b := r.lead()
+		edited := r.store[election1]
+		edited.Paused = true
+		edited.Edits++
+		r.put(edited)
+		r.forget()
+		r.step(Save{ID: 7, Election: election1, Epoch: b.Epoch, Data: []byte("x")})
+		r.serve()
+		equal(t, "result", find[Result](r).Result, OK)
+		equal(t, "paused", r.store[election1].Paused, true)
+	})
+
+	t.Run("that_meets_another_holder_ends_the_term", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		b := r.lead()
+		r.put(held(other, b.Epoch+1, remote))
+		r.forget()
+		r.step(Save{ID: 7, Election: election1, Epoch: b.Epoch, Data: []byte("x")})
+		r.serve()
+		equal(t, "cause", find[End](r).Cause, Lost)
+		equal(t, "data", len(r.store[election1].Data), 0)
+	})
+}
+
+func TestRequestsToOthers(t *testing.T) {
+	t.Run("a_handoff_edits_the_record_and_touches_the_heartbeat_of_the_leader", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.put(beating(other, 50))
+		r.put(held(other, 3, remote))
+		r.start()
+		r.run(time.Second)
+		r.step(HandOff{ID: 8, Election: election1, To: "a", AtEpoch: 3})
+		r.serve()
+		equal(t, "result", find[Result](r), Result{8, OK, 3})
+		equal(t, "next", r.store[election1].Next, "a")
+		equal(t, "nonce", r.store[election1].Nonce, 9003)
+		equal(t, "edits", r.store[remote].Edits, 1)
+	})
+
+	t.Run("the_successor_reads_before_the_reservation_ends", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		asked := held(other, 3, "")
+		asked.Next = "a"
+		r.put(asked)
+		r.start()
+		r.run(100 * time.Millisecond)
+		released := r.store[election1]
+		vacant := released.vacated(80, time.Time{}, string(HandedOff))
+		vacant.Next = "a"
+		r.put(vacant)
+		r.run(500 * time.Millisecond) // a third of a heartbeat interval; no notification came
+		equal(t, "epoch", find[Begin](r).Epoch, 4)
+	})
+
+	t.Run("conditions_are_checked_on_the_record", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			rec  Record
+			in   Input
+			want ResultCode
+		}{
+			"epoch":   {held(other, 3, ""), StepDown{8, election1, 2}, Moved},
+			"nobody":  {Record{Name: election1, Epoch: 2, Nonce: 1}, StepDown{8, election1, 0}, NobodyLeads},
+			"already": {held(other, 3, ""), HandOff{8, election1, "b", 0}, LeadsAlready},
+			"pause":   {held(other, 3, ""), Pause{8, election1, 0}, OK},
+		} {
+			cfg := lockConfig()
+			cfg.Eligible = false
+			r := newRig(t, cfg)
+			r.put(c.rec)
+			r.step(Join{})
+			r.step(c.in)
+			r.serve()
+			equal(t, name, find[Result](r).Result, c.want)
+		}
+	})
+
+	t.Run("a_paused_election_is_not_claimed_until_it_is_resumed", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		r.step(Join{})
+		r.step(Pause{8, election1, 0})
+		r.serve()
+		r.step(Campaign{election1})
+		r.run(20 * time.Second)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.step(Resume{9, election1, 0})
+		r.run(time.Second)
+		equal(t, "epoch", find[Begin](r).Epoch, 1)
+	})
+}
+
+func TestRequestsToThisLeader(t *testing.T) {
+	t.Run("are_met_by_the_next_heartbeat", func(t *testing.T) {
+		for name, cfg := range map[string]Config{"own": lockConfig(), "member": clusterConfig()} {
+			r := newRig(t, cfg)
+			r.lead()
+			r.run(3200 * time.Millisecond) // between two of the reads that come every half lease
+			asked := r.store[election1]
+			asked.Next = "b"
+			asked.Edits++
+			r.put(asked)
+			if touched, ok := r.store[own]; ok {
+				touched.Edits++
+				r.put(touched)
+			}
+			r.forget()
+			r.run(1400 * time.Millisecond)
+			end := find[End](r)
+			equal(t, name, end.Cause, HandedOff)
+			equal(t, name, end.Next, "b")
+		}
+	})
+
+	t.Run("whoever_has_stepped_down_lets_others_have_a_chance", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		r.step(StepDown{ID: 5, Election: election1})
+		r.step(DutyStopped{election1, b.Epoch})
+		r.forget()
+		r.run(6400 * time.Millisecond) // the election interval and a heartbeat
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, b.Epoch+1)
+	})
+
+	t.Run("a_term_that_a_fence_refused_is_followed_by_one_beyond_what_the_fence_has_seen", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		r.forget()
+		r.step(Fenced{Election: election1, Epoch: b.Epoch, Newest: b.Epoch + 9})
+		equal(t, "cause", find[End](r).Cause, FencedOff)
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(7 * time.Second) // the store shows less than was seen: it is waited for
+		equal(t, "epoch", find[Begin](r).Epoch, b.Epoch+10)
+	})
+
+	t.Run("terms_that_fences_refuse_follow_each_other_slowly", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		for i, wait := range []time.Duration{0, time.Second, 2 * time.Second} {
+			began := r.now
+			r.forget()
+			r.step(Fenced{Election: election1, Epoch: b.Epoch, Newest: b.Epoch}) // another term has the same one
+			r.step(DutyStopped{election1, b.Epoch})
+			r.run(5 * time.Second)
+			next := find[Begin](r)
+			sent := next.Deadline - Time(r.c.cfg.trust(6*time.Second))
+			equal(t, fmt.Sprint("wait before term ", i), time.Duration(sent-began), wait)
+			b = next
+		}
+	})
+}
+
+// TestReplay shows that a core is determined by its inputs, and that a clone goes on alike and alone.
+func TestReplay(t *testing.T) {
+	script := func() (*rig, []string) {
+		r := newRig(t, clusterConfig())
+		r.put(beating(other, 50))
+		r.put(held(other, 3, remote))
+		r.start()
+		r.run(20 * time.Second)
+		return r, strings.Split(r.list(), "\n")
+	}
+	r, first := script()
+	_, second := script()
+	equal(t, "effects", strings.Join(first, "\n"), strings.Join(second, "\n"))
+
+	before := r.c.Encode(nil, r.now, plain{})
+	clone := r.c.Clone(&counter{1000})
+	clone.Step(r.now.Add(time.Hour), Tick{})
+	if !bytes.Equal(before, r.c.Encode(nil, r.now, plain{})) {
+		t.Fatal("a step of the clone has changed the original")
+	}
+}
+
+// plain maps names to themselves.
+type plain struct{}
+
+func (plain) Rev(rev string) uint64                  { return uint64(len(rev)) }
+func (plain) Nonce(nonce uint64) uint64              { return nonce }
+func (plain) Incarnation(name string, _ bool) uint64 { return uint64(len(name)) }
+func (plain) Epoch(_ string, epoch uint64) uint64    { return epoch }
+
+// TestPortions shows that no step does everything at once, however many elections there are.
+func TestPortions(t *testing.T) {
+	r := newRig(t, lockConfig())
+	const many = 10 * portion
+	for i := range many {
+		r.step(Campaign{fmt.Sprint("election ", i)})
+	}
+	r.step(Join{})
+	if n := len(r.pending); n == 0 || n > portion {
+		t.Fatalf("the first step sends %d requests, want at most %d", n, portion)
+	}
+	r.run(time.Second)
+	equal(t, "terms", len(every[Begin](r)), many)
+}
+
+// TestRulesAreMarked keeps the promise of the package comment: each rule is found by its number.
+func TestRulesAreMarked(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := map[string]bool{}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(b, []byte("\n")); n > 300 && !strings.HasSuffix(name, "_test.go") {
+			t.Errorf("%s has %d lines, at most 300 are allowed", name, n)
+		}
+		if strings.HasSuffix(name, "_test.go") || name == "doc.go" {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`rule (\d+)`).FindAllSubmatch(b, -1) {
+			marked[string(m[1])] = true
+		}
+	}
+	for rule := 1; rule <= 12; rule++ {
+		if !marked[fmt.Sprint(rule)] {
+			t.Errorf("rule %d is marked nowhere", rule)
+		}
+	}
+}

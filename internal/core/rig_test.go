@@ -1,0 +1,242 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// counter is a source that counts.
+type counter struct{ last uint64 }
+
+func (s *counter) Nonce() uint64 {
+	s.last++
+	return s.last
+}
+
+func (s *counter) Incarnation() string { return "i" + strconv.FormatUint(s.Nonce(), 10) }
+func (s *counter) Wall() time.Time     { return time.Time{} }
+
+// rig is one core and a store whose answers a test controls.
+type rig struct {
+	t       *testing.T
+	c       *Core
+	now     Time
+	store   map[string]Record
+	rev     int
+	pending []Send   // requests without an answer
+	seen    []Effect // everything since the last forget
+}
+
+const election1 = "e"
+
+// clusterConfig is the cluster profile; lockConfig has leases of their own.
+func clusterConfig() Config {
+	return Config{
+		ID: "a", LeaseDuration: 6 * time.Second, RenewInterval: 1500 * time.Millisecond, StopTimeout: time.Second,
+		RenewBackoff:     []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
+		ElectionInterval: 5 * time.Second, ElectionIntervalMax: 5 * time.Second, TakeoverDelay: time.Second,
+		HeartbeatInterval: 1500 * time.Millisecond, WorkerTimeout: 6 * time.Second, Eligible: true,
+	}
+}
+
+func lockConfig() Config {
+	cfg := clusterConfig()
+	cfg.OwnLease = true
+	cfg.TakeoverDelay = 0
+	return cfg
+}
+
+func newRig(t *testing.T, cfg Config) *rig {
+	return &rig{t: t, c: New(cfg, &counter{}), now: Time(time.Hour), store: map[string]Record{}}
+}
+
+// step gives one input to the core.
+func (r *rig) step(in Input) {
+	r.t.Helper()
+	for _, e := range r.c.Step(r.now, in) {
+		r.seen = append(r.seen, e)
+		if s, ok := e.(Send); ok {
+			r.pending = append(r.pending, s)
+		}
+	}
+}
+
+func (r *rig) forget() { r.seen = nil }
+
+// serve answers every request as the store would, until there is none left.
+func (r *rig) serve() {
+	r.t.Helper()
+	for len(r.pending) > 0 {
+		s := r.pending[0]
+		r.pending = r.pending[1:]
+		o, rec := r.apply(s)
+		r.step(Answer{ID: s.ID, Outcome: o, Record: rec})
+	}
+}
+
+// apply lets a request reach the store.
+func (r *rig) apply(s Send) (Outcome, Record) {
+	current, ok := r.store[s.Record.Name]
+	switch {
+	case s.Verb == Get && !ok:
+		return NotFound, Record{}
+	case s.Verb == Get:
+		return Done, current
+	case current.Rev != s.Record.Rev:
+		return Conflict, Record{}
+	}
+	return Done, r.put(s.Record)
+}
+
+// put writes a record as somebody else would.
+func (r *rig) put(rec Record) Record {
+	r.rev++
+	rec.Rev = strconv.Itoa(r.rev)
+	r.store[rec.Name] = rec
+	return rec
+}
+
+// take removes the one pending request about a register.
+func (r *rig) take(name string) Send {
+	r.t.Helper()
+	i := slices.IndexFunc(r.pending, func(s Send) bool { return s.Record.Name == name })
+	if i < 0 {
+		r.t.Fatalf("no request about %s is under way: %v", name, r.pending)
+	}
+	s := r.pending[i]
+	r.pending = slices.Delete(r.pending, i, i+1)
+	return s
+}
+
+// none fails the test if a request about a register is under way.
+func (r *rig) none(name string) {
+	r.t.Helper()
+	if i := slices.IndexFunc(r.pending, func(s Send) bool { return s.Record.Name == name }); i >= 0 {
+		r.t.Fatalf("unexpected request at %v: %+v", r.now, r.pending[i])
+	}
+}
+
+func (r *rig) answer(s Send, o Outcome, rec Record) {
+	r.t.Helper()
+	r.step(Answer{ID: s.ID, Outcome: o, Record: rec})
+}
+
+// pass lets time pass. The core is called whenever it asked for that; requests stay unanswered.
+func (r *rig) pass(d time.Duration) {
+	r.t.Helper()
+	end := r.now.Add(d)
+	for n := 0; r.c.Next() <= end; n++ {
+		if n > 10_000 {
+			r.t.Fatalf("the core is called for ever at %v", r.now)
+		}
+		r.now = max(r.now, r.c.Next())
+		r.step(Tick{})
+	}
+	r.now = end
+}
+
+// run lets time pass, and the store answers everything at once.
+func (r *rig) run(d time.Duration) {
+	r.t.Helper()
+	end := r.now.Add(d)
+	r.serve()
+	for n := 0; r.c.Next() <= end; n++ {
+		if n > 100_000 {
+			r.t.Fatalf("the core is called for ever at %v", r.now)
+		}
+		r.now = max(r.now, r.c.Next())
+		r.step(Tick{})
+		r.serve()
+	}
+	r.now = end
+}
+
+// start joins and campaigns.
+func (r *rig) start() {
+	r.t.Helper()
+	r.step(Campaign{election1})
+	r.step(Join{})
+}
+
+// lead makes the core lead, by claiming an election that nobody holds.
+func (r *rig) lead() Begin {
+	r.t.Helper()
+	r.start()
+	r.serve()
+	return find[Begin](r)
+}
+
+// find returns the only effect of its kind since the last forget.
+func find[E Effect](r *rig) E {
+	r.t.Helper()
+	all := every[E](r)
+	if len(all) != 1 {
+		r.t.Fatalf("want one %T, got %d in %s", *new(E), len(all), r.list())
+	}
+	return all[0]
+}
+
+func every[E Effect](r *rig) []E {
+	var all []E
+	for _, e := range r.seen {
+		if e, ok := e.(E); ok {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func (r *rig) absent(kind EventKind) {
+	r.t.Helper()
+	for _, e := range every[Event](r) {
+		if e.Kind == kind {
+			r.t.Fatalf("unexpected event: %+v", e)
+		}
+	}
+}
+
+func (r *rig) event(kind EventKind) Event {
+	r.t.Helper()
+	for _, e := range every[Event](r) {
+		if e.Kind == kind {
+			return e
+		}
+	}
+	r.t.Fatalf("no event %s in %s", kind, r.list())
+	return Event{}
+}
+
+func (r *rig) list() string {
+	text := ""
+	for _, e := range r.seen {
+		text += fmt.Sprintf("\n\t%T %+v", e, e)
+	}
+	return text
+}
+
+// equal fails the test unless two values are equal.
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// held returns the record of an election that another member holds, by a lease of its own or by its heartbeat.
+func held(by Identity, epoch uint64, via string) Record {
+	return Record{Name: election1, Holder: by, Epoch: epoch, Nonce: 9000 + epoch, Duration: 6 * time.Second, Via: via}
+}
+
+// beating returns the register of another member.
+func beating(who Identity, nonce uint64) Record {
+	return Record{Name: MemberRegister(who.ID), Holder: who, Epoch: 1, Nonce: nonce, Duration: 6 * time.Second}
+}
+
+var (
+	other  = Identity{"b", "1.x"}
+	remote = MemberRegister("b")
+	own    = MemberRegister("a")
+)

@@ -1,0 +1,226 @@
+package core
+
+import "time"
+
+// This file is the observer's half of a lease: when somebody else's heartbeat has expired, and how its incarnation
+// is ended. heartbeat.go is the holder's half.
+
+// watch is a heartbeat register in the eyes of somebody else.
+type watch struct {
+	rec   Record
+	seen  bool
+	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
+	began Time // when the newest read of it was sent
+}
+
+// see takes in a read that was sent at began and answered at received.
+//
+// An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
+// gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from
+// now on: a heartbeat, but also a record that comes back after the store has lost writes.
+func (w *watch) see(r *Record, began, received Time) {
+	same := w.seen && r.Rev == w.rec.Rev
+	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
+	if !same && !edited {
+		w.since = received
+	}
+
+	w.rec = *r
+	w.began = began
+	w.seen = true
+}
+
+// expires is when the heartbeat expires unless another one comes: W on the observer's own clock (rule 2).
+func (w *watch) expires() Time { return w.since.Add(w.rec.Duration) }
+
+// expired reports whether a read that began late enough still showed the same heartbeat (rule 10: after the
+// takeover delay it is read again, and only then is it revoked).
+func (w *watch) expired(delay time.Duration) bool {
+	return w.seen && !w.rec.Vacant() && w.began >= w.expires().Add(delay)
+}
+
+// readAt is when the register should be read again: when it would have expired, and that of a member often enough
+// to know well how old it is.
+func (w *watch) readAt(delay time.Duration, member bool) Time {
+	end := w.expires().Add(delay)
+	switch {
+	case w.rec.Vacant() || w.began >= end:
+		return Never
+	case member:
+		return min(w.began.Add(w.rec.Duration/3), end)
+	}
+	return end
+}
+
+// revoked returns the record that ends the incarnation of an expired heartbeat: on the very revision that was watched
+// (rule 4). If it has moved, its holder lives, or somebody else was first.
+func (c *Core) revoked(dead *Record) Record {
+	r := dead.vacated(c.src.Nonce(), c.src.Wall(), ReasonExpired)
+	r.Past = nil
+	r.Data = nil
+	return r
+}
+
+// sight is a member register that elections of others depend on.
+type sight struct {
+	entity
+	name    string
+	watch   watch
+	proof   uint64 // the number of the request that showed it; elections received before that may rely on it
+	retry   retry
+	deps    []uint32 // the elections that name it and that somebody else seems to hold
+	waiting []uint32 // those among them that need a newer read
+	again   bool     // a notification names it
+	revoke  bool     // an election is free once it is revoked
+	pokes   []poke   // requests to its holder
+}
+
+// sightOf returns the sight of a member register, new if need be.
+func (c *Core) sightOf(name string) *sight {
+	if i, ok := c.sighted[name]; ok {
+		return c.sights[i]
+	}
+
+	i := uint32(len(c.sights))
+	if n := len(c.freeSights); n > 0 {
+		i = c.freeSights[n-1]
+		c.freeSights = c.freeSights[:n-1]
+	} else {
+		c.sights = append(c.sights, nil)
+	}
+	s := &sight{name: name}
+	s.init(makeRef(sightKind, i))
+	c.sights[i] = s
+	c.sighted[name] = i
+	return s
+}
+
+// attach keeps the index from heartbeat registers to elections in step with the record of an election.
+func (c *Core) attach(e *election) {
+	via := ""
+	if c.followed(e) {
+		via = e.rec.Via
+	}
+	if e.via == via {
+		return
+	}
+
+	if e.via != "" {
+		s := c.sightOf(e.via)
+		last := len(s.deps) - 1
+		moved := c.elections[s.deps[last]]
+		s.deps[e.dep] = moved.index()
+		moved.dep = e.dep
+		s.deps = s.deps[:last]
+		if len(s.deps) == 0 {
+			c.enqueue(s.ref)
+		}
+	}
+	e.via = via
+	e.waits = false
+	if via != "" {
+		s := c.sightOf(via)
+		e.dep = len(s.deps)
+		s.deps = append(s.deps, e.index())
+	}
+}
+
+// need has the heartbeat register of an election read: what was read before its record was received proves nothing.
+func (c *Core) need(e *election, s *sight) {
+	if !e.waits {
+		e.waits = true
+		s.waiting = append(s.waiting, e.index())
+		c.enqueue(s.ref)
+	}
+}
+
+// advanceSight reads the register when somebody needs that, and revokes the heartbeat when an election is free by it.
+func (c *Core) advanceSight(s *sight) {
+	for len(s.pokes) > 0 && c.now >= s.pokes[0].until {
+		c.pokeDone(s, Unanswered)
+	}
+	if len(s.deps) == 0 && len(s.pokes) == 0 {
+		c.dropSight(s)
+		return
+	}
+	if s.busy() {
+		return
+	}
+
+	s.revoke = s.revoke && s.proof != 0 && s.watch.expired(c.cfg.TakeoverDelay)
+	due := s.watch.seen && c.now >= s.watch.readAt(c.cfg.TakeoverDelay, true)
+	switch {
+	case s.revoke && c.mayLead() && c.now >= c.backoff:
+		c.swap(&s.entity, revokeCall, c.revoked(&s.watch.rec))
+		return
+	case !s.retry.passed(c.now):
+		s.wake(s.retry.at)
+		return
+	case len(s.pokes) > 0 && c.poke(s):
+		return
+	case !s.watch.seen || s.proof == 0 || len(s.waiting) > 0 || s.again || due:
+		s.again = false
+		c.read(&s.entity, s.name)
+		return
+	}
+
+	s.wake(s.watch.readAt(c.cfg.TakeoverDelay, true))
+	if s.revoke && c.mayLead() {
+		s.wake(c.backoff)
+	}
+}
+
+func (c *Core) dropSight(s *sight) {
+	c.unschedule(&s.entity)
+	c.sights[s.ref.index()] = nil
+	c.freeSights = append(c.freeSights, s.ref.index())
+	delete(c.sighted, s.name)
+}
+
+// sightAnswered takes in what became of a read, a revocation or a poke.
+func (c *Core) sightAnswered(s *sight, done call, o Outcome, r Record) {
+	if o == NotFound {
+		r = Record{Name: s.name}
+	}
+	known := o == Done || o == NotFound
+
+	if done.kind == pokeCall {
+		c.pokeAnswered(s, o)
+	}
+	switch {
+	case known:
+		c.seen(s, &r, done)
+	case done.kind == readCall:
+		c.unread(&s.retry, s.name)
+	default: // a revocation that is not known to be applied is none: the next read tells
+		s.proof = 0
+		s.revoke = false
+		if o == Conflict {
+			s.retry.at = c.now.Add(conflictWait)
+		} else {
+			c.failed()
+		}
+	}
+}
+
+// seen takes in what the register shows, and advances the elections for which that may make a difference.
+func (c *Core) seen(s *sight, r *Record, done call) {
+	moved := !s.watch.seen || s.watch.rec.Holder != r.Holder
+	s.watch.see(r, done.sent, c.now)
+	s.proof = done.id >> 32
+	s.retry = retry{}
+
+	waiting := s.waiting
+	s.waiting = nil
+	for _, i := range waiting {
+		if e := c.elections[i]; e != nil {
+			e.waits = false
+			c.enqueue(e.ref)
+		}
+	}
+	if moved || s.watch.expired(c.cfg.TakeoverDelay) {
+		for _, i := range s.deps {
+			c.enqueue(c.elections[i].ref)
+		}
+	}
+}

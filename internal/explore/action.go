@@ -1,0 +1,289 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/regentd/regent/internal/core"
+)
+
+// action is one thing that may happen next.
+type action struct {
+	verb verb
+	i    int // the process, the message or the register
+	k    int // the election, the notice or the number of writes
+}
+
+type verb uint8
+
+const (
+	pass        verb = iota // one tick of time
+	wake                    // a process does what is due
+	apply                   // a request reaches the store
+	deliver                 // an answer reaches its process
+	loseRequest             // a request is lost, and its process learns that the outcome is unknown
+	loseAnswer              // an answer is lost, likewise
+	delay                   // the process learns that the outcome is unknown, and the request is still on its way
+	notSent                 // the process learns that the request never left it
+	drop                    // a request that nobody waits for is lost
+	notify                  // a notification arrives
+	crash
+	restart
+	rollBack    // the store loses its newest writes
+	rollBackOne // the store loses the newest write of one register
+	dutyStops
+	stepDown
+	handOff
+	save
+	leave
+)
+
+var verbs = [...]string{
+	"time passes", "wakes", "applied", "delivered", "request lost", "answer lost", "delayed", "not sent",
+	"dropped", "notified", "crashes", "restarts", "store loses writes", "store loses a write of", "duty stops",
+	"asks to step down", "asks to hand over", "saves", "leaves",
+}
+
+// fair reports whether the action is part of a run without faults: those alone count for liveness. In such a run time
+// passes only when nothing else is left to do.
+func (w *world) fair(a action) bool {
+	switch a.verb {
+	case wake, apply, deliver, dutyStops:
+		return true
+	case pass:
+		return w.settled()
+	case restart:
+		return !slices.ContainsFunc(w.procs, func(p proc) bool { return p.core != nil && !p.gone })
+	}
+	return false
+}
+
+// settled reports whether nothing is left to do at this moment.
+func (w *world) settled() bool {
+	for i := range w.procs {
+		p := &w.procs[i]
+		if p.core != nil && (p.core.Next() <= w.now || len(p.stopping) > 0) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.msgs, func(m message) bool { return !m.late })
+}
+
+// actions returns everything that may happen in a state, always in the same order.
+func (w *world) actions(all []action) []action {
+	all = all[:0]
+	s := w.setup
+	if !s.Prompt || w.left.freezes > 0 || w.settled() {
+		all = append(all, action{verb: pass})
+	}
+	for i := range w.msgs {
+		all = w.messageActions(all, i)
+	}
+	for i := range w.procs {
+		all = w.procActions(all, i)
+	}
+
+	if w.left.rollbacks > 0 {
+		for n := range w.store.undo {
+			all = append(all, action{verb: rollBack, k: n + 1})
+		}
+		for i := range w.store.names {
+			written := slices.ContainsFunc(w.store.undo, func(c change) bool { return c.register == i })
+			if written && len(w.store.undo) > 1 {
+				all = append(all, action{verb: rollBackOne, i: i})
+			}
+		}
+	}
+	return all
+}
+
+func (w *world) messageActions(all []action, i int) []action {
+	m := &w.msgs[i]
+	switch {
+	case m.late:
+		return append(all, action{verb: apply, i: i}, action{verb: drop, i: i})
+	case m.applied:
+		all = append(all, action{verb: deliver, i: i})
+	default:
+		all = append(all, action{verb: apply, i: i})
+	}
+
+	if w.left.losses == 0 {
+		return all
+	}
+	if m.applied {
+		return append(all, action{verb: loseAnswer, i: i})
+	}
+	all = append(all, action{verb: loseRequest, i: i})
+	if m.verb == core.Swap {
+		all = append(all, action{verb: notSent, i: i})
+		if w.lateRoom() {
+			all = append(all, action{verb: delay, i: i})
+		}
+	}
+	return all
+}
+
+func (w *world) procActions(all []action, i int) []action {
+	p := &w.procs[i]
+	if p.core == nil {
+		return append(all, action{verb: restart, i: i})
+	}
+	if p.gone {
+		return all
+	}
+	if p.core.Next() <= w.now {
+		all = append(all, action{verb: wake, i: i})
+	}
+	for k := range p.stopping {
+		all = append(all, action{verb: dutyStops, i: i, k: k})
+	}
+	for k := range p.notices {
+		all = append(all, action{verb: notify, i: i, k: k})
+	}
+	if w.left.crashes > 0 {
+		all = append(all, action{verb: crash, i: i})
+	}
+	if w.left.closes > 0 {
+		all = append(all, action{verb: leave, i: i})
+	}
+	for k := range w.setup.Elections {
+		if w.left.saves > 0 && w.leads(i, k) {
+			all = append(all, action{verb: save, i: i, k: k})
+		}
+		if w.left.stepDowns > 0 {
+			all = append(all, action{verb: stepDown, i: i, k: k})
+		}
+		if w.left.handOffs > 0 {
+			all = append(all, action{verb: handOff, i: i, k: k})
+		}
+	}
+	return all
+}
+
+func (w *world) lateRoom() bool {
+	n := 0
+	for i := range w.msgs {
+		if w.msgs[i].late {
+			n++
+		}
+	}
+	return n < w.setup.Late
+}
+
+// do lets one action happen. The error is a violation.
+func (w *world) do(a action) error {
+	w.shows = 0
+	err := w.act(a)
+	w.tidy()
+	return err
+}
+
+func (w *world) act(a action) error {
+	switch a.verb {
+	case pass:
+		if w.setup.Prompt && !w.settled() {
+			w.left.freezes--
+		}
+		w.now += tick
+	case wake:
+		return w.step(a.i, core.Tick{})
+	case apply:
+		return w.apply(a.i)
+	case deliver:
+		m := w.take(a.i)
+		if m.outcome == core.Done {
+			w.see(m.proc, &m.got)
+		}
+		return w.answer(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got}, m.verb)
+	case loseRequest, loseAnswer:
+		w.left.losses--
+		m := w.take(a.i)
+		return w.step(m.proc, core.Answer{ID: m.id})
+	case notSent:
+		w.left.losses--
+		m := w.take(a.i)
+		return w.step(m.proc, core.Answer{ID: m.id, Outcome: core.NotSent})
+	case delay:
+		w.left.losses--
+		w.msgs[a.i].late = true
+		return w.step(w.msgs[a.i].proc, core.Answer{ID: w.msgs[a.i].id})
+	case drop:
+		w.take(a.i)
+	case notify:
+		p := &w.procs[a.i]
+		r := p.notices[a.k]
+		p.notices = slices.Delete(p.notices, a.k, a.k+1)
+		return w.step(a.i, core.Notice{Record: r})
+	case crash:
+		w.left.crashes--
+		w.procs[a.i] = proc{}
+	case restart:
+		return w.startProc(a.i)
+	case rollBack:
+		w.left.rollbacks--
+		w.store.lose(a.k)
+	case rollBackOne:
+		w.left.rollbacks--
+		w.store.loseOne(a.i)
+	default:
+		return w.request(a)
+	}
+	return nil
+}
+
+// request lets a user ask for something.
+func (w *world) request(a action) error {
+	name := election(a.k)
+	switch a.verb {
+	case dutyStops:
+		p := &w.procs[a.i]
+		d := p.stopping[a.k]
+		p.stopping = slices.Delete(p.stopping, a.k, a.k+1)
+		return w.step(a.i, core.DutyStopped{Election: d.election, Epoch: d.epoch})
+	case stepDown:
+		w.left.stepDowns--
+		return w.step(a.i, core.StepDown{ID: 1, Election: name})
+	case handOff:
+		w.left.handOffs--
+		return w.step(a.i, core.HandOff{ID: 2, Election: name, To: w.setup.IDs[len(w.setup.IDs)-1]})
+	case save:
+		w.left.saves--
+		t := w.procs[a.i].terms[a.k]
+		return w.step(a.i, core.Save{ID: 3, Election: name, Epoch: t.epoch, Data: []byte{byte('a' + w.left.saves)}})
+	case leave:
+		w.left.closes--
+		return w.step(a.i, core.Close{})
+	}
+	return fmt.Errorf("no such action: %d", a.verb)
+}
+
+func (w *world) take(i int) message {
+	m := w.msgs[i]
+	w.msgs = slices.Delete(w.msgs, i, i+1)
+	return m
+}
+
+// tidy drops what cannot make a difference any more: requests that nobody waits for and that cannot be applied.
+func (w *world) tidy() {
+	late := 0
+	w.msgs = slices.DeleteFunc(w.msgs, func(m message) bool { return w.moot(&m, &late) })
+	for i := range w.msgs {
+		m := &w.msgs[i]
+		p := &w.procs[m.proc]
+		m.late = m.late || p.core == nil || !p.core.Awaits(m.id)
+	}
+}
+
+// moot reports whether a request can be forgotten.
+func (w *world) moot(m *message, late *int) bool {
+	p := &w.procs[m.proc]
+	if p.core != nil && !m.late && p.core.Awaits(m.id) {
+		return false
+	}
+	if m.applied || m.verb == core.Get || !w.store.restorable(m.record.Name, m.record.Rev) {
+		return true
+	}
+	*late++
+	return *late > w.setup.Late
+}

@@ -1,0 +1,99 @@
+package explore
+
+import (
+	"strconv"
+
+	"github.com/regentd/regent/internal/core"
+)
+
+// store is a set of registers. A register never gets a revision twice, not even after it has gone back.
+type store struct {
+	names   []string // of all registers that a run may use; shared by all worlds of a run
+	records []core.Record
+	undo    []change // the newest writes, oldest first: what the store may lose
+}
+
+// change is one write, by what was there before.
+type change struct {
+	register int
+	before   core.Record
+}
+
+func (s *store) clone() store {
+	c := *s
+	c.records = append([]core.Record(nil), s.records...)
+	c.undo = append([]change(nil), s.undo...)
+	return c
+}
+
+func (s *store) index(name string) int {
+	for i, n := range s.names {
+		if n == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *store) get(name string) (core.Record, core.Outcome) {
+	r := s.records[s.index(name)]
+	if r.Rev == "" {
+		return core.Record{}, core.NotFound
+	}
+	return r, core.Done
+}
+
+// swap applies a write if the revision is the expected one. It keeps the newest keep writes for an undo.
+func (s *store) swap(r core.Record, rev uint64, keep int) (core.Record, core.Outcome) {
+	i := s.index(r.Name)
+	if s.records[i].Rev != r.Rev {
+		return core.Record{}, core.Conflict
+	}
+	if keep > 0 {
+		if len(s.undo) == keep {
+			s.undo = append([]change(nil), s.undo[1:]...)
+		}
+		s.undo = append(s.undo, change{i, s.records[i]})
+	}
+	r.Rev = strconv.FormatUint(rev, 10)
+	if n := len(r.Past); n > 1 { // only the last one decides anything
+		r.Past = r.Past[n-1:]
+	}
+	s.records[i] = r
+	return r, core.Done
+}
+
+// lose undoes the newest n writes.
+func (s *store) lose(n int) {
+	for range n {
+		last := s.undo[len(s.undo)-1]
+		s.undo = s.undo[:len(s.undo)-1]
+		s.records[last.register] = last.before
+	}
+}
+
+// loseOne undoes the newest write of one register alone, as a shard of its own would.
+func (s *store) loseOne(register int) bool {
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		if s.undo[i].register == register {
+			s.records[register] = s.undo[i].before
+			s.undo = append(append([]change(nil), s.undo[:i]...), s.undo[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// restorable reports whether a register may still come to show a revision.
+func (s *store) restorable(name, rev string) bool {
+	i := s.index(name)
+	if s.records[i].Rev == rev {
+		return true
+	}
+	for _, c := range s.undo {
+		if c.register == i && c.before.Rev == rev {
+			return true
+		}
+	}
+	return false
+}

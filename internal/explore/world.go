@@ -1,0 +1,298 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/regentd/regent/internal/core"
+)
+
+// Setup is what is explored: the processes, their configuration, and how many faults of each kind may happen.
+type Setup struct {
+	IDs       []string    // the member ID of each process: two processes may have one ID
+	Config    core.Config // of all of them, but for the ID
+	Elections int
+
+	Late      int  // requests that nobody waits for any more and that may still be applied
+	Crashes   int  // a process dies; it starts again without memory, or never
+	Losses    int  // a request or an answer is lost at once; that a request takes longer than its timeout is no fault
+	Rollbacks int  // the store loses its newest writes: of all registers, or of one
+	Undo      int  // how many writes it may lose
+	StepDowns int  // somebody asks the leader to step down
+	HandOffs  int  // somebody asks the leader to hand over to the last process
+	Saves     int  // a leader saves a checkpoint
+	Closes    int  // a process leaves
+	Freezes   int  // time passes although a process has something to do; Unbounded by default, see Prompt
+	Prompt    bool // processes do what is due before time passes, but for Freezes times
+	Notices   bool // releases and claims are notified, or not
+	SlowDuty  bool // a duty stops some time after it was told to
+	Reads     Reads
+
+	Limit int // states
+}
+
+// Reads is how long reads take. Writes always take their time.
+type Reads uint8
+
+const (
+	SlowReads    Reads = iota // anything may happen before and after a read is applied
+	AtomicReads               // anything may happen before a read is applied, and then it is answered at once
+	InstantReads              // a read is answered in the step that sends it
+)
+
+const tick = core.Time(time.Second)
+
+// world is one state: processes, store, and what is under way between them.
+type world struct {
+	setup *Setup
+	now   core.Time
+	store store
+	procs []proc
+	msgs  []message
+	left  budget
+
+	reading bool    // the step that is under way was caused by the answer to a read
+	shows   Witness // what the last action has shown; no part of the state
+
+	drawn   uint64   // the last number that was drawn, for nonces, incarnations and revisions
+	granted []uint64 // the highest epoch ever granted, by election: not known to any process
+}
+
+// budget is how many faults and requests may still happen.
+type budget struct{ crashes, losses, rollbacks, stepDowns, handOffs, saves, closes, freezes int }
+
+// proc is one process: its core, and what its shell knows.
+type proc struct {
+	core      *core.Core // nil if it is dead
+	gone      bool       // it has left for good
+	terms     []*term    // by election; nil if it has none
+	deadlines map[string]core.Time
+	stopping  []stopping // duties that were told to stop and have not
+	notices   []core.Record
+	shown     []shown  // by register
+	rests     []uint64 // by register: the attempt that its deadline rests on
+}
+
+// term is a term that a process believes in until its deadline.
+type term struct {
+	epoch       uint64
+	register    string
+	incarnation string
+}
+
+type stopping struct {
+	election string
+	epoch    uint64
+}
+
+// message is a request on its way to the store, or its answer on the way back.
+type message struct {
+	proc    int
+	id      uint64
+	verb    core.Verb
+	record  core.Record
+	late    bool // nobody waits for it any more
+	applied bool
+	outcome core.Outcome
+	got     core.Record
+}
+
+// source draws names for one step of one process.
+type source struct{ last uint64 }
+
+func (s *source) Nonce() uint64 {
+	s.last++
+	return s.last
+}
+
+func (s *source) Incarnation() string { return "i" + strconv.FormatUint(s.Nonce(), 10) }
+func (s *source) Wall() time.Time     { return time.Time{} }
+
+func (w *world) draw() uint64 {
+	w.drawn++
+	return w.drawn
+}
+
+// election returns the name of an election.
+func election(i int) string { return "e" + strconv.Itoa(i) }
+
+// newWorld returns the first state: nothing was ever written, and every process campaigns in every election.
+func newWorld(s *Setup) *world {
+	w := &world{setup: s, now: 100 * tick, granted: make([]uint64, s.Elections)}
+	w.left = budget{s.Crashes, s.Losses, s.Rollbacks, s.StepDowns, s.HandOffs, s.Saves, s.Closes, s.Freezes}
+	for i := range s.Elections {
+		w.store.names = append(w.store.names, election(i))
+	}
+	for _, id := range s.IDs {
+		if name := core.MemberRegister(id); !slices.Contains(w.store.names, name) {
+			w.store.names = append(w.store.names, name)
+		}
+	}
+	w.store.records = make([]core.Record, len(w.store.names))
+	for i, name := range w.store.names {
+		w.store.records[i].Name = name
+	}
+	w.procs = make([]proc, len(s.IDs))
+	for i := range w.procs {
+		w.startProc(i)
+	}
+	return w
+}
+
+// startProc starts a process without memory.
+func (w *world) startProc(i int) error {
+	cfg := w.setup.Config
+	cfg.ID = w.setup.IDs[i]
+	w.procs[i] = proc{
+		core:      core.New(cfg, nil),
+		terms:     make([]*term, w.setup.Elections),
+		shown:     make([]shown, len(w.store.names)),
+		rests:     make([]uint64, len(w.store.names)),
+		deadlines: map[string]core.Time{},
+	}
+	for k := range w.setup.Elections {
+		if err := w.step(i, core.Campaign{Election: election(k)}); err != nil {
+			return err
+		}
+	}
+	return w.step(i, core.Join{})
+}
+
+// clone returns a world of its own. The cores are shared: whoever steps one replaces it.
+func (w *world) clone() *world {
+	c := *w
+	c.store = w.store.clone()
+	c.msgs = slices.Clone(w.msgs)
+	c.granted = slices.Clone(w.granted)
+	c.procs = make([]proc, len(w.procs))
+	for i := range w.procs {
+		p := w.procs[i]
+		p.terms = slices.Clone(p.terms)
+		p.shown = slices.Clone(p.shown)
+		p.rests = slices.Clone(p.rests)
+		p.stopping = slices.Clone(p.stopping)
+		p.notices = slices.Clone(p.notices)
+		deadlines := make(map[string]core.Time, len(p.deadlines))
+		for k, v := range p.deadlines {
+			deadlines[k] = v
+		}
+		p.deadlines = deadlines
+		c.procs[i] = p
+	}
+	return &c
+}
+
+// step gives one input to a core, and does what it asks for.
+func (w *world) step(i int, in core.Input) error {
+	p := &w.procs[i]
+	src := &source{w.drawn}
+	p.core = p.core.Clone(src)
+	effects := p.core.Step(w.now, in)
+	w.drawn = src.last
+
+	var duties []stopping
+	var reads []core.Send
+	for _, e := range effects {
+		switch e := e.(type) {
+		case core.Send:
+			if e.Verb == core.Get && w.setup.Reads == InstantReads {
+				reads = append(reads, e)
+				continue
+			}
+			if _, ok := in.(core.Notice); ok && e.Verb == core.Swap {
+				w.shows |= ClaimedOnNotice
+			}
+			w.msgs = append(w.msgs, message{proc: i, id: e.ID, verb: e.Verb, record: e.Record})
+		case core.Begin:
+			k := w.store.index(e.Election)
+			if w.reading {
+				w.shows |= Adopted
+			}
+			p.terms[k] = &term{e.Epoch, e.Register, e.Incarnation}
+			p.deadlines[e.Register] = e.Deadline
+			if err := w.checkLeaders(k); err != nil {
+				return err
+			}
+		case core.Renewed:
+			p.deadlines[e.Register] = e.Deadline
+			if err := w.checkAll(); err != nil {
+				return err
+			}
+		case core.End:
+			p.terms[w.store.index(e.Election)] = nil
+			duties = append(duties, stopping{e.Election, e.Epoch})
+		case core.Event:
+			if e.Kind == core.EventRegressed {
+				w.shows |= WaitedForRollback
+			}
+		case core.Closed:
+			p.gone = true
+		}
+	}
+
+	for _, r := range reads {
+		got, outcome := w.store.get(r.Record.Name)
+		w.see(i, &got)
+		if err := w.answer(i, core.Answer{ID: r.ID, Outcome: outcome, Record: got}, core.Get); err != nil {
+			return err
+		}
+	}
+	if w.setup.SlowDuty {
+		p.stopping = append(p.stopping, duties...)
+		return nil
+	}
+	for _, d := range duties {
+		if err := w.step(i, core.DutyStopped{Election: d.election, Epoch: d.epoch}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer gives the answer to a request to a core.
+func (w *world) answer(i int, a core.Answer, verb core.Verb) error {
+	w.reading = verb == core.Get
+	err := w.step(i, a)
+	w.reading = false
+	return err
+}
+
+// leads reports whether a process believes that it leads an election: by its deadline.
+func (w *world) leads(i, k int) bool {
+	p := &w.procs[i]
+	return p.core != nil && p.terms[k] != nil && w.now < p.deadlines[p.terms[k].register]
+}
+
+func (w *world) checkAll() error {
+	for k := range w.setup.Elections {
+		if err := w.checkLeaders(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLeaders returns an error if two processes lead an election at once. Where the store has lost writes, a
+// process that was never shown the other's term, or the heartbeat that the other relies on, cannot know of it; then
+// only the fences hold.
+func (w *world) checkLeaders(k int) error {
+	first := -1
+	for i := range w.procs {
+		if !w.leads(i, k) {
+			continue
+		}
+		if first < 0 {
+			first = i
+			continue
+		}
+		a := w.procs[first].terms[k].epoch
+		b := w.procs[i].terms[k].epoch
+		if w.setup.Rollbacks > w.left.rollbacks && w.unaware(first, i, k) {
+			continue
+		}
+		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i, b)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package cores
+
+const raceEnabled = false
