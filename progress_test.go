@@ -319,6 +319,30 @@ func TestUnreadableRegister(t *testing.T) {
 		})
 	})
 
+	t.Run("a_lock_that_cannot_be_read_when_its_lease_has_expired_makes_nobody_spin", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			_, err := c.store.Swap(c.ctx, driver.Record{Name: "bad", Holder: driver.Identity{ID: "z", Incarnation: "z"},
+				Epoch: 1, Nonce: 1, Duration: 30 * time.Second})
+			check(t, err)
+			b := c.member("b", config(regent.Lock()))
+			stop := lead(c, b, "bad", "seat") // its renewals of the other one are answered
+			time.Sleep(time.Second)
+			c.store.SetUnreadable("bad")
+			time.Sleep(time.Minute)
+			before := b.client.Counts()
+			time.Sleep(time.Minute)
+			if n := b.client.Counts().Gets - before.Gets; n > 60 {
+				t.Errorf("%d reads in a minute", n)
+			}
+			c.store.SetUnreadable()
+			time.Sleep(regent.Lock().ElectionInterval + time.Second)
+			if _, ok := b.Leads("bad"); !ok {
+				t.Error("nobody leads it once it can be read")
+			}
+			stop()
+		})
+	})
+
 	t.Run("a_held_election_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			k := &ticking{start: time.Now()}

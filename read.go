@@ -247,6 +247,9 @@ func (e *engine) unread(name string, err error) {
 	r.fail(now, wait)
 	if s := e.seats[name]; s != nil {
 		s.stale = true
+		if h := e.sights[name]; h != nil {
+			h.retry = *r // it is its own heartbeat register, and not due as such any sooner
+		}
 	}
 	report := r.failed >= unreadable && e.answered >= r.since && !r.reported
 	r.reported = r.reported || report

@@ -195,15 +195,15 @@ func (e *engine) followed(s *seat) bool {
 	return s.term == nil && !s.lease.Vacant() && !e.mine(s, s.lease.Holder)
 }
 
-// dueAt is when a heartbeat should be read again: when it would have run out, and that of a member often enough to know well how old it is.
+// dueAt is when a heartbeat should be read again: when it would have expired, and three times in a lease. By that it is
+// known well how old it is. And of the heartbeats that a store loses, those that nobody had read are few: their holder
+// meets the loss with its next one, before anybody can take them for expired.
 func (e *engine) dueAt(h *sight) time.Duration {
 	end := later(h.ranOut(), e.cfg.TakeoverDelay)
-	switch {
-	case h.lease.Vacant() || h.began.at >= end:
+	if h.lease.Vacant() || h.began.at >= end {
 		return never
-	case strings.HasPrefix(h.lease.Name, driver.MemberPrefix):
-		end = min(later(h.began.at, e.untilPhase(h.began.at, h.lease.Duration/3)), end)
 	}
+	end = min(later(h.began.at, e.untilPhase(h.began.at, h.lease.Duration/3)), end)
 	return max(end, h.retry.at)
 }
 

@@ -262,8 +262,7 @@ func (s *simulation) snapshot() snapshot {
 // no incarnation is undone: a claim under an incarnation which the store has forgotten, and which
 // nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was
 // never written: after a flush it would fit again, against which nothing helps but a fence. Nor may
-// what a register shows again look to anybody like an edit of the heartbeat that they have seen last:
-// heartbeats which came after it and which they have not seen are lost without a trace.
+// it undo heartbeats in a way that looks to somebody like an edit: see misses.
 func (s *simulation) knowable(snap snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,15 +290,18 @@ func (s *simulation) knowable(snap snapshot) bool {
 	return !slices.ContainsFunc(s.procs, func(p *process) bool { return !p.stopped() && p.misses(s.regs, snap.leases) })
 }
 
-// misses reports whether the process would take what a rollback makes of a register for an edit of what it has seen last,
-// although the register shows a later heartbeat now.
+// misses reports whether a rollback would undo heartbeats that the process has not seen, and make it
+// take the record that comes back for an edit of the one that it has seen last. An edit gives a
+// holder no time, so the process would count from before the lost heartbeats, in which the holder
+// still believes until its next one is refused. GUARANTEES documents that limit. If another holder,
+// or none, is undone, the epochs tell, or nobody believes any more.
 func (p *process) misses(now, then map[string]driver.Record) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, h := range p.heights {
 		back, last := then[name], h.last
 		edited := back.Holder == last.Holder && back.Nonce == last.Nonce && back.Edits > last.Edits
-		if edited && now[name].Nonce != back.Nonce {
+		if edited && !back.Vacant() && now[name].Holder == back.Holder && now[name].Nonce != back.Nonce {
 			return true
 		}
 	}

@@ -43,6 +43,7 @@ type process struct {
 	ended     bool              // its campaigns are over, and it is asked for nothing any more
 	heights   map[string]*height
 	forgotten map[string]time.Duration      // incarnations that a register has forgotten, and when it was first seen
+	endSeen   map[string]time.Duration      // incarnations whose end a register has shown, and when that request was sent
 	leave     map[string]context.CancelFunc // ends its campaign for a seat
 	holds     map[string]*holding           // the terms that it was granted last, by seat
 }

@@ -126,7 +126,7 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 		}
 		return
 	case isMember(l.Name):
-		p.forget(l)
+		p.forget(l, began)
 	}
 	h.highest = max(h.highest, l.Epoch)
 	now := p.clock.Now()
@@ -153,69 +153,6 @@ func (p *process) sawNothing(name string, began time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.measure(driver.Record{Name: name}, began)
-}
-
-// regressed reports whether a claim in place of old is made although the process has seen more than
-// that record shows, or although the heartbeat register has forgotten that its holder ever joined;
-// and for how long the process has known.
-func (p *process) regressed(seat string, old driver.Record) (fell bool, waited time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.clock.Now()
-	waited = never
-	if h := p.heights[seat]; h != nil && old.Epoch < h.highest {
-		fell = true
-		waited = 0
-		if h.hasFell {
-			waited = now - h.fell
-		}
-	}
-	since, ok := p.forgotten[old.Holder.Incarnation]
-	if h := p.heights[old.Via]; ok && h != nil && p.rec.forgets(h.last, old.Holder.Incarnation) {
-		for _, s := range p.seen[seat] {
-			if s.lease.Holder == old.Holder {
-				since = max(since, s.first) // before that nobody asked whether it lives
-				break
-			}
-		}
-		fell = true
-		waited = min(waited, now-since)
-	}
-	return fell, waited
-}
-
-// forget notes which incarnations a heartbeat register does not know any more although they have
-// joined. The mutex is held.
-func (p *process) forget(l driver.Record) {
-	for _, j := range p.rec.joinsOf(l.Name) {
-		if _, known := p.forgotten[j.who]; !known && j.proc != p.index && j.forgottenBy(l) {
-			p.forgotten[j.who] = p.clock.Now()
-		}
-	}
-}
-
-// forgottenBy reports whether a heartbeat register does not know of an incarnation: it counts
-// fewer, or shows another one with the same number. If it counts more, or is vacant with that
-// number, the incarnation has ended.
-func (j join) forgottenBy(l driver.Record) bool {
-	return l.Epoch < j.count || l.Epoch == j.count && !l.Vacant() && l.Holder.Incarnation != j.who
-}
-
-func (r *recorder) forgets(l driver.Record, who string) bool {
-	return slices.ContainsFunc(r.joinsOf(l.Name), func(j join) bool { return j.who == who && j.forgottenBy(l) })
-}
-
-// join is an incarnation of a member, and its number.
-type join struct {
-	who   string
-	proc  int
-	count uint64
-}
-
-func (r *recorder) joinsOf(register string) []join {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.joins[register]
 }
 
 // heard takes in a record that a hint brings, which the process may never look at. Only a vacant

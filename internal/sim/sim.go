@@ -128,7 +128,8 @@ func (s *simulation) launch(member int) *process {
 		clock:  &clock{start: s.start, rate: m.Rate, offset: m.Offset},
 		client: s.store.Client(name, faults),
 		seen:   map[string][]sighting{}, told: map[string]uint64{}, knows: map[string]uint64{}, heights: map[string]*height{},
-		forgotten: map[string]time.Duration{}, leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
+		forgotten: map[string]time.Duration{}, endSeen: map[string]time.Duration{},
+		leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	w := &wire{p: p, client: p.client, direct: s.store.Client(name, memstore.Faults{})}
 	p.member = &regent.Member{Store: w, ID: m.ID, Addr: m.ID + ":1", Config: m.Config, Clock: p.clock}
