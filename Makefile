@@ -40,7 +40,7 @@ lint: need ## gofmt, go vet, staticcheck, tidy modules
 soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenario, and the model with larger bounds
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -run 'TestMutants' .
 	REGENT_FAULTS=all go test -count=1 -timeout 0 -run 'TestFaults' ./internal/house
-	REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim
+	REGENT_MUTANTS=all REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds|TestTeeth' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
 	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
