@@ -225,6 +225,9 @@ func (e *engine) unsaid(l driver.Record, past []driver.Past) driver.Past {
 	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
 		return driver.Past{}
 	}
+	if last.Holder == e.m.ID && last.Epoch == e.m.ended[l.Name] {
+		return driver.Past{} // a store that expires records by itself no longer says which run held it
+	}
 	return last
 }
 
