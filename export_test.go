@@ -30,3 +30,10 @@ func Known(m *Member) int {
 	defer m.mu.Unlock()
 	return len(m.engine.sights)
 }
+
+// Phase returns the member's share of what a fleet spreads.
+func Phase(m *Member) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.engine.phase
+}

@@ -152,6 +152,29 @@ func TestFleet(t *testing.T) {
 		})
 	})
 
+	t.Run("J08_after_the_start_up_jitter_no_wait_is_random", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) { c.StartupJitterMin = c.StartupJitterMax }))
+			var looked time.Time
+			c.store.OnRequest = func(r memstore.Request) {
+				if looked.IsZero() && r.Name == "seat" {
+					looked = time.Now()
+				}
+			}
+			a.lead()
+			time.Sleep(20 * second)
+			started := a.kinds(regent.EventMemberStarted)
+			if len(started) != 1 {
+				t.Fatalf("started %v", started)
+			}
+			want := time.Duration(regent.Phase(a.Member) * float64(second))
+			if got := looked.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
+				t.Errorf("it first looks at its election after %v, want its phase, %v", got, want)
+			}
+			a.quit()
+		})
+	})
+
 	t.Run("P02_a_member_of_a_fleet_hears_of_a_handoff_soon_after_a_claim", func(t *testing.T) {
 		for range 5 {
 			bubble(t, func(c *cluster) {

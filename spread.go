@@ -1,7 +1,6 @@
 package regent
 
 import (
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -73,7 +72,7 @@ func (e *engine) firstLook() time.Duration {
 	if !e.spreads() || left <= 0 || !e.joins() {
 		return 0
 	}
-	return rand.N(left)
+	return e.phaseOf(left)
 }
 
 // memberChanged takes in a notification about a member's register, and reports whether heartbeats are to be read: it names
