@@ -154,11 +154,14 @@ func (p *peers) differs() []Difference {
 }
 
 // Publish replaces what others are told of this node, and what it compares with them.
-func (n *Node) Publish(facts map[string]string) {
+func (n *Node) Publish(facts map[string]string) error {
+	if err := n.Member.SetFacts(facts); err != nil {
+		return err
+	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.facts = facts
-	n.mu.Unlock()
-	n.Member.SetFacts(facts)
+	return nil
 }
 
 // published is what others are told of this node.
