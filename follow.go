@@ -237,9 +237,11 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) dr
 	now := e.moment()
 	bids := make([]driver.Record, 0, len(seats))
 	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
-		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it.
+		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it. Nor is a seat of which a
+		// request has shown more meanwhile (rule 5).
 		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
-			return s.cand == nil || e.seats[s.name] != s || max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
+			return s.cand == nil || e.seats[s.name] != s || s.stale || now.at < s.barred ||
+				max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
 		})
 		for _, s := range seats {
 			bids = append(bids, e.bid(s, record(s), now.at))
