@@ -51,3 +51,16 @@ func ClaimLate(m *Member, election string) {
 	m.mu.Unlock()
 	e.claim(e.ctx, []*seat{s}, func(s *seat) driver.Record { return s.lease })
 }
+
+// ClaimsKept bids n times for an election, sends none of that, and returns how many claims are remembered.
+func ClaimsKept(m *Member, election string, n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.engine.seats[election]
+	for range n {
+		m.engine.bid(s, s.lease, m.engine.clock.Now())
+	}
+	kept := len(s.claims)
+	s.claims = nil
+	return kept
+}

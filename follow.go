@@ -211,7 +211,7 @@ func (e *engine) bid(s *seat, l driver.Record, now time.Duration) driver.Record 
 	next.Holder = c.life.who
 	c.epoch = next.Epoch
 	c.ended = e.unsaid(l, next.Past)
-	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
+	s.claims = append(s.claims[max(0, len(s.claims)+1-maxClaims):], c)
 	return next
 }
 

@@ -194,3 +194,19 @@ func TestLateClaim(t *testing.T) {
 		})
 	}
 }
+
+func TestClaimsOfUnknownOutcome(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.member("a").lead()
+		leader(t, time.Second, a)
+		b := c.member("b").lead()
+		time.Sleep(time.Second)
+		for n, want := range map[int]int{1: 1, 8: 8, 9: 8, 20: 8} {
+			if got := regent.ClaimsKept(b.Member, "seat", n); got != want {
+				t.Errorf("of %d claims %d are remembered, want %d", n, got, want)
+			}
+		}
+		b.quit()
+		a.quit()
+	})
+}
