@@ -2,7 +2,6 @@ package regent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -276,32 +275,6 @@ func (e *engine) tidy() {
 			e.giveBack(s, l, "", reasonAbandoned)
 		}
 	}
-}
-
-// says encodes what the member says of itself, anew only if it has changed. The engine's mutex is held.
-func (e *engine) says() []byte {
-	if e.info == nil {
-		// MemberInfo holds nothing that JSON cannot hold.
-		e.info, _ = json.Marshal(e.aboutSelf())
-	}
-	return e.info
-}
-
-func (e *engine) aboutSelf() MemberInfo {
-	i := MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.ill() == nil, Worker: e.m.Worker, Priority: e.cfg.Priority,
-		Region: e.cfg.Region, Labels: e.cfg.Labels, Facts: e.m.Facts}
-	for name, s := range e.seats {
-		if s.cand == nil {
-			continue
-		}
-		if len(i.Elections) == maxListed {
-			i.Elections = []string{"*"}
-			break
-		}
-		i.Elections = append(i.Elections, name)
-	}
-	slices.Sort(i.Elections)
-	return i
 }
 
 // poked is told that somebody has edited the member's register: so a request waits on one of its seats.

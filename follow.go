@@ -211,7 +211,7 @@ func (e *engine) bid(s *seat, l driver.Record, now time.Duration) driver.Record 
 	next.Holder = c.life.who
 	c.epoch = next.Epoch
 	c.ended = e.unsaid(l, next.Past)
-	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
+	s.claims = append(s.claims[max(0, len(s.claims)+1-maxClaims):], c)
 	return next
 }
 
@@ -225,6 +225,9 @@ func (e *engine) unsaid(l driver.Record, past []driver.Past) driver.Past {
 	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
 		return driver.Past{}
 	}
+	if last.Holder == e.m.ID && last.Epoch == e.m.ended[l.Name] {
+		return driver.Past{} // a store that expires records by itself no longer says which run held it
+	}
 	return last
 }
 
@@ -234,9 +237,11 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) dr
 	now := e.moment()
 	bids := make([]driver.Record, 0, len(seats))
 	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
-		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it.
+		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it. Nor is a seat of which a
+		// request has shown more meanwhile (rule 5).
 		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
-			return s.cand == nil || e.seats[s.name] != s || max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
+			return s.cand == nil || e.seats[s.name] != s || s.stale || now.at < s.barred ||
+				max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
 		})
 		for _, s := range seats {
 			bids = append(bids, e.bid(s, record(s), now.at))

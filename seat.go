@@ -344,6 +344,10 @@ func (e *engine) finishedLocked(t *term) {
 	if t.beat != nil && t.kept {
 		t.s.unreleased = t.life.who
 	}
+	if e.m.ended == nil {
+		e.m.ended = map[string]uint64{}
+	}
+	e.m.ended[t.public.Election] = t.public.Epoch
 	e.emit(Event{Kind: EventLostLeadership, Election: t.public.Election, Epoch: t.public.Epoch, Metadata: map[string]string{"reason": reason}})
 	close(t.finished)
 	e.finishing.Done()

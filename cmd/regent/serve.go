@@ -132,10 +132,10 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	}
 	reload.publish = func(token string) error {
 		facts, err := factsOf(token)
-		if err == nil {
-			n.Publish(facts)
+		if err != nil {
+			return err
 		}
-		return err
+		return n.Publish(facts)
 	}
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)
