@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 var deep = flag.Bool("explore.deep", false, "explore the large setups too: some hours, and some GiB")
@@ -54,7 +55,7 @@ func (s *setup) skip(t *testing.T) {
 	switch {
 	case s.size == huge && !*deep:
 		t.Skip("explored with -explore.deep")
-	case s.size == large && (testing.Short() || raceEnabled) && !*deep:
+	case s.size == large && (testing.Short() || virtual.Raced) && !*deep:
 		t.Skip("explored without -short and -race")
 	}
 }
