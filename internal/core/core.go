@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // portion is how many entities one step advances. What is left is advanced by the next step, which is due at once.
 const portion = 256
@@ -33,7 +37,7 @@ type Core struct {
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
-	endings []Identity        // incarnations that this process has ended
+	endings []driver.Identity // incarnations that this process has ended
 	runs    uint64            // the count of the last incarnation
 
 	answered  Time // when the store last answered anything
@@ -59,7 +63,7 @@ func New(cfg Config, src Source) *Core {
 	c.memory = map[string]uint64{}
 	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
 	c.member.init(makeRef(memberKind, 0))
-	c.member.rec.Name = MemberRegister(cfg.ID)
+	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
 	c.sweepAt = Never
 	c.woken = Never
@@ -160,7 +164,7 @@ func (c *Core) advance(r ref) {
 	e := c.entity(r)
 	e.next = Never
 	if e.call.id != 0 && c.now >= e.call.until {
-		c.settle(r, Unknown, Record{})
+		c.settle(r, Unknown, driver.Record{})
 	}
 
 	switch r.kind() {

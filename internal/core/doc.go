@@ -10,7 +10,8 @@
 //
 // The rules are those of docs/ARCHITECTURE.md. A search for "rule 7" finds every place where that rule is kept.
 //
-//   - input.go, effect.go: what goes in and what comes out; record.go: what a register holds
+//   - input.go, effect.go: what goes in and what comes out; record.go: what a register goes through (what it
+//     holds is driver.Record)
 //   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
 //   - candidate.go and claim.go, leader.go, former.go: what each of the three does
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire

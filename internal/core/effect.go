@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // Effect is one thing for the shell to do, in the order of the slice that Step returns.
 type Effect interface{ effect() }
@@ -21,7 +25,7 @@ type (
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  Record // for a Get, Name alone
+		Record  driver.Record // for a Get, Name alone
 		Timeout time.Duration
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -53,7 +57,7 @@ type (
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
 		Register string
-		Holder   Identity
+		Holder   driver.Identity
 		Deadline Time
 		Holds    bool // a term depends on it
 		Stopped  bool // its duties have stopped and no other begins; the register may not be released yet
@@ -64,12 +68,12 @@ type (
 		Kind     EventKind
 		Election string
 		Epoch    uint64
-		Holder   Identity // the new leader, or the incarnation that the event is about
-		Previous string   // the leader before
+		Holder   driver.Identity // the new leader, or the incarnation that the event is about
+		Previous string          // the leader before
 		Reason   string
 	}
 	// Changed is the record of an election, for those who watch it.
-	Changed struct{ Record Record }
+	Changed struct{ Record driver.Record }
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64

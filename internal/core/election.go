@@ -3,6 +3,8 @@ package core
 import (
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 const (
@@ -18,33 +20,33 @@ type election struct {
 	wanted   bool // this member campaigns
 	watchers int
 
-	rec      Record // as last received
-	seen     bool   // it has been received at all
-	received Time   // when this revision was first received
-	after    uint64 // the last request before that: later reads of the heartbeat register prove something
-	stale    bool   // it has changed since, for all we know
-	fresh    uint64 // the core's refresh when it was last read
-	own      watch  // the record as its own heartbeat, if it has a lease of its own
-	via      string // the sight that it is attached to; empty for none
-	dep      int    // its place there
-	waits    bool   // for a read of that sight
-	retry    retry  // after it could not be read
-	hold     Time   // not to be claimed before: somebody else was first
-	pollAt   Time   // when it is read without a notification
-	quiet    int    // how often in a row that has shown nothing new
-	check    Time   // when a record that it holds, or is to take over, is read; 0 if it is not
+	rec      driver.Record // as last received
+	seen     bool          // it has been received at all
+	received Time          // when this revision was first received
+	after    uint64        // the last request before that: later reads of the heartbeat register prove something
+	stale    bool          // it has changed since, for all we know
+	fresh    uint64        // the core's refresh when it was last read
+	own      watch         // the record as its own heartbeat, if it has a lease of its own
+	via      string        // the sight that it is attached to; empty for none
+	dep      int           // its place there
+	waits    bool          // for a read of that sight
+	retry    retry         // after it could not be read
+	hold     Time          // not to be claimed before: somebody else was first
+	pollAt   Time          // when it is read without a notification
+	quiet    int           // how often in a row that has shown nothing new
+	check    Time          // when a record that it holds, or is to take over, is read; 0 if it is not
 
-	barred    Time     // not to be claimed before (rule 5)
-	barredFor uint64   // the highest epoch that the store has gone back behind
-	forgotten Identity // the holder whose joining the store has forgotten
-	lastHeld  Record   // who held it last, and since when
+	barred    Time            // not to be claimed before (rule 5)
+	barredFor uint64          // the highest epoch that the store has gone back behind
+	forgotten driver.Identity // the holder whose joining the store has forgotten
+	lastHeld  driver.Record   // who held it last, and since when
 
-	open       bool     // it was judged free
-	openSince  Time     // when that began
-	holdBack   Time     // not to be claimed before, so that others have a chance
-	claims     []claim  // sent, and maybe applied
-	unreleased Identity // of the last term with a lease of its own, if the store did not take the release
-	fencedRow  int      // terms in a row that ended because a fence refused them
+	open       bool            // it was judged free
+	openSince  Time            // when that began
+	holdBack   Time            // not to be claimed before, so that others have a chance
+	claims     []claim         // sent, and maybe applied
+	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
+	fencedRow  int             // terms in a row that ended because a fence refused them
 
 	term    term
 	beat    beat  // of a term with a lease of its own
@@ -63,7 +65,7 @@ type election struct {
 type term struct {
 	state   termState
 	epoch   uint64
-	who     Identity
+	who     driver.Identity
 	began   Time
 	stuckAt Time // when the duty should have stopped
 	stuck   bool // that was reported
@@ -175,7 +177,7 @@ func (c *Core) dropElection(e *election) {
 	}
 	c.unwant(e)
 	e.seen = false
-	e.rec = Record{}
+	e.rec = driver.Record{}
 	c.attach(e)
 	c.unschedule(&e.entity)
 	c.elections[e.index()] = nil
@@ -189,7 +191,7 @@ func (c *Core) dropElection(e *election) {
 
 // mine reports whether a holder is this member: in its present incarnation, in a claim that it made, or in a term
 // that has ended and could not be released.
-func (c *Core) mine(e *election, who Identity) bool {
+func (c *Core) mine(e *election, who driver.Identity) bool {
 	if who.ID != c.cfg.ID {
 		return false
 	}
@@ -202,14 +204,14 @@ func (c *Core) followed(e *election) bool {
 }
 
 // notice takes in a notification (rule 12: it only shortens a wait, and proves nothing).
-func (c *Core) notice(r Record) {
+func (c *Core) notice(r driver.Record) {
 	if r.Name == "" {
 		c.refresh++
 		c.enqueueAll()
 		c.sweepSoon()
 		return
 	}
-	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, memberPrefix) {
+	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		s := c.sights[i]
 		s.again = true
 		c.enqueue(s.ref)

@@ -1,5 +1,7 @@
 package core
 
+import "github.com/regentd/regent/driver"
+
 // begin makes the term that a claim has won, and reports whether the claim still lives. It counts from before the
 // claim was sent, under the heartbeat of the same incarnation only (rule 1).
 func (c *Core) begin(e *election, k claim) bool {
@@ -121,7 +123,7 @@ func (c *Core) loseOwn(e *election, cause Cause) {
 
 // renewAnswered takes in what became of a renewal of an election's own lease, by its own answer or by the read
 // after it.
-func (c *Core) renewAnswered(e *election, done call, o Outcome, r *Record) {
+func (c *Core) renewAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	b := &e.beat
 	switch {
 	case o == Done:
@@ -143,7 +145,7 @@ func (c *Core) checkTerm(e *election) {
 	if t.state == noTerm {
 		return
 	}
-	ours := e.rec.heldBy(t.who, t.epoch)
+	ours := heldBy(&e.rec, t.who, t.epoch)
 	if c.cfg.OwnLease && ours && !e.beat.ended {
 		switch c.shown(&e.beat, &e.rec) {
 		case beatLost: // a renewal that the store has forgotten: it is not held any more (rule 3)

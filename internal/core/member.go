@@ -1,13 +1,17 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/regentd/regent/driver"
+)
 
 // member is this member's own register: how it joins, keeps its heartbeat up, loses it, and leaves. With leases of
 // their own, elections do not depend on it.
 type member struct {
 	entity
 	phase  memberPhase
-	rec    Record // the register as last seen
+	rec    driver.Record // the register as last seen
 	beat   beat
 	other  watch // the incarnation that has the register while this one waits for it
 	failed int   // attempts to join, in a row
@@ -34,7 +38,7 @@ const (
 func (m *member) lives(now Time) bool { return m.phase == memberIn && m.beat.lives(now) }
 
 // is reports whether an identity is the member's present incarnation.
-func (m *member) is(who Identity) bool { return m.phase == memberIn && m.beat.who == who }
+func (m *member) is(who driver.Identity) bool { return m.phase == memberIn && m.beat.who == who }
 
 func (c *Core) advanceMember() {
 	m := &c.member
@@ -114,17 +118,17 @@ func (c *Core) awaitDuties() {
 }
 
 // hasEnded remembers an incarnation that this process has ended, so that its next one may join over it.
-func (c *Core) hasEnded(who Identity) {
+func (c *Core) hasEnded(who driver.Identity) {
 	if !slices.Contains(c.endings, who) {
 		c.endings = append(slices.Clip(c.endings[max(0, len(c.endings)-63):]), who)
 	}
 }
 
 // memberAnswered takes in what became of a request about the member's own register.
-func (c *Core) memberAnswered(done call, o Outcome, r Record) {
+func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	if o == NotFound {
-		r = Record{Name: m.rec.Name}
+		r = driver.Record{Name: m.rec.Name}
 	}
 	known := o == Done || o == NotFound
 
@@ -147,7 +151,7 @@ func (c *Core) memberAnswered(done call, o Outcome, r Record) {
 }
 
 // heartbeatAnswered takes in what became of a heartbeat, by its own answer or by the read after it.
-func (c *Core) heartbeatAnswered(done call, o Outcome, r Record) {
+func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	b := &m.beat
 	if o != Done && done.kind == renewCall {
@@ -223,7 +227,7 @@ func (c *Core) leave() {
 	}
 }
 
-func (c *Core) leaveAnswered(done call, o Outcome, r Record) {
+func (c *Core) leaveAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	switch {
 	case o == NotFound, o == Done && done.kind == vacateCall:

@@ -1,6 +1,10 @@
 package core
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/regentd/regent/driver"
+)
 
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
@@ -70,13 +74,13 @@ func (c *call) write() bool { return c.id != 0 && c.kind != readCall }
 
 // read asks for the record of a register.
 func (c *Core) read(e *entity, name string) {
-	c.send(e, readCall, Get, Record{Name: name})
+	c.send(e, readCall, Get, driver.Record{Name: name})
 }
 
 // swap asks to write a record over the revision that it carries (rule 4: every write is conditional).
-func (c *Core) swap(e *entity, kind callKind, r Record) { c.send(e, kind, Swap, r) }
+func (c *Core) swap(e *entity, kind callKind, r driver.Record) { c.send(e, kind, Swap, r) }
 
-func (c *Core) send(e *entity, kind callKind, verb Verb, r Record) {
+func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
 	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), compare: r.Rev, nonce: r.Nonce}
@@ -104,7 +108,7 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
-		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, memberPrefix) {
+		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, driver.MemberPrefix) {
 			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
 		}
 		return
@@ -117,7 +121,7 @@ func (c *Core) answer(a Answer) {
 }
 
 // settle ends the request of an entity with its outcome.
-func (c *Core) settle(r ref, o Outcome, rec Record) {
+func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 	e := c.entity(r)
 	done := e.call
 	e.call = call{}

@@ -1,13 +1,17 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // This file is the observer's half of a lease: when somebody else's heartbeat has expired, and how its incarnation
 // is ended. heartbeat.go is the holder's half.
 
 // watch is a heartbeat register in the eyes of somebody else.
 type watch struct {
-	rec   Record
+	rec   driver.Record
 	seen  bool
 	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
 	began Time // when the newest read of it was sent
@@ -18,7 +22,7 @@ type watch struct {
 // An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
 // gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from
 // now on: a heartbeat, but also a record that comes back after the store has lost writes.
-func (w *watch) see(r *Record, began, received Time) {
+func (w *watch) see(r *driver.Record, began, received Time) {
 	same := w.seen && r.Rev == w.rec.Rev
 	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
@@ -54,8 +58,8 @@ func (w *watch) readAt(delay time.Duration, member bool) Time {
 
 // revoked returns the record that ends the incarnation of an expired heartbeat: on the very revision that was watched
 // (rule 4). If it has moved, its holder lives, or somebody else was first.
-func (c *Core) revoked(dead *Record) Record {
-	r := dead.vacated(c.src.Nonce(), c.src.Wall(), ReasonExpired)
+func (c *Core) revoked(dead *driver.Record) driver.Record {
+	r := vacated(dead, c.src.Nonce(), c.src.Wall(), ReasonExpired)
 	r.Past = nil
 	r.Data = nil
 	return r
@@ -178,9 +182,9 @@ func (c *Core) dropSight(s *sight) {
 }
 
 // sightAnswered takes in what became of a read, a revocation or a poke.
-func (c *Core) sightAnswered(s *sight, done call, o Outcome, r Record) {
+func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 	if o == NotFound {
-		r = Record{Name: s.name}
+		r = driver.Record{Name: s.name}
 	}
 	known := o == Done || o == NotFound
 
@@ -204,7 +208,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r Record) {
 }
 
 // seen takes in what the register shows, and advances the elections for which that may make a difference.
-func (c *Core) seen(s *sight, r *Record, done call) {
+func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	moved := !s.watch.seen || s.watch.rec.Holder != r.Holder
 	s.watch.see(r, done.sent, c.now)
 	s.proof = done.id >> 32

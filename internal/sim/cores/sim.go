@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -61,12 +62,12 @@ type sim struct {
 	drawn   uint64
 	cfg     core.Config
 	faults  faults
-	records map[string]core.Record
+	records map[string]driver.Record
 	names   []string // of the elections
 	procs   []*proc
 	granted map[string]uint64
-	undo    []core.Record // what the newest writes replaced, oldest first
-	lostAt  time.Duration // when the store last lost writes
+	undo    []driver.Record // what the newest writes replaced, oldest first
+	lostAt  time.Duration   // when the store last lost writes
 	reached Reached
 	err     error
 }
@@ -120,7 +121,7 @@ func (s *sim) fail(format string, args ...any) {
 
 // newSim draws a cluster and its faults.
 func newSim(seed uint64, trace func(string)) *sim {
-	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace, records: map[string]core.Record{}, granted: map[string]uint64{}}
+	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace, records: map[string]driver.Record{}, granted: map[string]uint64{}}
 	s.lostAt = -time.Hour
 	s.calm = s.between(30*time.Second, 90*time.Second)
 	s.cfg = s.drawConfig()
