@@ -46,13 +46,12 @@ func (e *entity) wake(at Time) { e.next = min(e.next, at) }
 
 // call is the request that an entity waits for. An entity has at most one, so that answers never overtake each other.
 type call struct {
-	id      uint64
-	kind    callKind
-	sent    Time
-	until   Time   // from then on the outcome is unknown, and an answer is ignored
-	compare string // the revision that a swap expects
-	nonce   uint64 // what the swap writes
-	old     bool   // what it shows may be older than what is known: read again
+	id    uint64
+	kind  callKind
+	sent  Time
+	until Time   // from then on the outcome is unknown, and an answer is ignored
+	nonce uint64 // what the swap writes
+	old   bool   // what it shows may be older than what is known: read again
 }
 
 // callKind is what a request is for.
@@ -83,7 +82,7 @@ func (c *Core) swap(e *entity, kind callKind, r driver.Record) { c.send(e, kind,
 func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), compare: r.Rev, nonce: r.Nonce}
+	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce}
 	e.wake(e.call.until)
 	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout})
 }
