@@ -45,7 +45,7 @@ func (c *Core) returned(r *driver.Record) bool {
 	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID {
 		return false
 	}
-	now := c.sights[i].watch.rec.Holder
+	now := c.sights.all[i].watch.rec.Holder
 	return now.ID == r.Holder.ID && now != r.Holder
 }
 

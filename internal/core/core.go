@@ -24,15 +24,13 @@ type Core struct {
 	refresh uint64 // counts the notices that anything may have changed
 	healthy bool
 
-	member        member
-	elections     []*election // by index; nil where one was dropped
-	names         map[string]uint32
-	live          int // elections that are not nil
-	wanted        int // candidacies
-	sights        []*sight
-	sighted       map[string]uint32
-	freeElections []uint32
-	freeSights    []uint32
+	member    member
+	elections slab[election]
+	names     map[string]uint32
+	live      int // elections
+	wanted    int // candidacies
+	sights    slab[sight]
+	sighted   map[string]uint32
 
 	held []uint32 // elections whose term depends on the member's heartbeat
 
@@ -96,7 +94,7 @@ func (c *Core) Next() Time {
 		return Never
 	case c.now < c.startAt:
 		return c.startAt
-	case len(c.queue) > 0 || c.all < len(c.elections):
+	case len(c.queue) > 0 || c.all < len(c.elections.all):
 		return c.now
 	case len(c.due) > 0:
 		return c.entity(c.due[0]).due
@@ -171,9 +169,9 @@ func (c *Core) advance(r ref) {
 	case memberKind:
 		c.advanceMember()
 	case electionKind:
-		c.advanceElection(c.elections[r.index()])
+		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
-		c.advanceSight(c.sights[r.index()])
+		c.advanceSight(c.sights.all[r.index()])
 	}
 	c.schedule(r, e)
 }
@@ -247,7 +245,7 @@ func (c *Core) overhear(name string, epoch uint64) {
 	if !ok {
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	e.call.old = true
 	if e.seen && e.rec.Epoch < epoch {
 		e.stale = true

@@ -18,7 +18,7 @@
 //   - rollback.go: what every record that is received goes through, and rule 5
 //   - member.go, join.go: the member's own register
 //   - request.go: checkpoints, and requests to whoever leads
-//   - core.go, queue.go: Step, and what makes it cost no more than what has changed
+//   - core.go, queue.go, slab.go: Step, and what makes it cost no more than what has changed
 //   - clone.go, encode.go, encode_election.go: for the explorer
 //
 // # How it works

@@ -104,22 +104,15 @@ func (c *Core) advanceElection(e *election) {
 // elect returns an election, new if need be.
 func (c *Core) elect(name string) *election {
 	if i, ok := c.names[name]; ok {
-		return c.elections[i]
+		return c.elections.all[i]
 	}
 
-	i := uint32(len(c.elections))
-	if n := len(c.freeElections); n > 0 {
-		i = c.freeElections[n-1]
-		c.freeElections = c.freeElections[:n-1]
-	} else {
-		if c.all == len(c.elections) {
-			c.all++ // it is queued by itself
-		}
-		c.elections = append(c.elections, nil)
-	}
 	e := &election{name: name}
+	i := c.elections.add(e)
+	if c.all == int(i) {
+		c.all++ // it is queued by itself
+	}
 	e.init(makeRef(electionKind, i))
-	c.elections[i] = e
 	c.names[name] = i
 	c.live++
 	c.enqueue(e.ref)
@@ -141,11 +134,11 @@ func (c *Core) campaignIn(name string) {
 // withdraw ends a candidacy.
 func (c *Core) withdraw(name string) {
 	i, ok := c.names[name]
-	if !ok || !c.elections[i].wanted {
+	if !ok || !c.elections.all[i].wanted {
 		c.emit(Withdrawn{name})
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	c.unwant(e)
 	switch e.term.state {
 	case noTerm:
@@ -164,9 +157,9 @@ func (c *Core) unwant(e *election) {
 }
 
 func (c *Core) unwatch(name string) {
-	if i, ok := c.names[name]; ok && c.elections[i].watchers > 0 {
-		c.elections[i].watchers--
-		c.enqueue(c.elections[i].ref)
+	if i, ok := c.names[name]; ok && c.elections.all[i].watchers > 0 {
+		c.elections.all[i].watchers--
+		c.enqueue(c.elections.all[i].ref)
 	}
 }
 
@@ -180,8 +173,7 @@ func (c *Core) dropElection(e *election) {
 	e.rec = driver.Record{}
 	c.attach(e)
 	c.unschedule(&e.entity)
-	c.elections[e.index()] = nil
-	c.freeElections = append(c.freeElections, e.index())
+	c.elections.drop(e.index())
 	delete(c.names, e.name)
 	c.live--
 	if c.closing && c.resting() {
@@ -212,7 +204,7 @@ func (c *Core) notice(r driver.Record) {
 		return
 	}
 	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
-		s := c.sights[i]
+		s := c.sights.all[i]
 		s.again = true
 		c.enqueue(s.ref)
 		return
@@ -222,7 +214,7 @@ func (c *Core) notice(r driver.Record) {
 		return
 	}
 
-	e := c.elections[i]
+	e := c.elections.all[i]
 	switch {
 	case c.claimOnNotice(e, &r):
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:

@@ -32,16 +32,16 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 		x.ahead(c.tidyEnd)
 	}
 	x.number(len(c.queue))
-	x.number(len(c.elections) - c.all)
+	x.number(len(c.elections.all) - c.all)
 
 	x.member(c)
-	for _, e := range c.elections {
+	for _, e := range c.elections.all {
 		x.flags(e != nil)
 		if e != nil {
 			x.election(c, e)
 		}
 	}
-	for _, s := range c.sights {
+	for _, s := range c.sights.all {
 		x.flags(s != nil)
 		if s != nil {
 			x.sight(c, s)

@@ -60,7 +60,7 @@ func (x *encoder) proofs(c *Core, e *election) {
 		x.number(-1)
 		return
 	}
-	s := c.sights[i]
+	s := c.sights.all[i]
 	x.number(int(i))
 	x.flags(s.proof > e.after, s.call.id>>32 > e.after)
 }

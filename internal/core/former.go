@@ -44,7 +44,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	if !ok {
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	t := &e.term
 	if t.epoch != epoch || t.state == noTerm || t.state == releasing {
 		return

@@ -186,7 +186,7 @@ func (c *Core) fenced(in Fenced) {
 	if !ok {
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	if e.term.state != leading || e.term.epoch != in.Epoch {
 		return
 	}
@@ -211,7 +211,7 @@ func (c *Core) holdOn(e *election) {
 
 func (c *Core) letGo(e *election) {
 	last := len(c.held) - 1
-	moved := c.elections[c.held[last]]
+	moved := c.elections.all[c.held[last]]
 	c.held[e.heldPos] = moved.index()
 	moved.heldPos = e.heldPos
 	c.held = c.held[:last]
@@ -239,7 +239,7 @@ func (c *Core) sweep() {
 		if c.sweepFrom >= len(c.held) {
 			c.sweepFrom = 0
 		}
-		e := c.elections[c.held[c.sweepFrom]]
+		e := c.elections.all[c.held[c.sweepFrom]]
 		c.sweepFrom++
 		c.sweepLeft--
 		e.check = max(c.now, 1)
@@ -270,7 +270,7 @@ func (c *Core) poked() {
 // lost the tail of its log has lost the claim, the heartbeat, or neither: if the claim is gone, the read shows it.
 func (c *Core) checkClaims() {
 	for _, i := range c.member.claims {
-		if e := c.elections[i]; e != nil && e.term.state == leading {
+		if e := c.elections.all[i]; e != nil && e.term.state == leading {
 			e.check = max(c.now, 1)
 			c.enqueue(e.ref)
 		}

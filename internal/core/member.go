@@ -97,8 +97,8 @@ func (c *Core) dropMember(cause Cause) {
 	m.phase = memberDropped
 	c.emit(Event{Kind: EventDropped, Holder: m.beat.who, Reason: string(cause)})
 	for _, i := range c.held {
-		c.elections[i].doom = cause
-		c.enqueue(c.elections[i].ref)
+		c.elections.all[i].doom = cause
+		c.enqueue(c.elections.all[i].ref)
 	}
 	c.enqueue(m.ref)
 }

@@ -129,21 +129,20 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 	case memberKind:
 		c.memberAnswered(done, o, rec)
 	case electionKind:
-		c.electionAnswered(c.elections[r.index()], done, o, rec)
+		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
-		c.sightAnswered(c.sights[r.index()], done, o, rec)
+		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
-	i := int(r.index())
 	switch r.kind() {
 	case memberKind:
 		return true
 	case electionKind:
-		return i < len(c.elections) && c.elections[i] != nil
+		return c.elections.get(r.index()) != nil
 	case sightKind:
-		return i < len(c.sights) && c.sights[i] != nil
+		return c.sights.get(r.index()) != nil
 	}
 	return false
 }
@@ -151,9 +150,9 @@ func (c *Core) exists(r ref) bool {
 func (c *Core) entity(r ref) *entity {
 	switch r.kind() {
 	case electionKind:
-		return &c.elections[r.index()].entity
+		return &c.elections.all[r.index()].entity
 	case sightKind:
-		return &c.sights[r.index()].entity
+		return &c.sights.all[r.index()].entity
 	}
 	return &c.member.entity
 }
@@ -183,9 +182,9 @@ func (c *Core) pop() (ref, bool) {
 			return r, true
 		}
 	}
-	for c.all < len(c.elections) {
+	for c.all < len(c.elections.all) {
 		c.all++
-		if e := c.elections[c.all-1]; e != nil {
+		if e := c.elections.all[c.all-1]; e != nil {
 			return e.ref, true
 		}
 	}

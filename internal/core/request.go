@@ -13,11 +13,11 @@ import (
 // save queues a checkpoint.
 func (c *Core) save(in Save) {
 	i, ok := c.names[in.Election]
-	if !ok || !c.saves(c.elections[i], in.Epoch) {
+	if !ok || !c.saves(c.elections.all[i], in.Epoch) {
 		c.emit(Result{ID: in.ID, Result: NotLeader})
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	e.saves = append(slices.Clip(e.saves), in)
 	c.enqueue(e.ref)
 }

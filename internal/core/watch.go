@@ -82,19 +82,12 @@ type sight struct {
 // sightOf returns the sight of a member register, new if need be.
 func (c *Core) sightOf(name string) *sight {
 	if i, ok := c.sighted[name]; ok {
-		return c.sights[i]
+		return c.sights.all[i]
 	}
 
-	i := uint32(len(c.sights))
-	if n := len(c.freeSights); n > 0 {
-		i = c.freeSights[n-1]
-		c.freeSights = c.freeSights[:n-1]
-	} else {
-		c.sights = append(c.sights, nil)
-	}
 	s := &sight{name: name}
+	i := c.sights.add(s)
 	s.init(makeRef(sightKind, i))
-	c.sights[i] = s
 	c.sighted[name] = i
 	return s
 }
@@ -112,7 +105,7 @@ func (c *Core) attach(e *election) {
 	if e.via != "" {
 		s := c.sightOf(e.via)
 		last := len(s.deps) - 1
-		moved := c.elections[s.deps[last]]
+		moved := c.elections.all[s.deps[last]]
 		s.deps[e.dep] = moved.index()
 		moved.dep = e.dep
 		s.deps = s.deps[:last]
@@ -176,8 +169,7 @@ func (c *Core) advanceSight(s *sight) {
 
 func (c *Core) dropSight(s *sight) {
 	c.unschedule(&s.entity)
-	c.sights[s.ref.index()] = nil
-	c.freeSights = append(c.freeSights, s.ref.index())
+	c.sights.drop(s.ref.index())
 	delete(c.sighted, s.name)
 }
 
@@ -217,14 +209,14 @@ func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	waiting := s.waiting
 	s.waiting = nil
 	for _, i := range waiting {
-		if e := c.elections[i]; e != nil {
+		if e := c.elections.all[i]; e != nil {
 			e.waits = false
 			c.enqueue(e.ref)
 		}
 	}
 	if moved || s.watch.expired(c.cfg.TakeoverDelay) {
 		for _, i := range s.deps {
-			c.enqueue(c.elections[i].ref)
+			c.enqueue(c.elections.all[i].ref)
 		}
 	}
 }

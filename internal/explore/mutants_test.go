@@ -93,7 +93,7 @@ var faults = []fault{
 		"\tc.emit(End{Election: e.name", "\tc.emit(Event{Kind: EventLostLeadership})\n\tc.emit(End{Election: e.name",
 		tested + "TestEndOfTerm"},
 	{"rule_9_the_terms_of_a_lost_heartbeat_go_on", "member.go",
-		"\t\tc.elections[i].doom = cause\n", "",
+		"\t\tc.elections.all[i].doom = cause\n", "",
 		tested + "TestMember"},
 	{"rule_9_the_next_join_waits_for_a_hung_heartbeat", "member.go",
 		"\tm.call = call{} // rule 9", "\t// rule 9",
