@@ -1,6 +1,10 @@
 package core
 
-import "github.com/regentd/regent/driver"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // begin makes the term that a claim has won, and reports whether the claim still lives. It counts from before the
 // claim was sent, under the heartbeat of the same incarnation only (rule 1).
@@ -195,8 +199,9 @@ func (c *Core) fenced(in Fenced) {
 }
 
 // The sweep reads the elections that this member holds by its heartbeat. A store that has lost a claim, but not the
-// heartbeat, is noticed by that: within a lease, with the time of a request. Elections with leases of their own
-// need no sweep: their renewals are conditional on the record itself.
+// heartbeat, is noticed by that: within half a lease and the time of a request, or within as many heartbeat intervals
+// as there are batches, if that is longer. Elections with leases of their own need no sweep: their renewals are
+// conditional on the record itself.
 
 const sweepBatch = 1000 // how many held elections are read at once
 
@@ -225,13 +230,8 @@ func (c *Core) letGo(e *election) {
 func (c *Core) sweep() {
 	m := &c.member
 	if c.now >= c.sweepAt && len(c.held) > 0 {
-		batches := (len(c.held) + sweepBatch - 1) / sweepBatch
-		every := c.cfg.LeaseDuration / 2
-		if batches > 1 {
-			every = max(every/2, c.cfg.HeartbeatInterval)
-		}
 		c.sweptAt = c.now
-		c.sweepAt = c.now.Add(every)
+		c.sweepAt = c.now.Add(c.sweepInterval())
 		c.sweepLeft = max(c.sweepLeft, min(sweepBatch, len(c.held)))
 	}
 	c.sweepLeft = min(c.sweepLeft, len(c.held))
@@ -250,6 +250,17 @@ func (c *Core) sweep() {
 		c.enqueue(m.ref)
 	}
 	m.wake(c.sweepAt)
+}
+
+// sweepInterval is the time from one batch to the next: all batches together take half a lease, unless that is more
+// than one batch for each heartbeat.
+func (c *Core) sweepInterval() time.Duration {
+	half := c.cfg.LeaseDuration / 2
+	batches := (len(c.held) + sweepBatch - 1) / sweepBatch
+	if batches < 2 {
+		return half
+	}
+	return max(half/time.Duration(batches), c.cfg.HeartbeatInterval)
 }
 
 // sweepSoon has the held elections read without waiting for their turn, but no more often than once a heartbeat.
