@@ -85,7 +85,9 @@ type (
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
 	// Closed says that nothing is left to do.
-	Closed struct{ Left bool } // Left: the member register is known to be vacant, or was never written
+	Closed struct {
+		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
+	}
 )
 
 func (Send) effect()      {}

@@ -194,9 +194,10 @@ func (c *Core) leaveNow() {
 		return
 	}
 	if m.phase != memberIn {
+		left := c.neverWrote()
 		m.phase = memberGone
 		c.closed = true
-		c.emit(Closed{Left: true})
+		c.emit(Closed{left})
 		return
 	}
 
@@ -213,6 +214,10 @@ func (c *Core) leaveNow() {
 	c.leave()
 }
 
+// neverWrote reports whether this process, which is not joined, has never tried to write the member register, and no
+// other process is known to have it. An incarnation that was tried and has ended may stand there until it expires.
+func (c *Core) neverWrote() bool { return c.member.phase == memberOut && len(c.endings) == 0 }
+
 // resting reports whether no election has anything left to do.
 func (c *Core) resting() bool { return c.live == 0 }
 
@@ -223,7 +228,7 @@ func (c *Core) leave() {
 		return
 	}
 	if sent, kept := c.vacate(&m.entity, &m.vac, &m.rec); !sent {
-		c.left(!kept)
+		c.left(!kept, m.rec.Vacant())
 	}
 }
 
@@ -231,23 +236,24 @@ func (c *Core) leaveAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	switch {
 	case o == NotFound, o == Done && done.kind == vacateCall:
-		c.left(true)
+		c.left(true, true)
 	case o == Done:
 		m.rec = r
 		m.vac.check = false
 	case done.kind == readCall:
-		c.left(false)
+		c.left(false, false)
 	}
 }
 
-// left ends everything. If the store did not take the leave, the reaper may release the register yet.
-func (c *Core) left(ok bool) {
+// left ends everything. If the register may still show this incarnation, the reaper may release it yet. One that does
+// not is vacant, or another process has it.
+func (c *Core) left(gone, vacant bool) {
 	m := &c.member
-	if ok {
+	if gone {
 		c.lifeline(&m.beat, true, true)
 	}
 	m.phase = memberGone
 	c.closed = true
 	c.emit(Event{Kind: EventLeft, Holder: m.beat.who})
-	c.emit(Closed{Left: ok})
+	c.emit(Closed{Left: gone && vacant})
 }
