@@ -80,7 +80,8 @@ type (
 		Result ResultCode
 		Epoch  uint64 // the epoch that the election is in
 	}
-	// Withdrawn says that a candidacy has ended, and its term with it.
+	// Withdrawn answers every Withdraw of an election before it: the candidacy has ended, and its term with it. A
+	// candidacy that ends because its duty returned has an End and a Finished, and no Withdrawn.
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }

@@ -20,6 +20,8 @@ type election struct {
 	wanted   bool // this member campaigns
 	watchers int
 
+	withdrawn bool // somebody waits for the end of the term, whether or not this member campaigns again
+
 	rec      driver.Record // as last received
 	seen     bool          // it has been received at all
 	received Time          // when this revision was first received
@@ -134,19 +136,21 @@ func (c *Core) campaignIn(name string) {
 // withdraw ends a candidacy.
 func (c *Core) withdraw(name string) {
 	i, ok := c.names[name]
-	if !ok || !c.elections.all[i].wanted {
+	if !ok {
 		c.emit(Withdrawn{name})
 		return
 	}
 	e := c.elections.all[i]
 	c.unwant(e)
-	switch e.term.state {
-	case noTerm:
+	c.enqueue(e.ref)
+	if e.term.state == noTerm {
 		c.emit(Withdrawn{name})
-	case leading:
+		return
+	}
+	e.withdrawn = true
+	if e.term.state == leading {
 		c.end(e, Shutdown, "")
 	}
-	c.enqueue(e.ref)
 }
 
 func (c *Core) unwant(e *election) {

@@ -113,7 +113,8 @@ func (c *Core) finish(e *election, kept bool) {
 	if t.asked != 0 {
 		c.emit(Result{ID: t.asked, Result: OK, Epoch: t.epoch})
 	}
-	if !e.wanted {
+	if e.withdrawn {
+		e.withdrawn = false
 		c.emit(Withdrawn{e.name})
 	}
 	c.attach(e)

@@ -63,7 +63,7 @@ type (
 	Join struct{}
 	// Campaign makes the member a candidate in an election.
 	Campaign struct{ Election string }
-	// Withdraw ends a candidacy, and the term with it. Withdrawn is its effect.
+	// Withdraw ends a candidacy, and the term with it. Withdrawn is its effect, also if a Campaign comes before that.
 	Withdraw struct{ Election string }
 	// Watch and Unwatch begin and end somebody's interest in an election without a candidacy.
 	Watch struct{ Election string }

@@ -299,6 +299,45 @@ func TestCandidacy(t *testing.T) {
 		equal(t, "vacant", rec.Vacant(), true)
 	})
 
+	t.Run("who_campaigns_again_before_the_term_is_over_has_withdrawn", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		r.step(Withdraw{election1})
+		r.step(Campaign{election1})
+		equal(t, "withdrawn", len(every[Withdrawn](r)), 0)
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(10 * time.Second)
+		find[Withdrawn](r)
+		terms := every[Begin](r)
+		equal(t, "terms", len(terms), 2)
+		equal(t, "epoch", terms[1].Epoch, b.Epoch+1)
+	})
+
+	t.Run("who_withdraws_twice_has_withdrawn_once_and_not_before_the_term_is_over", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		b := r.lead()
+		r.step(Withdraw{election1})
+		r.step(Withdraw{election1})
+		r.run(500 * time.Millisecond)
+		equal(t, "withdrawn", len(every[Withdrawn](r)), 0)
+		r.step(DutyStopped{election1, b.Epoch})
+		r.step(Withdraw{election1})
+		r.serve()
+		find[Withdrawn](r)
+	})
+
+	t.Run("a_duty_that_returns_by_itself_has_not_been_withdrawn", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(10 * time.Second)
+		equal(t, "cause", find[End](r).Cause, Returned)
+		equal(t, "finished", find[Finished](r).Epoch, b.Epoch)
+		equal(t, "withdrawn", len(every[Withdrawn](r)), 0)
+		r.step(Withdraw{election1})
+		find[Withdrawn](r)
+	})
+
 	t.Run("who_only_watches_writes_nothing", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		r.step(Watch{election1})
