@@ -108,6 +108,9 @@ func (s *sim) checkWrite(p *proc, known uint64, before, after *driver.Record) {
 			s.fail("epoch %d of %s is granted after %d", after.Epoch, name, s.granted[name])
 		}
 		s.granted[name] = max(s.granted[name], after.Epoch)
+		if !before.Vacant() && (before.Via == "") != (after.Via == "") {
+			s.reached |= TookOverMixed
+		}
 	case after.Vacant() && !before.Vacant() && before.Holder.ID != p.id:
 		s.fail("p%d releases %s, which %s holds", p.index, name, before.Holder.ID)
 	}
