@@ -29,6 +29,13 @@ func ticks(own bool) core.Config {
 	}
 }
 
+// delayed returns a configuration in which an observer waits for one tick more than the lease (rule 10).
+func delayed(own bool) core.Config {
+	cfg := ticks(own)
+	cfg.TakeoverDelay = time.Second
+	return cfg
+}
+
 var (
 	two    = []string{"a", "b"}
 	three  = []string{"a", "b", "c"}
@@ -128,6 +135,9 @@ func TestOwnLeaseHolds(t *testing.T) {
 		"for_two_processes_with_one_id": {small,
 			Setup{IDs: shared, Prompt: true, Freezes: 1, Crashes: 1, Late: 1, Reads: InstantReads},
 			TookOverExpired},
+		"with_a_takeover_delay": {small,
+			Setup{IDs: two, Config: delayed(true), Prompt: true, Freezes: 1, Crashes: 1, Late: 1, Reads: InstantReads},
+			TookOverExpired | AppliedLate},
 		"for_two_elections": {small,
 			Setup{IDs: two, Elections: 2, Prompt: true, Late: 1, Reads: InstantReads},
 			TookOverReleased},
@@ -190,6 +200,9 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 		"for_two_processes_with_one_id_when_one_crashes": {large,
 			Setup{IDs: shared, Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
 			Rejoined},
+		"with_a_takeover_delay": {small,
+			Setup{IDs: two, Config: delayed(false), Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
+			TookOverExpired | Revoked},
 		"for_two_elections": {small,
 			Setup{IDs: two, Elections: 2, Prompt: true, Late: 1, Reads: InstantReads},
 			TookOverReleased},
