@@ -24,6 +24,7 @@ type sight struct {
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
 	gone  bool          // that process is proved dead
+	moved uint64        // the moment at which a swap had shown that the store no longer has this record; 0 if none has
 	retry retry         // after it could not be read
 }
 
@@ -40,20 +41,21 @@ func (e *engine) moment() moment {
 }
 
 // see takes in a read that was sent at began and answered at received. A read that was sent before the newest one may be
-// older, and says nothing.
+// older, and says nothing. Nor does one that was sent before a swap had shown that the record has moved, if it still shows it.
 //
 // An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and gives no
 // time. It keeps the nonce and adds to the number of edits. Any other change of the revision counts from now on: a
 // heartbeat, but also a record that comes back after the store has lost writes. A revocation is conditional on the revision
 // in any case.
 func (s *sight) see(l driver.Record, began moment, received time.Duration) {
-	if s.seen && began.order < s.began.order {
+	known := s.seen && l.Rev == s.lease.Rev
+	if s.seen && began.order < s.began.order || known && began.order < s.moved {
 		return
 	}
-	same := s.seen && l.Rev == s.lease.Rev
+	same := known && s.moved == 0
 	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
 	if !same && !edited {
-		s.renewed = s.seen && l.Holder == s.lease.Holder && !l.Vacant()
+		s.renewed = s.seen && !known && l.Holder == s.lease.Holder && !l.Vacant()
 		s.since = received
 	}
 	if !same {
@@ -63,6 +65,7 @@ func (s *sight) see(l driver.Record, began moment, received time.Duration) {
 	s.began = began
 	s.seen = true
 	s.asked = false
+	s.moved = 0
 	s.retry = retry{}
 }
 

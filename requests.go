@@ -25,8 +25,28 @@ func (e *engine) swap(ctx context.Context, l driver.Record) (driver.Record, erro
 	defer cancel()
 	began := e.now()
 	got, err := e.store.Swap(ctx, l)
-	e.heard(l.Name, got, err, began)
+	e.heard(l.Name, got, err, e.swapped(l, err, began))
 	return got, err
+}
+
+// swapped takes in what a swap tells of the record that it was to replace: if it was applied, or met another one, the store
+// no longer shows that record, even if a read that was sent later has shown it. Should it come back, the store has gone
+// back, and it is watched anew (rule 2). It returns from when on the answer counts: it is newer than any read of that record.
+func (e *engine) swapped(l driver.Record, err error, began moment) moment {
+	if err != nil && !errors.Is(err, driver.ErrConflict) {
+		return began
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.sights[l.Name]
+	if h == nil || !h.seen || h.lease.Rev != l.Rev {
+		return began
+	}
+	h.moved = e.moment().order
+	if h.began.order > began.order {
+		return h.began
+	}
+	return began
 }
 
 // heard notes that the store has answered a request about a register, which was sent at began.
@@ -82,7 +102,7 @@ func (e *engine) swapAll(ctx context.Context, ls []driver.Record) []driver.Outco
 				if i < len(got) && (got[i].Err != nil || got[i].Record.Name == l.Name) {
 					o = got[i]
 				}
-				e.heard(l.Name, o.Record, o.Err, began)
+				e.heard(l.Name, o.Record, o.Err, e.swapped(l, o.Err, began))
 				out = append(out, o)
 			}
 		}

@@ -111,7 +111,8 @@ var mutants = []mutant{
 		"	if l.Epoch < highest && began.order <= s.learned || l.Epoch < s.shown && began.order <= s.shownAt {\n",
 		"	if highest == maxEpoch {\n"}, {"follow.go",
 		"	return l.Epoch < highest && s.barredFor < highest\n",
-		"	return l.Epoch < highest && s.barredFor < highest && s.answered > s.learned\n"}}},
+		"	return l.Epoch < highest && s.barredFor < highest && s.answered > s.learned\n"}, {"follow.go",
+		"	if l.Epoch < s.shown {\n", "	if l.Epoch < s.lease.Epoch {\n"}}}, // whose wait would hide it
 	{"the_end_of_an_incarnation_waits_for_its_request", "9", "I10", []edit{{"engine.go",
 		"	case <-b.life.over:\n		return errUnconfirmed\n", ""}}},
 	{"a_reaper_kills_who_holds_nothing", "reaper", "I10", []edit{

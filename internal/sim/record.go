@@ -85,6 +85,9 @@ type height struct {
 	fell     time.Duration // when it was last seen to fall
 	hasFell  bool
 	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
+
+	sentLast  string        // the revision that the read shows which was sent last
+	sentBegan time.Duration // and when that was
 }
 
 // older reports whether a read that was sent at began may show an older state than the newest one:
@@ -95,6 +98,15 @@ func (h *height) older(name string, began time.Duration) bool {
 		return began < h.began
 	}
 	return began < h.answered
+}
+
+// current returns the revision that a register shows as far as a record of it is watched, and whether a read that was sent
+// at began may be older. A lock is its own heartbeat register, so of it, too, the read counts that was sent last.
+func (h *height) current(l driver.Record, began time.Duration) (rev string, older bool) {
+	if l.Via == "" {
+		return h.sentLast, began < h.sentBegan
+	}
+	return h.last.Rev, h.older(l.Name, began)
 }
 
 // saw takes in an answer to a request that was sent at began.
@@ -114,6 +126,13 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 	if h == nil {
 		h = &height{}
 		p.heights[l.Name] = h
+	}
+	if _, older := h.current(l, began); l.Via == "" && !older {
+		p.newest(l)
+	}
+	if began >= h.sentBegan {
+		h.sentLast = l.Rev
+		h.sentBegan = began
 	}
 	switch {
 	case h.older(l.Name, began) && !isMember(l.Name) && l.Epoch > h.highest:
@@ -141,6 +160,11 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 	h.last = l
 	h.began = began
 	h.answered = now
+	p.newest(l)
+}
+
+// newest notes that the newest read has shown a record. The mutex is held.
+func (p *process) newest(l driver.Record) {
 	for i, s := range p.seen[l.Name] {
 		if s.lease.Rev == l.Rev {
 			p.seen[l.Name][i].newest = true
@@ -175,8 +199,12 @@ func (p *process) sight(l driver.Record, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
 	known := slices.IndexFunc(list, func(s sighting) bool { return s.lease.Rev == l.Rev })
-	h := p.heights[l.Name]
-	if known >= 0 && (!list[known].newest || h.last.Rev == l.Rev || h.older(l.Name, began)) {
+	last := ""
+	older := false
+	if h := p.heights[l.Name]; h != nil {
+		last, older = h.current(l, began)
+	}
+	if known >= 0 && (!list[known].newest || last == l.Rev || older) {
 		list[known].began = max(list[known].began, began)
 		return
 	}
@@ -184,7 +212,7 @@ func (p *process) sight(l driver.Record, began time.Duration) {
 	first := p.clock.Now()
 	for _, s := range list {
 		edited := s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce && s.lease.Edits < l.Edits
-		if edited && (known < 0 || s.lease.Rev == h.last.Rev) {
+		if edited && (known < 0 || s.lease.Rev == last) {
 			first = min(first, s.first)
 		}
 	}

@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/virtual"
+)
+
+// TestSightingsOfALock is about a record of a lock that a rollback brings back, and a read that was sent while the renewal
+// which the store has lost was under way: which answer begins the watch (R2, R10)?
+func TestSightingsOfALock(t *testing.T) {
+	lock := driver.Record{Name: seat, Rev: "1", Holder: driver.Identity{ID: "a", Incarnation: "A1"}, Epoch: 1}
+	renewed := driver.Record{Name: seat, Rev: "2", Holder: driver.Identity{ID: "b", Incarnation: "B1"}, Epoch: 2}
+
+	for _, c := range []struct {
+		name    string
+		via     string
+		sent    time.Duration // when the read was sent whose answer comes at second 5
+		watched time.Duration // at second 9
+	}{
+		{"a_read_that_was_sent_last_begins_it", "", 3 * second, 4 * second},
+		{"a_read_that_was_sent_before_the_renewal_does_not", "", second, 2 * second},
+		{"of_a_seat_without_a_lease_of_its_own_one_that_was_sent_after_the_last_answer", beatA, 3 * second, 2 * second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) {
+				r := newRecorder(time.Now())
+				p := &process{rec: r, index: 1, clock: &clock{start: r.start, rate: 1}, seen: map[string][]sighting{},
+					knows: map[string]uint64{}, heights: map[string]*height{}, forgotten: map[string]time.Duration{},
+					endSeen: map[string]time.Duration{}}
+				lock, renewed := lock, renewed
+				lock.Via, renewed.Via = c.via, c.via
+				start := p.clock.Now()
+				p.saw(lock, start)
+				time.Sleep(4 * second)
+				p.saw(renewed, start+2*second)
+
+				time.Sleep(second)
+				p.saw(lock, start+c.sent)
+				time.Sleep(2 * second)
+				p.saw(lock, start+6*second)
+				time.Sleep(2 * second)
+				s, ok := p.sightingOf(seat, lock.Rev)
+				if watched := p.clock.Now() - s.first; !ok || watched != c.watched {
+					t.Errorf("it has been watched for %v, and not for %v", watched, c.watched)
+				}
+			})
+		})
+	}
+}
