@@ -93,7 +93,8 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	}()
 	defer store.Close()
 
-	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnLifeline: companion.Lifeline}
+	// It has no address: nothing listens here, and a leader would take one that nobody serves for a member that is cut off.
+	m := &regent.Member{Store: store, ID: s.Node, Facts: node.Process(), Config: s.Regent, OnLifeline: companion.Lifeline}
 	m.OnEvent = beginStore(store, regent.LogEvents(log))
 	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
 		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),

@@ -30,8 +30,10 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 		switch {
 		case h.Role == node.Leader:
 			next(w, r)
-		case h.Leader == "" || h.LeaderAddr == "":
+		case h.Leader == "":
 			otherwise(w, r, "nobody leads")
+		case h.LeaderAddr == "":
+			otherwise(w, r, noAddress(h))
 		case !hostport.Valid(h.LeaderAddr):
 			otherwise(w, r, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr))
 		case r.Header.Get(forwarded) != "":
@@ -107,6 +109,11 @@ func (s *server) signing(by http.RoundTripper, h node.Health, vouches bool, body
 	})
 }
 
+// noAddress says why a leader cannot be asked that leads without a listener, such as 'regent run'.
+func noAddress(h node.Health) string {
+	return fmt.Sprintf("%s leads, and publishes no address: it is no node that could be asked", h.Leader)
+}
+
 // nobody answers what only a leader could.
 func nobody(w http.ResponseWriter, _ *http.Request, why string) {
 	w.Header().Set("Retry-After", "1")
@@ -143,8 +150,10 @@ func (s *server) cluster(ctx context.Context) Cluster {
 	switch {
 	case h.Role == node.Leader:
 		return brief(s.Node.Cluster.Snapshot())
-	case h.Leader == "" || h.LeaderAddr == "":
+	case h.Leader == "":
 		return brief(health.NoCoordinator(nil, "nobody leads"))
+	case h.LeaderAddr == "":
+		return brief(health.NoCoordinator(nil, noAddress(h)))
 	case !hostport.Valid(h.LeaderAddr):
 		return brief(health.NoCoordinator(nil, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr)))
 	case client == nil:
