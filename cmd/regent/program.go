@@ -21,6 +21,9 @@ import (
 
 // runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
 func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Writer) error {
+	if asksForHelp(args) {
+		return helpWithKeys(out, runHelp)
+	}
 	split := slices.Index(args, "--")
 	if split < 0 || split+1 >= len(args) {
 		return fmt.Errorf("run needs a program: regent run ELECTION -- CMD: %w", errUsage)
@@ -30,16 +33,13 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	var policy runner.Policy
 	set.BoolVar(&policy.Once, "once", false, "run it at most once: the default, spelt out")
 	set.BoolVar(&policy.Restart, "restart", false, "run it again when it fails, and when leadership comes back")
-	set.DurationVar(&policy.Timeout, "timeout", 0, "how long to wait for leadership; 0 for ever")
+	set.Func("timeout", "how long to wait for leadership; 0 for ever", waitFlag(&policy.Timeout))
 	source := config.Flags(set)
 	var election []string
 	if len(mine) > 0 && mine[0] != "" && mine[0][0] != '-' {
 		election, mine = []string{"--election=" + mine[0]}, mine[1:]
 	}
-	switch err := config.Parse(set, append(election, mine...)); {
-	case errors.Is(err, flag.ErrHelp):
-		return config.WriteHelp(out, "text")
-	case err != nil:
+	if err := config.Parse(set, append(election, mine...)); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	settings, err := source.Load(os.Environ(), config.ReadFile)
