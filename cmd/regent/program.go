@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -99,6 +100,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
 		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),
 		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
+		OnKill: warnOfKill(log, s.Regent.StopTimeout, "election", s.Election),
 		OnSuspend: func() {
 			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)
 		}}
@@ -115,6 +117,14 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
 	}
 	return &exitError{code, err}
+}
+
+// warnOfKill logs that a program had to be killed.
+func warnOfKill(log *slog.Logger, stopTimeout time.Duration, args ...any) func(string, time.Duration) {
+	return func(reason string, after time.Duration) {
+		log.Warn("program did not stop in time, and is killed: let it end at TERM, or raise stopTimeout",
+			append(args, "reason", reason, "after", after, "stopTimeout", stopTimeout)...)
+	}
 }
 
 // beginStore lets a store be opened when the start-up jitter has passed.
