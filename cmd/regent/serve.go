@@ -29,7 +29,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	source := config.Flags(set)
 	switch err := config.Parse(set, args); {
 	case errors.Is(err, flag.ErrHelp):
-		return config.WriteHelp(out, "text")
+		return helpWithKeys(out, serveHelp)
 	case err != nil:
 		return fmt.Errorf("serve: %w", err)
 	}

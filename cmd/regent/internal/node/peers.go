@@ -37,12 +37,21 @@ func Facts(election, token, profile, version string, lease time.Duration) (map[s
 	if err != nil {
 		return nil, fmt.Errorf("digest of the token: %w", err)
 	}
-	facts := map[string]string{factToken: digest, factLease: lease.String(), factProfile: profile, factVersion: version,
-		factPID: strconv.Itoa(os.Getpid())}
+	facts := Process()
+	facts[factToken] = digest
+	facts[factLease] = lease.String()
+	facts[factProfile] = profile
+	facts[factVersion] = version
+	return facts, nil
+}
+
+// Process returns the facts by which people find this process: its host and its pid. Nobody compares them.
+func Process() map[string]string {
+	facts := map[string]string{factPID: strconv.Itoa(os.Getpid())}
 	if host, err := os.Hostname(); err == nil {
 		facts[factHost] = host
 	}
-	return facts, nil
+	return facts
 }
 
 // noToken is published by a node that has none.
