@@ -243,8 +243,7 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) dr
 		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it. Nor is a seat of which a
 		// request has shown more meanwhile (rule 5).
 		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
-			return s.cand == nil || e.seats[s.name] != s || s.stale || now.at < s.barred ||
-				max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
+			return s.cand == nil || e.seats[s.name] != s || s.stale || now.at < s.barred || exhausted(record(s).Epoch)
 		})
 		for _, s := range seats {
 			bids = append(bids, e.bid(s, record(s), now.at))
@@ -377,6 +376,7 @@ func (e *engine) received(s *seat, l driver.Record, err error, began moment) {
 		}
 		e.regressed(s, now.at, highest, what)
 	}
+	e.reportExhausted(s, l)
 	previous := s.lease
 	if !l.Vacant() && l.Duration <= maxDuration { // else it is held by somebody who does not use Regent
 		s.lastHeld = driver.Record{Holder: l.Holder, Epoch: l.Epoch, Since: l.Since}
@@ -466,6 +466,17 @@ func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what stri
 	s.barred = max(s.barred, now+max(e.cfg.LeaseDuration, min(s.lease.Duration, maxDuration)))
 	e.emit(Event{Kind: EventStoreRegressed, Election: s.name, Epoch: highest,
 		Metadata: map[string]string{"error": what + ": the store has lost writes (a failover, a flush, a restored backup?); this member claims the election after one lease"}})
+}
+
+// reportExhausted reports, once, a record whose epoch no term can follow: the election stays without a leader until somebody
+// removes it.
+func (e *engine) reportExhausted(s *seat, l driver.Record) {
+	if exhausted(l.Epoch) && !s.exhausted {
+		e.emit(Event{Kind: EventRegisterUnreadable, Election: s.name, Metadata: map[string]string{"register": s.name,
+			"error": fmt.Sprintf("epoch %d: no counting of terms can reach it, so something else than a member has written it; "+
+				"nobody can claim the election until the register is removed from the store", l.Epoch)}})
+	}
+	s.exhausted = exhausted(l.Epoch)
 }
 
 // felt takes in what the store says of a heartbeat register.

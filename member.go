@@ -101,7 +101,7 @@ func (m *Member) Leads(election string) (Term, bool) {
 }
 
 const (
-	maxEpoch = 1 << 62 // beyond every epoch that can be reached by counting
+	maxEpoch = 1 << 62 // beyond every epoch that can be reached by counting; a fence refuses it
 	maxJump  = 1 << 20 // how far beyond the highest known epoch a report is believed
 )
 
@@ -135,9 +135,13 @@ func (m *Member) Fence(election string) *Fence {
 	return f
 }
 
-// learn keeps the highest epoch. The mutex is held.
+// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
+func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
+
+// learn keeps the highest epoch. One that no term can follow is not kept: no term has reached it by counting, and nobody
+// could claim the election as long as this process lives. The mutex is held.
 func (m *Member) learn(election string, epoch uint64) {
-	if epoch <= m.memory[election] {
+	if epoch <= m.memory[election] || exhausted(epoch) {
 		return
 	}
 	if m.memory == nil {

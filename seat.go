@@ -42,6 +42,7 @@ type seat struct {
 	forgotten  driver.Identity // the holder whose joining the store has forgotten
 	checkAt    time.Duration   // when a record that this member holds, or was asked to take over, is to be read; 0 if it is not
 	retry      retry           // after it could not be read
+	exhausted  bool            // its epoch is one that no term can follow, which was reported
 	fenced     int             // terms in a row that ended because a fence refused them
 	learned    uint64          // the order of the moment when the highest epoch was learned: an answer to an older read may show less
 	shown      uint64          // the highest epoch that any answer has shown since the record was received, its own included

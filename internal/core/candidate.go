@@ -141,7 +141,7 @@ func (c *Core) judge(e *election) (verdict, Time) {
 func (c *Core) claimFree(e *election) {
 	at := max(c.notBefore(e, &e.rec), e.hold, c.backoff)
 	switch {
-	case !e.wanted || !c.mayLead() || c.exhausted(e, &e.rec):
+	case !e.wanted || !c.mayLead() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
 	default:

@@ -49,9 +49,8 @@ func (c *Core) returned(r *driver.Record) bool {
 	return now.ID == r.Holder.ID && now != r.Holder
 }
 
-func (c *Core) exhausted(e *election, r *driver.Record) bool {
-	return max(r.Epoch, c.memory[e.name]) >= maxEpoch
-}
+// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
+func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
 // bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5).
 func (c *Core) bid(e *election, r *driver.Record) {
@@ -87,7 +86,7 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case !c.mayLead() || c.exhausted(e, r) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 

@@ -219,9 +219,9 @@ func (c *Core) close() {
 	c.enqueue(c.member.ref)
 }
 
-// learn keeps the highest epoch of an election, wherever it was seen (rule 5).
+// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
 func (c *Core) learn(name string, epoch uint64) {
-	if epoch > c.memory[name] {
+	if epoch > c.memory[name] && !exhausted(epoch) {
 		c.memory[name] = epoch
 	}
 }
@@ -237,7 +237,7 @@ func (c *Core) observe(name string, epoch uint64) {
 // overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
 // is known to be old.
 func (c *Core) overhear(name string, epoch uint64) {
-	if epoch <= c.memory[name] {
+	if epoch <= c.memory[name] || exhausted(epoch) {
 		return
 	}
 	c.learn(name, epoch)
