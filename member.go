@@ -59,6 +59,7 @@ type Member struct {
 	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
 	fences  map[string]*Fence
 	endings []driver.Identity // incarnations that this process has ended
+	ends    []lifeEnd         // how the lives of this process ended, the latest ones
 	runs    uint64            // the count of its last incarnation
 	blocked string            // why it cannot join
 	duties  []*dutyRecord
