@@ -119,6 +119,7 @@ func (e *engine) run() error {
 	if self != nil { // its loop died before it could leave
 		self.life.end(context.Cause(e.ctx))
 		e.m.hasNowEnded(self.life.who)
+		e.noteEnd(self.life)
 		e.lifeline(self, true, false)
 	}
 	_ = protect(func() error { e.tidy(); return nil }) // a driver that panics leaves it undone, as one that fails does
@@ -228,6 +229,7 @@ func (e *engine) abandon(b *beat, cause error) {
 
 	b.life.duties.Wait()
 	e.m.hasNowEnded(b.life.who)
+	e.noteEnd(b.life)
 	e.lifeline(b, true, false) // the next incarnation writes over it
 }
 

@@ -20,6 +20,8 @@ type sight struct {
 
 	renewed bool // it was seen to change in the hands of this holder
 
+	former driver.Past // how the last holder but this one ended, as far as that is known
+
 	since time.Duration // when this heartbeat was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
@@ -51,6 +53,9 @@ func (s *sight) see(l driver.Record, began moment, received time.Duration) {
 	known := s.seen && l.Rev == s.lease.Rev
 	if s.seen && began.order < s.began.order || known && began.order < s.moved {
 		return
+	}
+	if s.seen && l.Holder != s.lease.Holder {
+		s.former = s.endedBefore(l, received)
 	}
 	same := known && s.moved == 0
 	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
@@ -201,7 +206,7 @@ func (e *engine) bid(s *seat, l driver.Record, now time.Duration) driver.Record 
 		Duration: e.cfg.LeaseDuration, Since: time.Now(), Data: l.Data, Past: l.Past,
 	}
 	if l.Vacant() {
-		next.Past = pastByStore(l, s.lastHeld, next.Since)
+		next.Past = pastByStore(l, s.lastHeld, e.endingByStore(s, l))
 	} else {
 		end := e.endingOf(l)
 		next.Past = pastWith(l, end.at, end.reason)
@@ -312,9 +317,13 @@ func (e *engine) giveBack(s *seat, l driver.Record, next, reason string) bool {
 	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder && c.nonce == l.Nonce })
 	e.mu.Unlock()
 	sent := e.now()
+	end, known := e.m.endOf(l.Holder)
 	same := func(got driver.Record) bool { return got.Holder == l.Holder && got.Epoch == l.Epoch }
 	got, ok := e.vacate(l, same, func(l driver.Record) driver.Record {
-		l = vacated(l, newNonce(), time.Now(), reason)
+		if !known {
+			end = ending{reason, time.Now()}
+		}
+		l = vacated(l, newNonce(), end.at, end.reason)
 		l.Next = next
 		return l
 	})

@@ -60,6 +60,7 @@ type Member struct {
 	fences  map[string]*Fence
 	endings []driver.Identity // incarnations that this process has ended
 	ended   map[string]uint64 // the epoch of the last own term of each election whose end was reported
+	ends    []lifeEnd         // how the lives of this process ended, the latest ones
 	runs    uint64            // the count of its last incarnation
 	blocked string            // why it cannot join
 	duties  []*dutyRecord

@@ -313,6 +313,7 @@ func (e *engine) releaseAll(terms []*term) {
 	for _, t := range terms {
 		switch {
 		case t.beat != nil:
+			e.noteEnd(t.life)
 			t.stopKeep(limit)
 			held = append(held, t)
 		case !t.life.hasEnded():

@@ -214,7 +214,7 @@ const (
 	reasonFenced      = "fenced"
 	reasonExpired     = "expired"   // the successor, or the store itself, found the heartbeat expired
 	reasonDied        = "died"      // its companion process, or the store's witness, proved its process dead
-	reasonRejoined    = "rejoined"  // its member has joined anew since: it was restarted, or had lost its lease
+	reasonRejoined    = "rejoined"  // its member has joined anew since; whether it was restarted or had lost its lease is not known
 	reasonAbandoned   = "abandoned" // a claim was applied after it had been given up
 )
 
