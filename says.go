@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// This file is what a member says of itself in its register, which is written anew at every heartbeat. A store is promised
-// that it fits into driver.MaxData bytes, so each part of it has a limit. They count bytes of JSON.
+// This file is what a member says of itself in its register, which is written anew at every heartbeat. A store is
+// promised that it fits into driver.MaxData bytes, so each part of it has a limit. They count bytes of JSON.
 const (
 	maxFacts  = 16 << 10
 	maxLabels = 16 << 10
@@ -65,8 +65,8 @@ func (e *engine) listed() []string {
 	return names
 }
 
-// SetFacts replaces the Facts while the member runs. Others are told with its next heartbeat. Facts that are too large are
-// refused, and those before stay.
+// SetFacts replaces the Facts while the member runs. Others are told with its next heartbeat. Facts that are too large
+// are refused, and those before stay.
 func (m *Member) SetFacts(facts map[string]string) error {
 	if err := checkFacts(facts); err != nil {
 		return err

@@ -85,10 +85,11 @@ func TestFacts(t *testing.T) {
 			var duties []regent.Duty
 			for i := range 100 {
 				name := fmt.Sprint(strings.Repeat("<", 200), i) // each of them takes six bytes as JSON
-				duties = append(duties, regent.Duty{Election: name, Name: "wait", Run: func(ctx context.Context, _ regent.Term) error {
+				wait := func(ctx context.Context, _ regent.Term) error {
 					<-ctx.Done()
 					return nil
-				}})
+				}
+				duties = append(duties, regent.Duty{Election: name, Name: "wait", Run: wait})
 			}
 			a.campaign(duties...)
 			time.Sleep(5 * time.Second)
