@@ -27,7 +27,8 @@ func TestExpired(t *testing.T) {
 					t.Errorf("a says of itself: %+v", v)
 				}
 
-				c.store.SetFaults(memstore.Faults{Conflict: 1}) // no write is carried out
+				never := memstore.Delay{Min: 24 * time.Hour, Max: 24 * time.Hour}
+				c.store.SetFaults(memstore.Faults{ApplyLate: 1, Late: never}) // no write is carried out
 				broken := time.Now()
 				for a.leads() {
 					time.Sleep(100 * time.Millisecond)
