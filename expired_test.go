@@ -41,8 +41,9 @@ func TestExpired(t *testing.T) {
 
 				c.store.SetFaults(memstore.Faults{})
 				next, _ := leader(t, 2*time.Minute, a, b)
+				led, _ := next.View("seat")
 				for _, n := range []*node{a, b} {
-					if v, _ := n.View("seat"); n != next && v.Expired && v.Leader == next.ID {
+					if v, _ := n.View("seat"); n != next && v.Expired && v.Epoch == led.Epoch {
 						t.Errorf("%s leads, and %s says that it has expired", next.ID, n.ID)
 					}
 				}
