@@ -135,6 +135,29 @@ func TestAiling(t *testing.T) {
 		})
 	})
 
+	t.Run("P03_who_is_healthy_but_runs_for_another_election_does_not_keep_a_dead_leader_from_being_revoked", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var bad, good atomic.Bool
+			bad.Store(true)
+			a := c.member("a").campaign(failing(&bad))
+			leader(t, time.Second, a)
+			other := failing(&good)
+			other.Election = "other"
+			d := c.member("d").campaign(other)
+			b := c.member("b").campaign(failing(&good))
+			time.Sleep(20 * time.Second)
+			if !b.leads() {
+				t.Fatal("the healthy one does not lead")
+			}
+			b.client.SetFaults(cut)
+			leader(t, 15*time.Second, a)
+			b.client.SetFaults(memstore.Faults{})
+			b.quit()
+			d.quit()
+			a.quit()
+		})
+	})
+
 	t.Run("P03_failures_of_the_store_make_nobody_unhealthy", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").campaign(regent.Duty{Election: "seat", Name: "sync", Run: func(context.Context, regent.Term) error {

@@ -158,6 +158,12 @@ func (c Config) Validate() error {
 		check(d >= minInterval, "renewBackoff", c.RenewBackoff, "must hold durations of at least %v only", minInterval)
 		check(d <= maxDuration, "renewBackoff", c.RenewBackoff, "must hold durations of at most %v only", maxDuration)
 	}
+	if n := encodedSize(c.Labels); n > maxLabels {
+		check(false, "labels", sizeText(n), "must take at most %d bytes as JSON", maxLabels)
+	}
+	if n := encodedSize(c.Region); n > maxRegion {
+		check(false, "region", sizeText(n), "must take at most %d bytes as JSON", maxRegion)
+	}
 	if err := c.Rank.validate(); err != nil {
 		errs = append(errs, err)
 	}

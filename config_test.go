@@ -55,6 +55,10 @@ func TestConfig(t *testing.T) {
 			func(c *regent.Config) { c.WorkerTimeout = 1 }},
 		{"C22_a_poll_maximum_below_the_poll", "electionIntervalMax", "must be >= electionInterval (5s)",
 			func(c *regent.Config) { c.ElectionIntervalMax = time.Second }},
+		{"labels_that_no_register_holds", "labels", "labels of 17011 bytes: labels must take at most 16384 bytes as JSON",
+			func(c *regent.Config) { c.Labels = map[string]string{"rack": strings.Repeat("x", 17000)} }},
+		{"a_region_that_no_register_holds", "region", "region of 2002 bytes: region must take at most 1024 bytes as JSON",
+			func(c *regent.Config) { c.Region = strings.Repeat("x", 2000) }},
 		{"C22_contention_below_one", "contentionThreshold", "must be above 1", func(c *regent.Config) { c.ContentionThreshold = 0.5 }},
 	}
 	for _, b := range bad {

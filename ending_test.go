@@ -159,6 +159,146 @@ func TestEndings(t *testing.T) {
 	})
 }
 
+// observe has a member that registers watch another election, so that it joins without a candidacy.
+func observe(c *cluster, n *node) {
+	go func() {
+		for range n.Watch(c.ctx, "other") {
+		}
+	}()
+}
+
+func TestEndingsAfterAnOutage(t *testing.T) {
+	for profile, cfg := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+		t.Run(profile+"_a_leader_that_leads_again_tells_how_long_nobody_led", func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a := c.member("a", config(cfg)).lead()
+				leader(t, time.Second, a)
+				time.Sleep(10 * time.Second)
+				a.client.SetFaults(cut)
+				for a.leads() {
+					time.Sleep(time.Millisecond)
+				}
+				lost := time.Now()
+				time.Sleep(20 * time.Second)
+				a.client.SetFaults(memstore.Faults{})
+				leader(t, 90*time.Second, a)
+				vacant := time.Since(lost)
+				time.Sleep(time.Second)
+
+				was, e := before(t, a)
+				if was.Leader != "a" || was.Reason != "partition" || (was.Vacant-vacant).Abs() > time.Second {
+					t.Errorf("nobody led for %v: %+v", vacant, was)
+				}
+				if e.Metadata["previous_reason"] != "partition" || e.Measurements["vacant"] < 20 {
+					t.Errorf("%+v", e)
+				}
+				a.quit()
+			})
+		})
+	}
+
+	// The leader joins again, and does not run any more. Another one takes over, which has not seen the first heartbeat.
+	t.Run("another_member_tells_how_long_nobody_led", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			register := config(regent.Cluster(), func(c *regent.Config) { c.Register = true })
+			a := c.member("a", register)
+			observe(c, a)
+			a.lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(10 * time.Second)
+			a.client.SetFaults(cut)
+			b.client.SetFaults(cut)
+			started := time.Now()
+			for a.leads() {
+				time.Sleep(time.Millisecond)
+			}
+			lost := time.Now()
+			time.Sleep(20 * time.Second)
+			a.quit()
+			a.client.SetFaults(memstore.Faults{})
+			for len(a.kinds(regent.EventMemberJoined)) < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			l, err := c.store.Get(c.ctx, heartbeat(a))
+			check(t, err)
+			if n := len(l.Past); n != 1 || l.Past[0].Epoch != 1 || l.Past[0].Reason != "partition" ||
+				l.Past[0].Ended.Sub(lost).Abs() > time.Second {
+				t.Errorf("a lost its lease at %v, and its first heartbeat says %+v", lost, l.Past)
+			}
+			time.Sleep(10 * time.Second)
+			b.client.SetFaults(memstore.Faults{})
+			leader(t, 90*time.Second, b)
+			led := time.Now()
+			time.Sleep(time.Second)
+
+			was, _ := before(t, b)
+			longest := led.Sub(started)
+			shortest := led.Sub(lost) - regent.Cluster().LeaseDuration
+			if was.Leader != "a" || was.Reason != "rejoined" || was.Vacant < shortest || was.Vacant > longest {
+				t.Errorf("nobody led for %v to %v: %+v", shortest, longest, was)
+			}
+			b.quit()
+		})
+	})
+
+	t.Run("a_member_that_has_lost_its_lease_twice_tells_how_long_nobody_led", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", config(regent.Cluster(), func(c *regent.Config) { c.Register = true }))
+			observe(c, a)
+			a.lead()
+			leader(t, time.Second, a)
+			time.Sleep(10 * time.Second)
+			lost := time.Now()
+			for range 2 {
+				a.client.SetFaults(cut)
+				time.Sleep(20 * time.Second)
+				if a.stop(); a.leads() {
+					t.Fatal("it still leads")
+				}
+				<-a.done
+				a.client.SetFaults(memstore.Faults{})
+				time.Sleep(20 * time.Second)
+			}
+			a.lead()
+			leader(t, 30*time.Second, a)
+			led := time.Now()
+			time.Sleep(time.Second)
+			shortest, longest := led.Sub(lost)-2*regent.Cluster().LeaseDuration, led.Sub(lost)
+			if was, _ := before(t, a); was.Reason != "partition" || was.Vacant < shortest || was.Vacant > longest {
+				t.Errorf("nobody led for %v to %v: %+v", shortest, longest, was)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_member_that_knows_nothing_of_it_tells_no_vacancy", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			register := config(regent.Cluster(), func(c *regent.Config) { c.Register = true })
+			a := c.member("a", register)
+			observe(c, a)
+			a.lead()
+			leader(t, time.Second, a)
+			a.client.SetFaults(cut)
+			time.Sleep(20 * time.Second)
+			a.quit()
+			a.client.SetFaults(memstore.Faults{})
+			time.Sleep(20 * time.Second)
+			b := c.member("b").lead()
+			leader(t, 30*time.Second, b)
+			time.Sleep(time.Second)
+			was, e := before(t, b)
+			if was.Leader != "a" || was.Reason != "rejoined" || !was.Ended.IsZero() || was.Vacant != -1 {
+				t.Errorf("%+v", was)
+			}
+			if vacant, there := e.Measurements["vacant"]; there {
+				t.Errorf("the event says %v", vacant)
+			}
+			b.quit()
+		})
+	})
+}
+
 // heartbeat names the register that keeps a node's term.
 func heartbeat(n *node) string {
 	if n.Config.OwnLease {

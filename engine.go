@@ -2,7 +2,6 @@ package regent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -120,6 +119,7 @@ func (e *engine) run() error {
 	if self != nil { // its loop died before it could leave
 		self.life.end(context.Cause(e.ctx))
 		e.m.hasNowEnded(self.life.who)
+		e.noteEnd(self.life)
 		e.lifeline(self, true, false)
 	}
 	_ = protect(func() error { e.tidy(); return nil }) // a driver that panics leaves it undone, as one that fails does
@@ -229,6 +229,7 @@ func (e *engine) abandon(b *beat, cause error) {
 
 	b.life.duties.Wait()
 	e.m.hasNowEnded(b.life.who)
+	e.noteEnd(b.life)
 	e.lifeline(b, true, false) // the next incarnation writes over it
 }
 
@@ -276,32 +277,6 @@ func (e *engine) tidy() {
 			e.giveBack(s, l, "", reasonAbandoned)
 		}
 	}
-}
-
-// says encodes what the member says of itself, anew only if it has changed. The engine's mutex is held.
-func (e *engine) says() []byte {
-	if e.info == nil {
-		// MemberInfo holds nothing that JSON cannot hold.
-		e.info, _ = json.Marshal(e.aboutSelf())
-	}
-	return e.info
-}
-
-func (e *engine) aboutSelf() MemberInfo {
-	i := MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.ill() == nil, Worker: e.m.Worker, Priority: e.cfg.Priority,
-		Region: e.cfg.Region, Labels: e.cfg.Labels, Facts: e.m.Facts}
-	for name, s := range e.seats {
-		if s.cand == nil {
-			continue
-		}
-		if len(i.Elections) == maxListed {
-			i.Elections = []string{"*"}
-			break
-		}
-		i.Elections = append(i.Elections, name)
-	}
-	slices.Sort(i.Elections)
-	return i
 }
 
 // poked is told that somebody has edited the member's register: so a request waits on one of its seats.

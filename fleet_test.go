@@ -152,6 +152,68 @@ func TestFleet(t *testing.T) {
 		})
 	})
 
+	t.Run("J08_after_the_start_up_jitter_no_wait_is_random", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) { c.StartupJitterMin = c.StartupJitterMax }))
+			var looked time.Time
+			c.store.OnRequest = func(r memstore.Request) {
+				if looked.IsZero() && r.Name == "seat" {
+					looked = time.Now()
+				}
+			}
+			a.lead()
+			time.Sleep(20 * second)
+			started := a.kinds(regent.EventMemberStarted)
+			if len(started) != 1 {
+				t.Fatalf("started %v", started)
+			}
+			want := time.Duration(regent.Phase(a.Member) * float64(second))
+			if got := looked.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
+				t.Errorf("it first looks at its election after %v, want its phase, %v", got, want)
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("P02_a_member_of_a_fleet_hears_of_a_handoff_soon_after_a_claim", func(t *testing.T) {
+		for range 5 {
+			bubble(t, func(c *cluster) {
+				nodes := startFleet(c, 2, config(regent.Fleet()))
+				leader(t, 30*second, nodes[0])
+				time.Sleep(10 * time.Millisecond)
+				go func() { _ = nodes[0].HandOff(c.ctx, "seat", nodes[1].ID) }()
+				if _, took := leader(t, 10*second, nodes[1]); took > 100*time.Millisecond {
+					t.Errorf("the named successor leads after %v", took)
+				}
+				time.Sleep(second)
+				quitAll(nodes)
+			})
+		}
+	})
+
+	t.Run("P02_a_member_of_a_fleet_hears_of_a_release_soon_after_a_claim", func(t *testing.T) {
+		for range 5 {
+			bubble(t, func(c *cluster) {
+				b := c.member("b", config(regent.Fleet(), func(c *regent.Config) { c.Rank = regent.RankFirst }))
+				go func() {
+					for range b.Watch(c.ctx, "seat") {
+					}
+				}()
+				time.Sleep(10 * second) // it has seen that nobody leads
+				a := c.member("a").lead()
+				leader(t, second, a)
+				b.lead()
+				time.Sleep(10 * time.Millisecond)
+				a.stop()
+				if _, took := leader(t, 10*second, b); took > 100*time.Millisecond {
+					t.Errorf("the other one leads after %v", took)
+				}
+				a.quit()
+				b.quit()
+			})
+		}
+	})
+
 	for name, conf := range map[string]func(*regent.Member){
 		"without_jitter": jitter(0, 0), "defaults": config(regent.Fleet()), "from_2s_to_8s": jitter(2*second, 8*second),
 	} {

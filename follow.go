@@ -20,6 +20,8 @@ type sight struct {
 
 	renewed bool // it was seen to change in the hands of this holder
 
+	former driver.Past // how the last holder but this one ended, as far as that is known
+
 	since time.Duration // when this heartbeat was first received: after the answer, never before (rule 2)
 	began moment        // when the newest read of it was sent
 	asked bool          // whether its process lives, since that read
@@ -51,6 +53,9 @@ func (s *sight) see(l driver.Record, began moment, received time.Duration) {
 	known := s.seen && l.Rev == s.lease.Rev
 	if s.seen && began.order < s.began.order || known && began.order < s.moved {
 		return
+	}
+	if s.seen && l.Holder != s.lease.Holder {
+		s.former = s.endedBefore(l, received)
 	}
 	same := known && s.moved == 0
 	edited := s.seen && l.Holder == s.lease.Holder && l.Nonce == s.lease.Nonce && l.Edits > s.lease.Edits
@@ -201,7 +206,7 @@ func (e *engine) bid(s *seat, l driver.Record, now time.Duration) driver.Record 
 		Duration: e.cfg.LeaseDuration, Since: time.Now(), Data: l.Data, Past: l.Past,
 	}
 	if l.Vacant() {
-		next.Past = pastByStore(l, s.lastHeld, next.Since)
+		next.Past = pastByStore(l, s.lastHeld, e.endingByStore(s, l))
 	} else {
 		end := e.endingOf(l)
 		next.Past = pastWith(l, end.at, end.reason)
@@ -214,7 +219,7 @@ func (e *engine) bid(s *seat, l driver.Record, now time.Duration) driver.Record 
 	next.Holder = c.life.who
 	c.epoch = next.Epoch
 	c.ended = e.unsaid(l, next.Past)
-	s.claims = append(s.claims[max(0, len(s.claims)-maxClaims):], c)
+	s.claims = append(s.claims[max(0, len(s.claims)+1-maxClaims):], c)
 	return next
 }
 
@@ -228,6 +233,9 @@ func (e *engine) unsaid(l driver.Record, past []driver.Past) driver.Past {
 	if last.Epoch != l.Epoch || last.Holder == "" || last.Reason != reasonExpired && last.Reason != reasonDied {
 		return driver.Past{}
 	}
+	if last.Holder == e.m.ID && last.Epoch == e.m.ended[l.Name] {
+		return driver.Past{} // a store that expires records by itself no longer says which run held it
+	}
 	return last
 }
 
@@ -237,9 +245,10 @@ func (e *engine) claim(ctx context.Context, seats []*seat, record func(*seat) dr
 	now := e.moment()
 	bids := make([]driver.Record, 0, len(seats))
 	if e.cfg.OwnLease || e.self != nil && e.self.life.live(now.at) {
-		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it.
+		// Whoever has withdrawn since it was chosen is not bid for: nobody would look after it. Nor is a seat of which a
+		// request has shown more meanwhile (rule 5).
 		seats = slices.DeleteFunc(slices.Clone(seats), func(s *seat) bool {
-			return s.cand == nil || e.seats[s.name] != s || max(record(s).Epoch, e.m.memory[s.name]) >= maxEpoch
+			return s.cand == nil || e.seats[s.name] != s || s.stale || now.at < s.barred || exhausted(record(s).Epoch)
 		})
 		for _, s := range seats {
 			bids = append(bids, e.bid(s, record(s), now.at))
@@ -308,9 +317,13 @@ func (e *engine) giveBack(s *seat, l driver.Record, next, reason string) bool {
 	s.claims = slices.DeleteFunc(s.claims, func(c claim) bool { return c.life.who == l.Holder && c.nonce == l.Nonce })
 	e.mu.Unlock()
 	sent := e.now()
+	end, known := e.m.endOf(l.Holder)
 	same := func(got driver.Record) bool { return got.Holder == l.Holder && got.Epoch == l.Epoch }
 	got, ok := e.vacate(l, same, func(l driver.Record) driver.Record {
-		l = vacated(l, newNonce(), time.Now(), reason)
+		if !known {
+			end = ending{reason, time.Now()}
+		}
+		l = vacated(l, newNonce(), end.at, end.reason)
 		l.Next = next
 		return l
 	})
@@ -372,6 +385,7 @@ func (e *engine) received(s *seat, l driver.Record, err error, began moment) {
 		}
 		e.regressed(s, now.at, highest, what)
 	}
+	e.reportExhausted(s, l)
 	previous := s.lease
 	if !l.Vacant() && l.Duration <= maxDuration { // else it is held by somebody who does not use Regent
 		s.lastHeld = driver.Record{Holder: l.Holder, Epoch: l.Epoch, Since: l.Since}
@@ -461,6 +475,17 @@ func (e *engine) regressed(s *seat, now time.Duration, highest uint64, what stri
 	s.barred = max(s.barred, now+max(e.cfg.LeaseDuration, min(s.lease.Duration, maxDuration)))
 	e.emit(Event{Kind: EventStoreRegressed, Election: s.name, Epoch: highest,
 		Metadata: map[string]string{"error": what + ": the store has lost writes (a failover, a flush, a restored backup?); this member claims the election after one lease"}})
+}
+
+// reportExhausted reports, once, a record whose epoch no term can follow: the election stays without a leader until somebody
+// removes it.
+func (e *engine) reportExhausted(s *seat, l driver.Record) {
+	if exhausted(l.Epoch) && !s.exhausted {
+		e.emit(Event{Kind: EventRegisterUnreadable, Election: s.name, Metadata: map[string]string{"register": s.name,
+			"error": fmt.Sprintf("epoch %d: no counting of terms can reach it, so something else than a member has written it; "+
+				"nobody can claim the election until the register is removed from the store", l.Epoch)}})
+	}
+	s.exhausted = exhausted(l.Epoch)
 }
 
 // felt takes in what the store says of a heartbeat register.

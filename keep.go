@@ -31,7 +31,9 @@ type life struct {
 
 	mu    sync.Mutex // guards what follows; never held while another lock is taken
 	terms map[*term]struct{}
-	cause error // why it ended
+	cause error         // why it ended
+	at    time.Time     // when that was
+	until time.Duration // the deadline that it had then
 }
 
 const ended = math.MinInt64
@@ -65,11 +67,12 @@ func (l *life) believe(until time.Duration) {
 // end ends the life and the contexts of its terms. It takes no lock that a request or a computation could hold, so that
 // contexts end in time whatever the engine is doing (rule 9).
 func (l *life) end(cause error) {
-	if l.deadline.Swap(ended) == ended {
+	until := l.deadline.Swap(ended)
+	if until == ended {
 		return
 	}
 	l.mu.Lock()
-	l.cause = cause
+	l.cause, l.at, l.until = cause, time.Now(), time.Duration(until)
 	terms := l.terms
 	l.terms = nil
 	l.mu.Unlock()
@@ -327,7 +330,7 @@ func (e *engine) join(ctx context.Context) (*beat, error) {
 		count := e.m.nextIncarnation(l.Epoch)
 		life := newLife(e.m.ID, newIncarnation(count))
 		b := &beat{name: name, life: life, every: e.interval(e.cfg.HeartbeatInterval, w), trust: trust(w, e.cfg.StopTimeout), says: e.says, edited: e.poked,
-			lease: driver.Record{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now(), Past: l.Past}}
+			lease: driver.Record{Name: name, Rev: l.Rev, Holder: life.who, Addr: e.m.Addr, Epoch: count, Duration: w, Since: time.Now(), Past: e.m.pastOf(l)}}
 		if err := e.try(ctx, b); err == nil && life.live(e.clock.Now()) {
 			e.lifeline(b, false, false)
 			return b, nil
@@ -398,6 +401,7 @@ func (e *engine) watched(name string, l driver.Record, began moment) sight {
 func (e *engine) leave(b *beat, reason string) bool {
 	b.life.end(ErrShutdown)
 	e.m.hasNowEnded(b.life.who)
+	e.noteEnd(b.life)
 	e.mu.Lock()
 	last := b.lease
 	e.mu.Unlock()

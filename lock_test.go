@@ -116,6 +116,31 @@ func TestLock(t *testing.T) {
 		})
 	})
 
+	t.Run("L04_a_member_that_reclaims_its_own_expired_lock_reports_the_end_of_its_term_once", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", lock).lead()
+			leader(t, time.Second, a)
+			a.client.SetFaults(memstore.Faults{Outage: true})
+			time.Sleep(40 * time.Second)
+
+			// The store expires the record by itself: it names no holder any more.
+			l, err := c.store.Get(c.ctx, "seat")
+			check(t, err)
+			l.Holder, l.Addr, l.Nonce = driver.Identity{}, "", l.Nonce+1
+			_, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			a.client.SetFaults(memstore.Faults{})
+			leader(t, time.Minute, a)
+			time.Sleep(time.Second)
+
+			lost := a.kinds(regent.EventLostLeadership)
+			if len(lost) != 1 || lost[0].Epoch != 1 || lost[0].Metadata["reason"] != "partition" {
+				t.Errorf("it reports %+v", lost)
+			}
+			a.quit()
+		})
+	})
+
 	t.Run("L04_the_deadline_cuts_the_tries_short", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			short := config(regent.Lock(), func(c *regent.Config) {

@@ -23,7 +23,7 @@ type Member struct {
 	Addr   string // where others can reach it; passed on, not used
 	Worker bool   // it takes tasks: passed on, like Addr
 	// Facts is what else others are told of the member, such as its host and its version: passed on, like Addr, with every heartbeat. So
-	// keep it small, and put no secret into it.
+	// keep it small, at most 16 KiB as JSON, and put no secret into it.
 	Facts  map[string]string
 	Config Config // the cluster profile if zero
 
@@ -59,6 +59,8 @@ type Member struct {
 	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
 	fences  map[string]*Fence
 	endings []driver.Identity // incarnations that this process has ended
+	ended   map[string]uint64 // the epoch of the last own term of each election whose end was reported
+	ends    []lifeEnd         // how the lives of this process ended, the latest ones
 	runs    uint64            // the count of its last incarnation
 	blocked string            // why it cannot join
 	duties  []*dutyRecord
@@ -100,7 +102,7 @@ func (m *Member) Leads(election string) (Term, bool) {
 }
 
 const (
-	maxEpoch = 1 << 62 // beyond every epoch that can be reached by counting
+	maxEpoch = 1 << 62 // beyond every epoch that can be reached by counting; a fence refuses it
 	maxJump  = 1 << 20 // how far beyond the highest known epoch a report is believed
 )
 
@@ -134,9 +136,13 @@ func (m *Member) Fence(election string) *Fence {
 	return f
 }
 
-// learn keeps the highest epoch. The mutex is held.
+// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
+func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
+
+// learn keeps the highest epoch. One that no term can follow is not kept: no term has reached it by counting, and nobody
+// could claim the election as long as this process lives. The mutex is held.
 func (m *Member) learn(election string, epoch uint64) {
-	if epoch <= m.memory[election] {
+	if epoch <= m.memory[election] || exhausted(epoch) {
 		return
 	}
 	if m.memory == nil {
@@ -267,6 +273,9 @@ func (m *Member) start() error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	if err := m.ownFacts(); err != nil {
+		return err
+	}
 	if m.ID == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -367,16 +376,6 @@ func (m *Member) nextIncarnation(shown uint64) uint64 {
 	defer m.mu.Unlock()
 	m.runs = max(m.runs, shown) + 1
 	return m.runs
-}
-
-// SetFacts replaces the Facts while the member runs. Others are told with its next heartbeat.
-func (m *Member) SetFacts(facts map[string]string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.Facts = facts
-	if m.engine != nil {
-		m.engine.info = nil
-	}
 }
 
 // Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.

@@ -286,7 +286,6 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"TestAbsurdRecords"},
 }
 
-// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
 // TestMutantsApply checks that each mutant still fits the code.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
@@ -296,6 +295,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
+// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
 // without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
@@ -319,9 +319,32 @@ func TestMutants(t *testing.T) {
 
 			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
 			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only).CombinedOutput()
-			if err == nil || !bytes.Contains(out, []byte("--- FAIL: "+m.caught)) && !bytes.Contains(out, []byte("panic: ")) {
+			if err == nil || !caughtBy(m.caught, out) {
 				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
 			}
 		})
+	}
+}
+
+// caughtBy reports whether the output of a test shows that it has failed, or panicked. One that ran out of time proves nothing:
+// the machine may have been slow.
+func caughtBy(test string, out []byte) bool {
+	if bytes.Contains(out, []byte("panic: test timed out")) {
+		return false
+	}
+	return bytes.Contains(out, []byte("--- FAIL: "+test)) || bytes.Contains(out, []byte("panic: "))
+}
+
+func TestCaughtBy(t *testing.T) {
+	for out, want := range map[string]bool{
+		"--- FAIL: TestX (0.00s)\nFAIL\n":                     true,
+		"panic: runtime error: index out of range\n":          true,
+		"panic: test timed out after 40s\n\trunning tests:\n": false,
+		"--- FAIL: TestY (0.00s)\nFAIL\n":                     false,
+		"ok\n":                                                false,
+	} {
+		if got := caughtBy("TestX", []byte(out)); got != want {
+			t.Errorf("%q: caught %v, want %v", out, got, want)
+		}
 	}
 }

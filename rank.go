@@ -73,9 +73,6 @@ type MemberInfo struct {
 	run string // its incarnation
 }
 
-// maxListed is how many elections a member names in its register, which is written anew at every heartbeat.
-const maxListed = 100
-
 // memberInfo reads a member's register. One that cannot be read says nothing, so its member is no candidate.
 func memberInfo(l driver.Record) MemberInfo {
 	var i MemberInfo

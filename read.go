@@ -345,7 +345,7 @@ func (e *engine) changed(l driver.Record) {
 	s := e.seats[l.Name]
 	switch {
 	case s == nil || s.seen && l.Rev != "" && l.Rev == s.lease.Rev:
-	case e.claimed(s):
+	case e.claimed(s, l):
 	case s.term == nil:
 		s.stale = true
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
@@ -152,4 +153,60 @@ func (s *lateSeat) Swap(ctx context.Context, l driver.Record) (driver.Record, er
 		return driver.Record{}, context.DeadlineExceeded
 	}
 	return s.Client.Swap(ctx, l)
+}
+
+// TestLateClaim looks at what is learned between the judgement that a seat is free and the claim.
+func TestLateClaim(t *testing.T) {
+	for name, learn := range map[string]func(*cluster, *node){
+		"after_a_higher_epoch_was_seen": func(_ *cluster, b *node) { b.Observe("seat", 9) },
+		"after_the_store_has_gone_back": func(c *cluster, b *node) {
+			l, err := c.store.Get(c.ctx, "seat")
+			check(t, err)
+			l.Epoch, l.Past, l.Nonce = 1, nil, l.Nonce+1
+			_, err = c.store.Swap(c.ctx, l)
+			check(t, err)
+			for len(b.kinds(regent.EventStoreRegressed)) == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		},
+	} {
+		t.Run("nothing_is_claimed_"+name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				a := c.member("a").lead()
+				leader(t, time.Second, a)
+				b := c.member("b").lead()
+				time.Sleep(2 * time.Second)
+				a.quit()
+				leader(t, time.Second, b)
+				check(t, b.StepDown(c.ctx, "seat")) // nobody else is there, so that it waits for a while
+				time.Sleep(10 * time.Millisecond)
+				learn(c, b)
+				synctest.Wait()
+
+				before, err := c.store.Get(c.ctx, "seat")
+				check(t, err)
+				regent.ClaimLate(b.Member, "seat")
+				if after, err := c.store.Get(c.ctx, "seat"); err != nil || after.Rev != before.Rev {
+					t.Errorf("it was claimed: %+v, %v", after, err)
+				}
+				b.quit()
+			})
+		})
+	}
+}
+
+func TestClaimsOfUnknownOutcome(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.member("a").lead()
+		leader(t, time.Second, a)
+		b := c.member("b").lead()
+		time.Sleep(time.Second)
+		for n, want := range map[int]int{1: 1, 8: 8, 9: 8, 20: 8} {
+			if got := regent.ClaimsKept(b.Member, "seat", n); got != want {
+				t.Errorf("of %d claims %d are remembered, want %d", n, got, want)
+			}
+		}
+		b.quit()
+		a.quit()
+	})
 }

@@ -132,8 +132,9 @@ func (e *engine) round(seats, beats bool) time.Duration {
 		if len(dead) == 0 {
 			break
 		}
-		if may, again := e.mayRevoke(); !may { // who may not lead leaves revoking to those who may
-			next = min(next, again)
+		dead, again = e.revocable(dead) // who may not lead leaves revoking to those who may
+		next = min(next, again)
+		if len(dead) == 0 {
 			break
 		}
 		if !e.revokeAll(dead) {
@@ -271,17 +272,39 @@ func (e *engine) revokeAll(dead []driver.Record) bool {
 	return done
 }
 
-// mayRevoke reports whether the member may revoke heartbeats; if it may not now, when to ask again.
-func (e *engine) mayRevoke() (may bool, again time.Duration) {
+// revocable returns those of the expired heartbeats that the member may revoke; if it leaves some to others, when to ask again.
+func (e *engine) revocable(dead []driver.Record) (may []driver.Record, again time.Duration) {
 	if e.mayLead() {
-		return true, never
+		return dead, never
 	}
 	if !e.lastResort() {
-		return false, never
+		return nil, never
 	}
+
+	again = e.clock.Now() + e.cfg.HeartbeatInterval
 	live, known := e.roster.recent(e)
-	other := func(i MemberInfo) bool { return i.ID != e.m.ID && i.Eligible && i.Healthy }
-	return known && !slices.ContainsFunc(live, other), e.clock.Now() + e.cfg.HeartbeatInterval
+	if !known {
+		return nil, again
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range dead {
+		if !e.hasSuccessor(l.Name, live) {
+			may = append(may, l)
+		}
+	}
+	return may, again
+}
+
+// hasSuccessor reports whether somebody else who is healthy runs for an election that depends on a heartbeat: they revoke it.
+// The engine's mutex is held.
+func (e *engine) hasSuccessor(heartbeat string, live []MemberInfo) bool {
+	for _, s := range e.seats {
+		if s.lease.Via == heartbeat && e.followed(s) && e.successor(s.name, live) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // lastResort reports whether a duty that keeps failing is all that keeps the member from leading. Then it leads if nobody

@@ -42,6 +42,7 @@ type seat struct {
 	forgotten  driver.Identity // the holder whose joining the store has forgotten
 	checkAt    time.Duration   // when a record that this member holds, or was asked to take over, is to be read; 0 if it is not
 	retry      retry           // after it could not be read
+	exhausted  bool            // its epoch is one that no term can follow, which was reported
 	fenced     int             // terms in a row that ended because a fence refused them
 	learned    uint64          // the order of the moment when the highest epoch was learned: an answer to an older read may show less
 	shown      uint64          // the highest epoch that any answer has shown since the record was received, its own included
@@ -312,6 +313,7 @@ func (e *engine) releaseAll(terms []*term) {
 	for _, t := range terms {
 		switch {
 		case t.beat != nil:
+			e.noteEnd(t.life)
 			t.stopKeep(limit)
 			held = append(held, t)
 		case !t.life.hasEnded():
@@ -344,6 +346,10 @@ func (e *engine) finishedLocked(t *term) {
 	if t.beat != nil && t.kept {
 		t.s.unreleased = t.life.who
 	}
+	if e.m.ended == nil {
+		e.m.ended = map[string]uint64{}
+	}
+	e.m.ended[t.public.Election] = t.public.Epoch
 	e.emit(Event{Kind: EventLostLeadership, Election: t.public.Election, Epoch: t.public.Epoch, Metadata: map[string]string{"reason": reason}})
 	close(t.finished)
 	e.finishing.Done()

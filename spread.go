@@ -1,7 +1,6 @@
 package regent
 
 import (
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -73,7 +72,7 @@ func (e *engine) firstLook() time.Duration {
 	if !e.spreads() || left <= 0 || !e.joins() {
 		return 0
 	}
-	return rand.N(left)
+	return e.phaseOf(left)
 }
 
 // memberChanged takes in a notification about a member's register, and reports whether heartbeats are to be read: it names
@@ -95,8 +94,12 @@ func (e *engine) memberChanged(l driver.Record) bool {
 }
 
 // claimed notes that a vacant election has changed: most likely somebody holds it now. Members of a fleet do not all read
-// it at that moment, but each at its next poll. It reports false where the election has to be read at once.
-func (e *engine) claimed(s *seat) bool {
+// it at that moment, but each at its next poll. It reports false where the election has to be read at once: l, which the
+// notification brought, shows it vacant again, or names this member as the next.
+func (e *engine) claimed(s *seat, l driver.Record) bool {
+	if l.Rev != "" && l.Vacant() || l.Next == e.m.ID {
+		return false
+	}
 	if !e.spreads() || s.term != nil || s.stale || !s.seen || !s.lease.Vacant() || s.lease.Paused {
 		return false
 	}

@@ -69,7 +69,7 @@ func (t Term) Saved() []byte {
 	return t.t.record().Data
 }
 
-// Save keeps a checkpoint of at most [MaxData] bytes in the election's own record, so that only the holder of the seat can write it, and
+// Save keeps a checkpoint of at most [driver.MaxData] bytes in the election's own record, so that only the holder of the seat can write it, and
 // the next term reads it. An error other than ErrNotLeader means that the outcome is not known: it may have been saved, or may yet
 // be if nothing is saved after it.
 func (t Term) Save(ctx context.Context, data []byte) error {
@@ -214,7 +214,7 @@ const (
 	reasonFenced      = "fenced"
 	reasonExpired     = "expired"   // the successor, or the store itself, found the heartbeat expired
 	reasonDied        = "died"      // its companion process, or the store's witness, proved its process dead
-	reasonRejoined    = "rejoined"  // its member has joined anew since: it was restarted, or had lost its lease
+	reasonRejoined    = "rejoined"  // its member has joined anew since; whether it was restarted or had lost its lease is not known
 	reasonAbandoned   = "abandoned" // a claim was applied after it had been given up
 )
 

@@ -14,8 +14,18 @@ import (
 // knownFacts are those that help people to find a process.
 var knownFacts = []string{"host", "pid"}
 
-// brief cuts what another process says of itself.
-func brief(s string) string { return s[:min(len(s), 100)] }
+// maxBrief is how many bytes are passed on of what another process says of itself.
+const maxBrief = 100
+
+// cut returns at most n bytes of a text, and whole characters only.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+func brief(s string) string { return cut(s, maxBrief) }
 
 // waiting tells who holds this member's ID: once when it is met, and once more when it is known to live.
 func (e *engine) waiting(l driver.Record, alive bool) {
@@ -34,9 +44,9 @@ func (e *engine) waiting(l driver.Record, alive bool) {
 			meta[name] = brief(facts[name])
 		}
 	}
-	meta["incarnation"] = l.Holder.Incarnation
+	meta["incarnation"] = brief(l.Holder.Incarnation)
 	if l.Addr != "" {
-		meta["addr"] = l.Addr
+		meta["addr"] = brief(l.Addr)
 	}
 	e.emit(Event{Kind: EventMemberWaiting, Metadata: meta})
 }
@@ -58,7 +68,7 @@ func (m *Member) Blocked() string {
 
 // waitingText says who has the ID, where, and what to do.
 func waitingText(l driver.Record, alive bool) string {
-	where := l.Addr
+	where := brief(l.Addr)
 	facts := memberInfo(l).Facts
 	var details []string
 	for _, name := range knownFacts {
@@ -70,7 +80,7 @@ func waitingText(l driver.Record, alive bool) string {
 		details = append(details, "joined "+l.Since.UTC().Format(time.RFC3339))
 	}
 	details = slices.DeleteFunc(append([]string{where}, details...), func(s string) bool { return s == "" })
-	who := fmt.Sprintf("member ID %q", l.Holder.ID)
+	who := fmt.Sprintf("member ID %q", cut(l.Holder.ID, driver.MaxName))
 	if len(details) > 0 {
 		who += " (" + strings.Join(details, ", ") + ")"
 	}

@@ -23,7 +23,7 @@ const (
 	lastWords  = 500 * time.Millisecond // how long a worker that is gone is listened to
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
-	maxAnswer  = 64 << 20 // a worker that wants to fill this process with its answer is cut short
+	maxAnswer  = 16 << 20 // bytes of an answer; a worker's own are smaller
 )
 
 // link is a pool's connection to one worker: one request at a time brings tasks, or two if there are many (dispatch.go), another one asks for results
@@ -191,8 +191,10 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	if answer.Reset(); answer.Cap() > 1<<20 { // it was a large one
 		*answer = bytes.Buffer{}
 	}
-	if _, err := answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	if n, err := answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1)); err != nil {
 		return 0, err
+	} else if n > maxAnswer {
+		return 0, fmt.Errorf("the answer is refused: it has more than %d bytes", maxAnswer)
 	}
 	if parse(answer.Bytes()) {
 		return resp.StatusCode, nil

@@ -80,12 +80,17 @@ func (s *scan) value() json.RawMessage {
 	return v
 }
 
-// list reads what stands between brackets, the first of which was read.
-func (s *scan) list(element func()) {
+// list reads what stands between brackets, the first of which was read: at most so many elements.
+func (s *scan) list(most int, element func()) {
 	if s.lit("]") {
 		return
 	}
-	for element(); s.lit(",") && !s.bad; {
+	n := 1
+	for element(); s.lit(",") && !s.bad; n++ {
+		if n >= most {
+			s.bad = true
+			return
+		}
 		element()
 	}
 	s.must("]")
@@ -119,7 +124,7 @@ func (b *batch) parse(body []byte) bool {
 	b.Dispatched = s.int()
 	s.must(`,"tasks":[`)
 	b.Tasks = make([]item, 0, min(maxBatch, len(s.b)/64)) // a fair guess
-	s.list(func() { b.Tasks = append(b.Tasks, s.item(len(body) <= sharedBody)) })
+	s.list(math.MaxInt, func() { b.Tasks = append(b.Tasks, s.item(len(body) <= sharedBody)) })
 	s.must(endBatch[1:])
 	return s.all() || forget(b)
 }
@@ -164,11 +169,11 @@ func (r *report) parse(body []byte) bool {
 	r.More = s.lit(`,"more":true`)
 	if s.lit(`,"running":[`) {
 		r.Running = []string{}
-		s.list(func() { r.Running = append(r.Running, s.string()) })
+		s.list(maxRunning, func() { r.Running = append(r.Running, s.string()) })
 	}
 	s.must(`,"results":[`)
 	r.Results = make([]outcome, 0, min(reportPage, len(s.b)/96))
-	s.list(func() { r.Results = append(r.Results, s.outcome()) })
+	s.list(maxBatch, func() { r.Results = append(r.Results, s.outcome()) })
 	s.must(`}`)
 	return s.all() || forget(r)
 }

@@ -39,12 +39,12 @@ func (i *item) valid() bool {
 
 // verdict answers a batch: all tasks are taken but those it names.
 type verdict struct {
-	Session string    `json:"session,omitempty"` // of the worker; nobody else's answer has one
-	Error   string    `json:"error,omitempty"`
-	Epoch   uint64    `json:"epoch,omitempty"` // the one that beats the batch's
-	Term    string    `json:"term,omitempty"`  // the term that has it, if the worker knows
-	Refused []refusal `json:"refused,omitempty"`
-	Results []outcome `json:"results,omitempty"` // of tasks that had been taken before, and have ended
+	Session string        `json:"session,omitempty"` // of the worker; nobody else's answer has one
+	Error   string        `json:"error,omitempty"`
+	Epoch   uint64        `json:"epoch,omitempty"` // the one that beats the batch's
+	Term    string        `json:"term,omitempty"`  // the term that has it, if the worker knows
+	Refused list[refusal] `json:"refused,omitempty"`
+	Results list[outcome] `json:"results,omitempty"` // of tasks that had been taken before, and have ended
 }
 
 type refusal struct {
@@ -79,14 +79,14 @@ func (q *question) token() regent.Token { return regent.NewToken(q.Epoch, q.Term
 
 // report answers a question.
 type report struct {
-	Session string    `json:"session"`
-	Next    uint64    `json:"next"`              // what to ask for after
-	More    bool      `json:"more,omitempty"`    // there are more already
-	Running []string  `json:"running,omitempty"` // what was taken and has not ended; told only to one who begins, or who has missed results
-	Results []outcome `json:"results,omitempty"`
-	Error   string    `json:"error,omitempty"` // where it could not be answered
-	Epoch   uint64    `json:"epoch,omitempty"` // that beats the asker's
-	Term    string    `json:"term,omitempty"`  // the term that has it, if the worker knows
+	Session string        `json:"session"`
+	Next    uint64        `json:"next"`              // what to ask for after
+	More    bool          `json:"more,omitempty"`    // there are more already
+	Running names         `json:"running,omitempty"` // what was taken and has not ended; told only to one who begins, or who has missed results
+	Results list[outcome] `json:"results,omitempty"`
+	Error   string        `json:"error,omitempty"` // where it could not be answered
+	Epoch   uint64        `json:"epoch,omitempty"` // that beats the asker's
+	Term    string        `json:"term,omitempty"`  // the term that has it, if the worker knows
 }
 
 // outcome is a result on the wire and in the journal.

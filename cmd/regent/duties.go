@@ -23,7 +23,8 @@ func programs(s *config.Settings, companion *reaper.Reaper, log *slog.Logger) []
 		left := s.Regent.StopTimeout * time.Duration(before+i+1) / n
 		all[i] = regent.Duty{Election: s.Election, Name: d.Name, Run: func(ctx context.Context, t regent.Term) error {
 			c := &runner.Command{Path: d.Command[0], Args: d.Command[1:], Dir: d.Dir, Env: environ(d.Env), Node: s.Node,
-				Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: left, OnStart: companion.Group, OnEnd: companion.Ungroup}
+				Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: left, OnStart: companion.Group, OnEnd: companion.Ungroup,
+				OnKill: warnOfKill(log, s.Regent.StopTimeout, "duty", d.Name)}
 			for {
 				err := runDuty(ctx, t, c, d, log)
 				if err != nil || d.Restart != "always" || ctx.Err() != nil {

@@ -1,4 +1,4 @@
-// Command regent puts exactly one process in charge.
+// Command regent elects at most one leader among processes that share a store.
 package main
 
 import (
@@ -27,17 +27,6 @@ const (
 	exitUnreachable = 69 // the store, in all the time that 'regent run --timeout' gave it
 	exitConfig      = 78
 )
-
-const usage = `regent puts exactly one process in charge.
-
-Usage:
-  regent serve [flags]                     run a node, with an HTTP face for health, role, metrics and events
-  regent run ELECTION [flags] -- CMD ...   run a program while this host leads
-  regent slots [flags] JOURNAL ...         check the journals of all workers: each slot of each poll once, none left out
-  regent demo                              three processes on one embedded store: kill the leader, see who takes over, and how fast
-  regent help config                       every key: its flag, its variable, its default in each profile
-  regent version                           what this is
-`
 
 // errUsage says that the command line makes no sense.
 var errUsage = errors.New("see 'regent help'")
@@ -104,11 +93,7 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 	defer stop()
 	switch command {
 	case "help", "-h", "--help":
-		if len(args) > 0 && args[0] == "config" {
-			return config.WriteHelp(out, "text")
-		}
-		_, err := io.WriteString(out, usage)
-		return err
+		return help(out, args)
 	case "version", "--version":
 		_, err := fmt.Fprintln(out, "regent", version())
 		return err

@@ -25,6 +25,35 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	})
+	t.Run("help_names_the_flags_of_run_and_serve", func(t *testing.T) {
+		for want, all := range map[string][][]string{
+			"--timeout":      {{"help"}, {"help", "run"}, {"run", "--help"}, {"run", "x", "-h"}, {"run", "x", "--help", "--", "true"}},
+			"--check-config": {{"help"}, {"help", "serve"}, {"serve", "--help"}},
+			"at most one":    {{"help"}},
+			"--store":        {{"run", "--help"}, {"serve", "--help"}, {"help", "config"}},
+		} {
+			for _, args := range all {
+				if out, err := run(args...); err != nil || !strings.Contains(out, want) {
+					t.Errorf("%q does not name %s, %v:\n%.300s", args, want, err, out)
+				}
+			}
+		}
+	})
+	t.Run("a_topic_that_is_not_there_is_refused_with_those_that_are", func(t *testing.T) {
+		_, err := run("help", "nosuch")
+		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), `"nosuch"`) ||
+			!strings.Contains(err.Error(), "config, run, serve") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a_timeout_that_is_no_duration_is_refused_with_the_rule", func(t *testing.T) {
+		for _, value := range []string{"abc", "5", "-1s", ""} {
+			_, err := run("run", "x", "--timeout", value, "--", "true")
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "timeout: must be a duration such as") {
+				t.Errorf("%q: %v", value, err)
+			}
+		}
+	})
 	t.Run("version_says_something", func(t *testing.T) {
 		if out, err := run("version"); err != nil || !strings.HasPrefix(out, "regent ") {
 			t.Errorf("%q, %v", out, err)

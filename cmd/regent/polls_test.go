@@ -165,8 +165,9 @@ func TestPolls(t *testing.T) {
 	t.Run("programs_are_run_only_where_that_is_allowed", func(t *testing.T) {
 		t.Parallel()
 		marker := filepath.Join(t.TempDir(), "ran")
-		c, leader, standby := pair(t, everySecond(1, webTarget(t)))
-		code, _, answer := leader.do("PUT", "/v1/polls/program", fmt.Sprintf(`{"kind":"exec","target":"touch","options":{"args":[%q]},"interval":"1s"}`, marker))
+		_, leader, standby := pair(t, everySecond(1, webTarget(t)))
+		program := fmt.Sprintf(`{"kind":"exec","target":"touch","options":{"args":[%q]},"interval":"1s"}`, marker)
+		code, _, answer := leader.do("PUT", "/v1/polls/program", program)
 		if code != http.StatusCreated {
 			t.Fatalf("%d %v", code, answer)
 		}
@@ -178,7 +179,17 @@ func TestPolls(t *testing.T) {
 		if found, _ := filepath.Glob(marker); len(found) != 0 {
 			t.Error("it was run")
 		}
+		standby.stop()
+		leader.stop()
+
+		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), "token: correct-horse-battery\n")
+		leader = c.start("a")
+		leader.until("/leader", 200)
 		c.start("w", "--eligible=false", "--exec-polls")
+		code, _, answer = leader.do("PUT", "/v1/polls/program", program, "Authorization", "Bearer correct-horse-battery")
+		if code != http.StatusCreated {
+			t.Fatalf("%d %v", code, answer)
+		}
 		p := seen(leader, "/v1/polls/program", func(p pollSeen) bool { return len(p.Results) > 0 })
 		if r := p.Results[0]; r.Worker != "w" || r.Outcome != "ok" {
 			t.Errorf("%+v", p)
@@ -187,7 +198,6 @@ func TestPolls(t *testing.T) {
 			t.Error("it was not run")
 		}
 		c.nodes["w"].stop()
-		standby.stop()
 		leader.stop()
 	})
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -21,6 +22,9 @@ import (
 
 // runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
 func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Writer) error {
+	if asksForHelp(args) {
+		return helpWithKeys(out, runHelp)
+	}
 	split := slices.Index(args, "--")
 	if split < 0 || split+1 >= len(args) {
 		return fmt.Errorf("run needs a program: regent run ELECTION -- CMD: %w", errUsage)
@@ -30,16 +34,13 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	var policy runner.Policy
 	set.BoolVar(&policy.Once, "once", false, "run it at most once: the default, spelt out")
 	set.BoolVar(&policy.Restart, "restart", false, "run it again when it fails, and when leadership comes back")
-	set.DurationVar(&policy.Timeout, "timeout", 0, "how long to wait for leadership; 0 for ever")
+	set.Func("timeout", "how long to wait for leadership; 0 for ever", waitFlag(&policy.Timeout))
 	source := config.Flags(set)
 	var election []string
 	if len(mine) > 0 && mine[0] != "" && mine[0][0] != '-' {
 		election, mine = []string{"--election=" + mine[0]}, mine[1:]
 	}
-	switch err := config.Parse(set, append(election, mine...)); {
-	case errors.Is(err, flag.ErrHelp):
-		return config.WriteHelp(out, "text")
-	case err != nil:
+	if err := config.Parse(set, append(election, mine...)); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	settings, err := source.Load(os.Environ(), config.ReadFile)
@@ -93,11 +94,13 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	}()
 	defer store.Close()
 
-	m := &regent.Member{Store: store, ID: s.Node, Addr: s.Advertise, Config: s.Regent, OnLifeline: companion.Lifeline}
+	// It has no address: nothing listens here, and a leader would take one that nobody serves for a member that is cut off.
+	m := &regent.Member{Store: store, ID: s.Node, Facts: node.Process(), Config: s.Regent, OnLifeline: companion.Lifeline}
 	m.OnEvent = beginStore(store, regent.LogEvents(log))
 	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
 		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),
 		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
+		OnKill: warnOfKill(log, s.Regent.StopTimeout, "election", s.Election),
 		OnSuspend: func() {
 			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)
 		}}
@@ -114,6 +117,14 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
 	}
 	return &exitError{code, err}
+}
+
+// warnOfKill logs that a program had to be killed.
+func warnOfKill(log *slog.Logger, stopTimeout time.Duration, args ...any) func(string, time.Duration) {
+	return func(reason string, after time.Duration) {
+		log.Warn("program did not stop in time, and is killed: let it end at TERM, or raise stopTimeout",
+			append(args, "reason", reason, "after", after, "stopTimeout", stopTimeout)...)
+	}
 }
 
 // beginStore lets a store be opened when the start-up jitter has passed.

@@ -3,9 +3,15 @@ package main
 import (
 	"bufio"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/regentd/regent/cmd/regent/internal/health"
 )
 
 // TestStoreUnreachable runs 'regent run' against stores that are not there.
@@ -67,4 +73,50 @@ func TestStoreUnreachable(t *testing.T) {
 			t.Errorf("exit code %d after %d tries", code, tries)
 		}
 	})
+}
+
+// TestRunBesideServe runs 'regent run' beside a node on one store, as the README does.
+func TestRunBesideServe(t *testing.T) {
+	store := "sqlite:" + filepath.Join(t.TempDir(), "regent.db")
+	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms",
+		"--election-interval", "500ms", "--takeover-delay", "300ms"}
+	a := start(t, "a", store, nil, timing...)
+	a.until("/leader", 200)
+
+	args := append([]string{"run", "jobs", "--node", "job", "--store", store}, timing...)
+	run := launch(t, "job", command(t, nil, append(args, "--", "sleep", "1000")...), nil)
+	got := seen(a, "/v1/members", func(c health.Cluster) bool {
+		return slices.ContainsFunc(c.Members, func(m health.Member) bool {
+			return m.ID == "job" && m.Status != health.Unknown
+		})
+	})
+	if got.Status != health.Healthy || got.Counts.Healthy != 2 || len(got.Reasons) != 0 {
+		t.Errorf("a tells %+v", got)
+	}
+	for _, m := range got.Members {
+		if m.ID == "job" && m.Addr != "" {
+			t.Errorf("the program publishes address %s, where nothing listens", m.Addr)
+		}
+	}
+
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := launch(t, "job", command(t, nil, append(args, "--", "true")...), nil)
+	line := second.await(`member:waiting.*`)
+	for _, want := range []string{"host=" + host, "pid=" + strconv.Itoa(run.cmd.Process.Pid)} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q does not say %s", line, want)
+		}
+	}
+	if strings.Contains(line, "addr=") {
+		t.Errorf("%q names an address that nobody serves", line)
+	}
+
+	second.signal(syscall.SIGTERM)
+	run.signal(syscall.SIGTERM)
+	<-second.gone
+	<-run.gone
+	a.stop()
 }

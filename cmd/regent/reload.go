@@ -43,6 +43,11 @@ func (r *reloader) reload() {
 		r.log.Warn("configuration cannot be reloaded: the former one stays in use", "error", err)
 		return
 	}
+	if now.Token == "" && r.token.Token() != "" {
+		r.log.Warn("configuration cannot be reloaded: it has no token any more, and a reload never switches authentication "+
+			"off: the former one stays in use; set the key again, or restart the node to run it without", "key", r.began.TokenKey())
+		return
+	}
 	for _, w := range now.Warnings {
 		r.log.Warn(w)
 	}

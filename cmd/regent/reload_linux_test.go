@@ -96,6 +96,29 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// TestReloadKeepsTheToken empties the file that holds the token, and signals.
+func TestReloadKeepsTheToken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const token = "the-token-that-must-stay"
+	config := writeFile(t, filepath.Join(dir, "regent.yaml"), "token: "+token+"\n")
+	d := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), nil, "--config", config)
+	d.until("/leader", 200)
+
+	writeFile(t, config, "")
+	d.signal(syscall.SIGHUP)
+	d.await(`level=WARN msg="configuration cannot be reloaded: .*restart.* key=token$|level=INFO msg="configuration reloaded"`)
+	if got := d.verb(""); got != 401 {
+		t.Errorf("without a token: %d", got)
+	}
+	if got := d.verb(token); got != 200 {
+		t.Errorf("the token: %d", got)
+	}
+	if len(d.said(`never switches authentication off.* key=token$`)) != 1 {
+		t.Error("nothing was said")
+	}
+}
+
 // TestSIGHUPWhileStarting has signals come from the very beginning, and the store missing.
 func TestSIGHUPWhileStarting(t *testing.T) {
 	t.Parallel()

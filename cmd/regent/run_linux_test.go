@@ -67,6 +67,44 @@ func TestRunTerminated(t *testing.T) {
 	}
 }
 
+// TestRunKillIsLogged has programs that ignore TERM killed: after a TERM that was passed on, and after the end of a term.
+func TestRunKillIsLogged(t *testing.T) {
+	const stubborn = `trap '' TERM; echo ready; while :; do sleep 1000; done`
+	begin := func(t *testing.T, store string, args ...string) *daemon {
+		ready := make(chan struct{}, 1)
+		args = append([]string{"run", "jobs", "--node", "a", "--store", store, "--stop-timeout", "1s"}, args...)
+		d := launch(t, "a", command(t, nil, append(args, "--", "sh", "-c", stubborn)...), func([]byte) { ready <- struct{}{} })
+		select {
+		case <-ready:
+		case <-time.After(time.Minute):
+			t.Fatal("the program does not run")
+		}
+		return d
+	}
+
+	t.Run("TERM_was_passed_on", func(t *testing.T) {
+		t.Parallel()
+		d := begin(t, "sqlite:"+filepath.Join(t.TempDir(), "regent.db"))
+		d.signal(syscall.SIGTERM)
+		d.await(`level=WARN msg="program did not stop in time.* election=jobs reason="TERM was passed on.* after=1s stopTimeout=1s`)
+		<-d.gone
+	})
+
+	t.Run("the_term_has_ended", func(t *testing.T) {
+		t.Parallel()
+		store := "sqlite:" + filepath.Join(t.TempDir(), "regent.db")
+		d := begin(t, store)
+		b := start(t, "b", store, nil, "--election", "jobs")
+		b.until("/standby", 200)
+		if code, _, body := b.do("POST", "/v1/elections/jobs/step-down", `{"epoch": 1}`); code != 200 {
+			t.Fatalf("%d %v", code, body)
+		}
+		d.await(`level=WARN msg="program did not stop in time.* reason="the term has ended: .* after=750ms stopTimeout=1s`)
+		<-d.gone
+		b.stop()
+	})
+}
+
 // escapee leaves the program's group, session and process tree, with a clean environment, and writes its pid to a file.
 const escapee = `(setsid env -i sh -c 'echo $$ > FILE; while :; do sleep 0.01; done' &)
 	while ! [ -s FILE ]; do sleep 0.01; done; echo ready; exec sleep 1000`

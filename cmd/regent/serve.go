@@ -29,7 +29,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	source := config.Flags(set)
 	switch err := config.Parse(set, args); {
 	case errors.Is(err, flag.ErrHelp):
-		return config.WriteHelp(out, "text")
+		return helpWithKeys(out, serveHelp)
 	case err != nil:
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -132,10 +132,10 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	}
 	reload.publish = func(token string) error {
 		facts, err := factsOf(token)
-		if err == nil {
-			n.Publish(facts)
+		if err != nil {
+			return err
 		}
-		return err
+		return n.Publish(facts)
 	}
 	stopping := make(chan struct{})
 	host, _, _ := net.SplitHostPort(advertise)

@@ -16,7 +16,8 @@ import (
 
 // opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
 // them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
-// start at once: each then checks its server in steps, over one to six times that time, and not all at once.
+// start at once: each then checks its server in steps, over one to six times that time, and not all at once. How long is
+// random, unlike every wait of the protocol (rule 11): no election waits for the check, and a member's phase is not known here.
 //
 // An error that is a [driver.ErrRefused] stays until somebody changes something.
 func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (driver.Store, error) {

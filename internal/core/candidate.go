@@ -1,6 +1,10 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/regentd/regent/driver"
+)
 
 // campaign is what a candidate does, and anybody who only watches: it reads the record, judges it, and claims.
 func (c *Core) campaign(e *election) {
@@ -126,7 +130,7 @@ func (c *Core) judge(e *election) (verdict, Time) {
 	if s.watch.rec.Holder != r.Holder {
 		return c.judgeAbsent(e, s)
 	}
-	e.forgotten = Identity{}
+	e.forgotten = driver.Identity{}
 	if s.watch.expired(c.cfg.TakeoverDelay) {
 		return dead, 0
 	}
@@ -137,7 +141,7 @@ func (c *Core) judge(e *election) (verdict, Time) {
 func (c *Core) claimFree(e *election) {
 	at := max(c.notBefore(e, &e.rec), e.hold, c.backoff)
 	switch {
-	case !e.wanted || !c.mayLead() || c.exhausted(e, &e.rec):
+	case !e.wanted || !c.mayLead() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
 	default:

@@ -1,26 +1,30 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/regentd/regent/driver"
+)
 
 // claim is one attempt to take an election, until it is known what became of it.
 type claim struct {
 	nonce uint64
 	epoch uint64
 	sent  Time
-	who   Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	who   driver.Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all expires by
 // itself.
 const maxClaims = 8
 
-func (e *election) claimedAs(who Identity) bool {
+func (e *election) claimedAs(who driver.Identity) bool {
 	return slices.ContainsFunc(e.claims, func(c claim) bool { return c.who == who })
 }
 
 // notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided
 // before.
-func (c *Core) notBefore(e *election, r *Record) Time {
+func (c *Core) notBefore(e *election, r *driver.Record) Time {
 	at := e.barred
 	if r.Next != c.cfg.ID { // whoever is asked for does not hold back
 		at = max(at, e.holdBack)
@@ -36,32 +40,31 @@ func (c *Core) notBefore(e *election, r *Record) Time {
 }
 
 // returned reports whether the holder of a record has joined again before anybody took over: it has a head start.
-func (c *Core) returned(r *Record) bool {
+func (c *Core) returned(r *driver.Record) bool {
 	i, ok := c.sighted[r.Via]
 	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID {
 		return false
 	}
-	now := c.sights[i].watch.rec.Holder
+	now := c.sights.all[i].watch.rec.Holder
 	return now.ID == r.Holder.ID && now != r.Holder
 }
 
-func (c *Core) exhausted(e *election, r *Record) bool {
-	return max(r.Epoch, c.memory[e.name]) >= maxEpoch
-}
+// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
+func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
 // bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5).
-func (c *Core) bid(e *election, r *Record) {
-	next := Record{
+func (c *Core) bid(e *election, r *driver.Record) {
+	next := driver.Record{
 		Name: e.name, Rev: r.Rev, Addr: c.cfg.Addr, Epoch: max(r.Epoch, c.memory[e.name]) + 1, Nonce: c.src.Nonce(),
 		Duration: c.cfg.LeaseDuration, Since: c.src.Wall(), Data: r.Data,
 	}
 	if r.Vacant() {
-		next.Past = r.endedByStore(&e.lastHeld, next.Since)
+		next.Past = endedByStore(r, &e.lastHeld, next.Since)
 	} else {
-		next.Past = r.ended(next.Since, ReasonExpired)
+		next.Past = ended(r, next.Since, ReasonExpired)
 	}
 	if c.cfg.OwnLease {
-		next.Holder = Identity{c.cfg.ID, c.src.Incarnation()}
+		next.Holder = driver.Identity{ID: c.cfg.ID, Incarnation: c.src.Incarnation()}
 	} else {
 		next.Holder = c.member.beat.who
 		next.Via = c.member.beat.register
@@ -75,7 +78,7 @@ func (c *Core) bid(e *election, r *Record) {
 // claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it
 // did: if somebody else has released the election in the very term that is known to be the last. A notification
 // proves nothing (rule 12): that the record stands is proved by the swap, on its revision.
-func (c *Core) claimOnNotice(e *election, r *Record) bool {
+func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 	switch {
 	case r.Rev == "" || !r.Vacant() || r.Paused || r.Epoch != c.memory[e.name]:
 		return false
@@ -83,7 +86,7 @@ func (c *Core) claimOnNotice(e *election, r *Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case !c.mayLead() || c.exhausted(e, r) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 
@@ -95,7 +98,7 @@ func (c *Core) claimOnNotice(e *election, r *Record) bool {
 }
 
 // claimAnswered takes in what became of a claim.
-func (c *Core) claimAnswered(e *election, done call, o Outcome, r *Record) {
+func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	switch o {
 	case Done:
 		c.receive(e, r, done)

@@ -14,28 +14,18 @@ func (c *Core) Clone(src Source) *Core {
 	d.names = maps.Clone(c.names)
 	d.sighted = maps.Clone(c.sighted)
 	d.memory = maps.Clone(c.memory)
-	d.freeElections = slices.Clone(c.freeElections)
-	d.freeSights = slices.Clone(c.freeSights)
 	d.held = slices.Clone(c.held)
 	d.queue = slices.Clone(c.queue)
 	d.due = slices.Clone(c.due)
 	d.member.fresh = slices.Clone(c.member.fresh)
 	d.member.claims = slices.Clone(c.member.claims)
 
-	d.elections = make([]*election, len(c.elections))
-	for i, e := range c.elections {
-		if e != nil {
-			copied := *e
-			d.elections[i] = &copied
-		}
-	}
-	d.sights = make([]*sight, len(c.sights))
-	for i, s := range c.sights {
+	d.elections = c.elections.clone()
+	d.sights = c.sights.clone()
+	for _, s := range d.sights.all {
 		if s != nil {
-			copied := *s
-			copied.deps = slices.Clone(s.deps)
-			copied.waiting = slices.Clone(s.waiting)
-			d.sights[i] = &copied
+			s.deps = slices.Clone(s.deps)
+			s.waiting = slices.Clone(s.waiting)
 		}
 	}
 	return &d

@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // portion is how many entities one step advances. What is left is advanced by the next step, which is due at once.
 const portion = 256
@@ -20,20 +24,18 @@ type Core struct {
 	refresh uint64 // counts the notices that anything may have changed
 	healthy bool
 
-	member        member
-	elections     []*election // by index; nil where one was dropped
-	names         map[string]uint32
-	live          int // elections that are not nil
-	wanted        int // candidacies
-	sights        []*sight
-	sighted       map[string]uint32
-	freeElections []uint32
-	freeSights    []uint32
+	member    member
+	elections slab[election]
+	names     map[string]uint32
+	live      int // elections
+	wanted    int // candidacies
+	sights    slab[sight]
+	sighted   map[string]uint32
 
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
-	endings []Identity        // incarnations that this process has ended
+	endings []driver.Identity // incarnations that this process has ended
 	runs    uint64            // the count of the last incarnation
 
 	answered  Time // when the store last answered anything
@@ -59,7 +61,7 @@ func New(cfg Config, src Source) *Core {
 	c.memory = map[string]uint64{}
 	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
 	c.member.init(makeRef(memberKind, 0))
-	c.member.rec.Name = MemberRegister(cfg.ID)
+	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
 	c.sweepAt = Never
 	c.woken = Never
@@ -92,7 +94,7 @@ func (c *Core) Next() Time {
 		return Never
 	case c.now < c.startAt:
 		return c.startAt
-	case len(c.queue) > 0 || c.all < len(c.elections):
+	case len(c.queue) > 0 || c.all < len(c.elections.all):
 		return c.now
 	case len(c.due) > 0:
 		return c.entity(c.due[0]).due
@@ -160,16 +162,16 @@ func (c *Core) advance(r ref) {
 	e := c.entity(r)
 	e.next = Never
 	if e.call.id != 0 && c.now >= e.call.until {
-		c.settle(r, Unknown, Record{})
+		c.settle(r, Unknown, driver.Record{})
 	}
 
 	switch r.kind() {
 	case memberKind:
 		c.advanceMember()
 	case electionKind:
-		c.advanceElection(c.elections[r.index()])
+		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
-		c.advanceSight(c.sights[r.index()])
+		c.advanceSight(c.sights.all[r.index()])
 	}
 	c.schedule(r, e)
 }
@@ -217,9 +219,9 @@ func (c *Core) close() {
 	c.enqueue(c.member.ref)
 }
 
-// learn keeps the highest epoch of an election, wherever it was seen (rule 5).
+// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
 func (c *Core) learn(name string, epoch uint64) {
-	if epoch > c.memory[name] {
+	if epoch > c.memory[name] && !exhausted(epoch) {
 		c.memory[name] = epoch
 	}
 }
@@ -235,7 +237,7 @@ func (c *Core) observe(name string, epoch uint64) {
 // overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
 // is known to be old.
 func (c *Core) overhear(name string, epoch uint64) {
-	if epoch <= c.memory[name] {
+	if epoch <= c.memory[name] || exhausted(epoch) {
 		return
 	}
 	c.learn(name, epoch)
@@ -243,7 +245,7 @@ func (c *Core) overhear(name string, epoch uint64) {
 	if !ok {
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	e.call.old = true
 	if e.seen && e.rec.Epoch < epoch {
 		e.stale = true

@@ -2,22 +2,24 @@
 // that has happened, and returns what to do about it. It has no goroutines, locks, clocks, randomness, I/O or
 // logging. What must be new or comes from outside (nonces, incarnations, the wall clock) comes from a [Source].
 //
-// Nothing runs on this package yet: regent.Member still runs on the engine of the root package. The core decides as
-// that engine decides. It exists so that the protocol can be explored as it is (internal/explore), and so that
-// Member can become a thin shell.
+// Nothing runs on this package yet: regent.Member still runs on the engine of the root package. The core keeps the
+// same rules over the same records. It was written after the engine, but no test compares the two: in what order and
+// how often they send requests may differ, and what the core leaves out is listed below. It exists so that the protocol
+// can be explored as it is (internal/explore), and so that Member can become a thin shell.
 //
 // # Reading order
 //
 // The rules are those of docs/ARCHITECTURE.md. A search for "rule 7" finds every place where that rule is kept.
 //
-//   - input.go, effect.go: what goes in and what comes out; record.go: what a register holds
+//   - input.go, effect.go: what goes in and what comes out; record.go: what a register goes through (what it
+//     holds is driver.Record)
 //   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
 //   - candidate.go and claim.go, leader.go, former.go: what each of the three does
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
 //   - rollback.go: what every record that is received goes through, and rule 5
 //   - member.go, join.go: the member's own register
 //   - request.go: checkpoints, and requests to whoever leads
-//   - core.go, queue.go: Step, and what makes it cost no more than what has changed
+//   - core.go, queue.go, slab.go: Step, and what makes it cost no more than what has changed
 //   - clone.go, encode.go, encode_election.go: for the explorer
 //
 // # How it works
@@ -33,8 +35,8 @@
 //
 // # What is covered
 //
-//   - Rules 1 to 12, for elections with a lease of their own and for those that depend on the member's heartbeat,
-//     also mixed.
+//   - Rules 1 to 12, for elections with a lease of their own and for those that depend on the member's heartbeat. One
+//     core has one kind, and takes over from members of either.
 //   - Claims, adoption of a claim after an unknown outcome, renewal, release, claims on notification, takeover
 //     delay, polling with a growing interval, registers that cannot be read, back-off after failures.
 //   - A store that loses writes: the highest epoch seen, the wait of one lease, two holders of one epoch, forgotten

@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // Effect is one thing for the shell to do, in the order of the slice that Step returns.
 type Effect interface{ effect() }
@@ -21,7 +25,7 @@ type (
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  Record // for a Get, Name alone
+		Record  driver.Record // for a Get, Name alone
 		Timeout time.Duration
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -53,7 +57,7 @@ type (
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
 		Register string
-		Holder   Identity
+		Holder   driver.Identity
 		Deadline Time
 		Holds    bool // a term depends on it
 		Stopped  bool // its duties have stopped and no other begins; the register may not be released yet
@@ -64,24 +68,27 @@ type (
 		Kind     EventKind
 		Election string
 		Epoch    uint64
-		Holder   Identity // the new leader, or the incarnation that the event is about
-		Previous string   // the leader before
+		Holder   driver.Identity // the new leader, or the incarnation that the event is about
+		Previous string          // the leader before
 		Reason   string
 	}
 	// Changed is the record of an election, for those who watch it.
-	Changed struct{ Record Record }
+	Changed struct{ Record driver.Record }
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64
 		Result ResultCode
 		Epoch  uint64 // the epoch that the election is in
 	}
-	// Withdrawn says that a candidacy has ended, and its term with it.
+	// Withdrawn answers every Withdraw of an election before it: the candidacy has ended, and its term with it. A
+	// candidacy that ends because its duty returned has an End and a Finished, and no Withdrawn.
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
 	// Closed says that nothing is left to do.
-	Closed struct{ Left bool } // Left: the member register is known to be vacant, or was never written
+	Closed struct {
+		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
+	}
 )
 
 func (Send) effect()      {}

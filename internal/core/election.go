@@ -3,6 +3,8 @@ package core
 import (
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 const (
@@ -18,33 +20,35 @@ type election struct {
 	wanted   bool // this member campaigns
 	watchers int
 
-	rec      Record // as last received
-	seen     bool   // it has been received at all
-	received Time   // when this revision was first received
-	after    uint64 // the last request before that: later reads of the heartbeat register prove something
-	stale    bool   // it has changed since, for all we know
-	fresh    uint64 // the core's refresh when it was last read
-	own      watch  // the record as its own heartbeat, if it has a lease of its own
-	via      string // the sight that it is attached to; empty for none
-	dep      int    // its place there
-	waits    bool   // for a read of that sight
-	retry    retry  // after it could not be read
-	hold     Time   // not to be claimed before: somebody else was first
-	pollAt   Time   // when it is read without a notification
-	quiet    int    // how often in a row that has shown nothing new
-	check    Time   // when a record that it holds, or is to take over, is read; 0 if it is not
+	withdrawn bool // somebody waits for the end of the term, whether or not this member campaigns again
 
-	barred    Time     // not to be claimed before (rule 5)
-	barredFor uint64   // the highest epoch that the store has gone back behind
-	forgotten Identity // the holder whose joining the store has forgotten
-	lastHeld  Record   // who held it last, and since when
+	rec      driver.Record // as last received
+	seen     bool          // it has been received at all
+	received Time          // when this revision was first received
+	after    uint64        // the last request before that: later reads of the heartbeat register prove something
+	stale    bool          // it has changed since, for all we know
+	fresh    uint64        // the core's refresh when it was last read
+	own      watch         // the record as its own heartbeat, if it has a lease of its own
+	via      string        // the sight that it is attached to; empty for none
+	dep      int           // its place there
+	waits    bool          // for a read of that sight
+	retry    retry         // after it could not be read
+	hold     Time          // not to be claimed before: somebody else was first
+	pollAt   Time          // when it is read without a notification
+	quiet    int           // how often in a row that has shown nothing new
+	check    Time          // when a record that it holds, or is to take over, is read; 0 if it is not
 
-	open       bool     // it was judged free
-	openSince  Time     // when that began
-	holdBack   Time     // not to be claimed before, so that others have a chance
-	claims     []claim  // sent, and maybe applied
-	unreleased Identity // of the last term with a lease of its own, if the store did not take the release
-	fencedRow  int      // terms in a row that ended because a fence refused them
+	barred    Time            // not to be claimed before (rule 5)
+	barredFor uint64          // the highest epoch that the store has gone back behind
+	forgotten driver.Identity // the holder whose joining the store has forgotten
+	lastHeld  driver.Record   // who held it last, and since when
+
+	open       bool            // it was judged free
+	openSince  Time            // when that began
+	holdBack   Time            // not to be claimed before, so that others have a chance
+	claims     []claim         // sent, and maybe applied
+	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
+	fencedRow  int             // terms in a row that ended because a fence refused them
 
 	term    term
 	beat    beat  // of a term with a lease of its own
@@ -63,7 +67,7 @@ type election struct {
 type term struct {
 	state   termState
 	epoch   uint64
-	who     Identity
+	who     driver.Identity
 	began   Time
 	stuckAt Time // when the duty should have stopped
 	stuck   bool // that was reported
@@ -102,22 +106,15 @@ func (c *Core) advanceElection(e *election) {
 // elect returns an election, new if need be.
 func (c *Core) elect(name string) *election {
 	if i, ok := c.names[name]; ok {
-		return c.elections[i]
+		return c.elections.all[i]
 	}
 
-	i := uint32(len(c.elections))
-	if n := len(c.freeElections); n > 0 {
-		i = c.freeElections[n-1]
-		c.freeElections = c.freeElections[:n-1]
-	} else {
-		if c.all == len(c.elections) {
-			c.all++ // it is queued by itself
-		}
-		c.elections = append(c.elections, nil)
-	}
 	e := &election{name: name}
+	i := c.elections.add(e)
+	if c.all == int(i) {
+		c.all++ // it is queued by itself
+	}
 	e.init(makeRef(electionKind, i))
-	c.elections[i] = e
 	c.names[name] = i
 	c.live++
 	c.enqueue(e.ref)
@@ -139,19 +136,21 @@ func (c *Core) campaignIn(name string) {
 // withdraw ends a candidacy.
 func (c *Core) withdraw(name string) {
 	i, ok := c.names[name]
-	if !ok || !c.elections[i].wanted {
+	if !ok {
 		c.emit(Withdrawn{name})
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	c.unwant(e)
-	switch e.term.state {
-	case noTerm:
+	c.enqueue(e.ref)
+	if e.term.state == noTerm {
 		c.emit(Withdrawn{name})
-	case leading:
+		return
+	}
+	e.withdrawn = true
+	if e.term.state == leading {
 		c.end(e, Shutdown, "")
 	}
-	c.enqueue(e.ref)
 }
 
 func (c *Core) unwant(e *election) {
@@ -162,9 +161,9 @@ func (c *Core) unwant(e *election) {
 }
 
 func (c *Core) unwatch(name string) {
-	if i, ok := c.names[name]; ok && c.elections[i].watchers > 0 {
-		c.elections[i].watchers--
-		c.enqueue(c.elections[i].ref)
+	if i, ok := c.names[name]; ok && c.elections.all[i].watchers > 0 {
+		c.elections.all[i].watchers--
+		c.enqueue(c.elections.all[i].ref)
 	}
 }
 
@@ -175,11 +174,10 @@ func (c *Core) dropElection(e *election) {
 	}
 	c.unwant(e)
 	e.seen = false
-	e.rec = Record{}
+	e.rec = driver.Record{}
 	c.attach(e)
 	c.unschedule(&e.entity)
-	c.elections[e.index()] = nil
-	c.freeElections = append(c.freeElections, e.index())
+	c.elections.drop(e.index())
 	delete(c.names, e.name)
 	c.live--
 	if c.closing && c.resting() {
@@ -189,7 +187,7 @@ func (c *Core) dropElection(e *election) {
 
 // mine reports whether a holder is this member: in its present incarnation, in a claim that it made, or in a term
 // that has ended and could not be released.
-func (c *Core) mine(e *election, who Identity) bool {
+func (c *Core) mine(e *election, who driver.Identity) bool {
 	if who.ID != c.cfg.ID {
 		return false
 	}
@@ -202,15 +200,15 @@ func (c *Core) followed(e *election) bool {
 }
 
 // notice takes in a notification (rule 12: it only shortens a wait, and proves nothing).
-func (c *Core) notice(r Record) {
+func (c *Core) notice(r driver.Record) {
 	if r.Name == "" {
 		c.refresh++
 		c.enqueueAll()
 		c.sweepSoon()
 		return
 	}
-	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, memberPrefix) {
-		s := c.sights[i]
+	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
+		s := c.sights.all[i]
 		s.again = true
 		c.enqueue(s.ref)
 		return
@@ -220,7 +218,7 @@ func (c *Core) notice(r Record) {
 		return
 	}
 
-	e := c.elections[i]
+	e := c.elections.all[i]
 	switch {
 	case c.claimOnNotice(e, &r):
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:

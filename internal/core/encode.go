@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Canon maps names that are drawn at random, or only ever compared, to small numbers, so that states which behave
@@ -30,16 +32,16 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 		x.ahead(c.tidyEnd)
 	}
 	x.number(len(c.queue))
-	x.number(len(c.elections) - c.all)
+	x.number(len(c.elections.all) - c.all)
 
 	x.member(c)
-	for _, e := range c.elections {
+	for _, e := range c.elections.all {
 		x.flags(e != nil)
 		if e != nil {
 			x.election(c, e)
 		}
 	}
-	for _, s := range c.sights {
+	for _, s := range c.sights.all {
 		x.flags(s != nil)
 		if s != nil {
 			x.sight(c, s)
@@ -97,21 +99,21 @@ func (x *encoder) age(t Time) { x.within(t, x.horizon) }
 // within encodes a moment of which only matters how long ago it was, up to d.
 func (x *encoder) within(t Time, d time.Duration) { x.number(int(min(x.now-t, Time(d)))) }
 
-func (x *encoder) identity(who Identity, remember bool) {
+func (x *encoder) identity(who driver.Identity, remember bool) {
 	x.text(who.ID)
 	if who.ID != "" {
 		x.unsigned(x.canon.Incarnation(who.Incarnation, remember))
 	}
 }
 
-// Encode appends what decides anything about a record.
-func (r *Record) Encode(b []byte, canon Canon) []byte {
+// EncodeRecord appends what decides anything about a record.
+func EncodeRecord(b []byte, r *driver.Record, canon Canon) []byte {
 	x := &encoder{b: b, canon: canon}
 	x.record(r)
 	return x.b
 }
 
-func (x *encoder) record(r *Record) {
+func (x *encoder) record(r *driver.Record) {
 	x.unsigned(x.canon.Rev(r.Rev))
 	x.identity(r.Holder, true)
 	x.unsigned(x.canon.Epoch(r.Name, r.Epoch))

@@ -17,7 +17,7 @@ func (x *encoder) election(c *Core, e *election) {
 	if c.cfg.ElectionIntervalMax > c.cfg.ElectionInterval {
 		x.number(min(e.quiet, 8))
 	}
-	x.flags(e.check != 0, e.tidied)
+	x.flags(e.check != 0, e.tidied, e.withdrawn)
 	x.ahead(e.check)
 	x.ahead(e.barred)
 	x.unsigned(x.canon.Epoch(e.name, e.barredFor))
@@ -60,7 +60,7 @@ func (x *encoder) proofs(c *Core, e *election) {
 		x.number(-1)
 		return
 	}
-	s := c.sights[i]
+	s := c.sights.all[i]
 	x.number(int(i))
 	x.flags(s.proof > e.after, s.call.id>>32 > e.after)
 }

@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // This file is the end of a term: the duty stops, then the election is released, then the event is sent (rule 7).
 
@@ -40,7 +44,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	if !ok {
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	t := &e.term
 	if t.epoch != epoch || t.state == noTerm || t.state == releasing {
 		return
@@ -109,7 +113,8 @@ func (c *Core) finish(e *election, kept bool) {
 	if t.asked != 0 {
 		c.emit(Result{ID: t.asked, Result: OK, Epoch: t.epoch})
 	}
-	if !e.wanted {
+	if e.withdrawn {
+		e.withdrawn = false
 		c.emit(Withdrawn{e.name})
 	}
 	c.attach(e)
@@ -137,9 +142,9 @@ func (e *election) fencedAgain(lasted time.Duration) time.Duration {
 }
 
 // electionAnswered takes in what became of a request about an election's register.
-func (c *Core) electionAnswered(e *election, done call, o Outcome, r Record) {
+func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Record) {
 	if o == NotFound {
-		r = Record{Name: e.name}
+		r = driver.Record{Name: e.name}
 	}
 	known := o == Done || o == NotFound
 	keeps := e.term.state != noTerm && c.cfg.OwnLease && !e.beat.ended
@@ -167,7 +172,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r Record) {
 }
 
 // vacateAnswered takes in what became of a release, or of the read after it.
-func (c *Core) vacateAnswered(e *election, done call, o Outcome, r *Record) {
+func (c *Core) vacateAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	v := &e.vac
 	switch {
 	case o == Done && done.kind == vacateCall, o == NotFound:

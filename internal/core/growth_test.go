@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // BenchmarkGrowth shows that a step costs the same however many elections there are: what concerns one election costs that
@@ -16,7 +18,7 @@ func BenchmarkGrowth(b *testing.B) {
 				now := c.now
 				for i := range b.N {
 					now++
-					c.Step(now, Notice{Record{Name: ids[i%n], Rev: "other"}})
+					c.Step(now, Notice{driver.Record{Name: ids[i%n], Rev: "other"}})
 				}
 			})
 			b.Run(fmt.Sprintf("%s/all/%d", name, n), func(b *testing.B) {

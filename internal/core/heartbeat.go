@@ -3,6 +3,8 @@ package core
 import (
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file is the holder's half of a lease: how long a heartbeat may be believed by the one who sends it, and what
@@ -12,7 +14,7 @@ import (
 // lease of its own.
 type beat struct {
 	register string
-	who      Identity
+	who      driver.Identity
 	every    time.Duration // from one heartbeat to the next
 	trust    time.Duration // D of rule 1
 	tries    []try         // the attempt that the register shows, and all that came after
@@ -41,7 +43,7 @@ func (b *beat) guardAt() Time { return b.deadline - Time(b.trust/100) }
 
 // attempt returns the record of the next heartbeat, with a nonce of its own (rule 3: so that a later read tells which
 // attempt arrived).
-func (c *Core) attempt(b *beat, r Record) Record {
+func (c *Core) attempt(b *beat, r driver.Record) driver.Record {
 	r.Nonce = c.src.Nonce()
 	r.Edits = 0
 	b.tries = append(slices.Clip(b.tries), try{r.Nonce, c.now})
@@ -53,7 +55,7 @@ func (c *Core) attempt(b *beat, r Record) Record {
 // shows takes in what the register holds. If that is one of the attempts, the deadline counts from when that
 // attempt was sent, however late the answer came (rule 1: deadline = sent + D). Anything else is the end of this
 // heartbeat (rule 3: an unknown nonce counts as not held).
-func (b *beat) shows(r *Record) (newest, ours bool) {
+func (b *beat) shows(r *driver.Record) (newest, ours bool) {
 	if b.ended || r.Holder != b.who {
 		return false, false
 	}
@@ -85,7 +87,7 @@ const (
 )
 
 // shown takes in a record that shows what became of the attempts, by the answer to a heartbeat or by a read after it.
-func (c *Core) shown(b *beat, r *Record) fate {
+func (c *Core) shown(b *beat, r *driver.Record) fate {
 	before := b.deadline
 	newest, ours := b.shows(r)
 	if !ours {
@@ -155,7 +157,7 @@ func (c *Core) lifeline(b *beat, stopped, over bool) {
 // every swap that was not plainly applied.
 type vacating struct {
 	on     bool
-	who    Identity
+	who    driver.Identity
 	epoch  uint64
 	reason string
 	next   string // the successor to name
@@ -169,14 +171,14 @@ const maxVacate = 4
 
 // vacate sends the next request of a release. It reports false if nothing is left to send: the record is not ours any
 // more, or the store did not take the release (kept).
-func (c *Core) vacate(e *entity, v *vacating, r *Record) (sent, kept bool) {
+func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool) {
 	switch {
 	case v.check && c.now >= v.until:
 		return false, true
 	case v.check:
 		c.read(e, r.Name)
 		return true, false
-	case !r.heldBy(v.who, v.epoch): // rule 4: a release changes only its own record
+	case !heldBy(r, v.who, v.epoch): // rule 4: a release changes only its own record
 		return false, false
 	case v.tries == maxVacate || v.tries > 0 && c.now >= v.until:
 		return false, true
@@ -184,7 +186,7 @@ func (c *Core) vacate(e *entity, v *vacating, r *Record) (sent, kept bool) {
 
 	v.tries++
 	v.check = true
-	vacant := r.vacated(c.src.Nonce(), c.src.Wall(), v.reason)
+	vacant := vacated(r, c.src.Nonce(), c.src.Wall(), v.reason)
 	vacant.Next = v.next
 	if e.ref.kind() == memberKind { // a heartbeat carries neither, so that it stays small
 		vacant.Past = nil

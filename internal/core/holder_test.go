@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // The holder's side: rules 1, 3, 7 and 9.
@@ -13,7 +15,7 @@ func TestDeadlines(t *testing.T) {
 	t.Run("a_claim_counts_from_before_it_was_sent", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.start()
-		r.answer(r.take(election1), NotFound, Record{})
+		r.answer(r.take(election1), NotFound, driver.Record{})
 		sent := r.now
 		claim := r.take(election1)
 		r.now = r.now.Add(time.Second)
@@ -38,12 +40,12 @@ func TestDeadlines(t *testing.T) {
 	t.Run("a_claim_does_not_count_under_a_later_incarnation", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		r.start()
-		r.answer(r.take(own), NotFound, Record{})
+		r.answer(r.take(own), NotFound, driver.Record{})
 		join := r.take(own)
 		_, rec := r.apply(join)
 		r.answer(join, Done, rec)
 		read := r.take(election1)
-		r.answer(read, NotFound, Record{})
+		r.answer(read, NotFound, driver.Record{})
 		claim := r.take(election1)
 		r.apply(claim) // the answer is lost
 
@@ -73,11 +75,11 @@ func TestUnknownOutcomes(t *testing.T) {
 	t.Run("a_lost_answer_of_a_claim_is_adopted_from_when_it_was_sent", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.start()
-		r.answer(r.take(election1), NotFound, Record{})
+		r.answer(r.take(election1), NotFound, driver.Record{})
 		sent := r.now
 		claim := r.take(election1)
 		r.apply(claim)
-		r.answer(claim, Unknown, Record{})
+		r.answer(claim, Unknown, driver.Record{})
 		r.run(2 * time.Second)
 		equal(t, "deadline", find[Begin](r).Deadline, sent.Add(r.c.cfg.trust(6*time.Second)))
 	})
@@ -85,7 +87,7 @@ func TestUnknownOutcomes(t *testing.T) {
 	t.Run("a_claim_that_is_found_after_its_deadline_is_given_back", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.start()
-		r.answer(r.take(election1), NotFound, Record{})
+		r.answer(r.take(election1), NotFound, driver.Record{})
 		claim := r.take(election1)
 		r.pass(5500 * time.Millisecond)
 		r.pending = nil
@@ -103,10 +105,10 @@ func TestUnknownOutcomes(t *testing.T) {
 		first := r.now
 		beat := r.take(election1)
 		_, rec := r.apply(beat)
-		r.answer(beat, Unknown, Record{})
-		r.answer(r.take(election1), Unknown, Record{}) // the read after it
+		r.answer(beat, Unknown, driver.Record{})
+		r.answer(r.take(election1), Unknown, driver.Record{}) // the read after it
 		r.pass(500 * time.Millisecond)
-		r.answer(r.take(election1), Unknown, Record{}) // the second try, which never arrives
+		r.answer(r.take(election1), Unknown, driver.Record{}) // the second try, which never arrives
 		r.forget()
 		r.answer(r.take(election1), Done, rec)
 		equal(t, "deadline", find[Renewed](r).Deadline, first.Add(r.c.cfg.trust(6*time.Second)))
@@ -116,7 +118,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.lead()
 		r.pass(1500 * time.Millisecond)
-		r.answer(r.take(election1), Conflict, Record{})
+		r.answer(r.take(election1), Conflict, driver.Record{})
 		forgotten := r.store[election1]
 		forgotten.Nonce = 4711
 		r.answer(r.take(election1), Done, r.put(forgotten))
@@ -153,7 +155,7 @@ func TestFailingRenewals(t *testing.T) {
 				if s.Verb == Swap {
 					waits = append(waits, time.Duration(r.now-began))
 				}
-				r.answer(s, Unknown, Record{})
+				r.answer(s, Unknown, driver.Record{})
 			}
 		}
 		ms := time.Millisecond
@@ -187,7 +189,7 @@ func TestMember(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		b := r.lead()
 		gone := r.store[own]
-		gone.Holder = Identity{}
+		gone.Holder = driver.Identity{}
 		r.put(gone)
 		r.forget()
 		r.run(3 * time.Second)
@@ -201,7 +203,7 @@ func TestMember(t *testing.T) {
 
 	t.Run("another_process_with_the_same_id_is_waited_for_and_revoked", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
-		twin := Identity{"a", "1.twin"}
+		twin := driver.Identity{ID: "a", Incarnation: "1.twin"}
 		r.put(beating(twin, 77))
 		r.start()
 		began := r.now
@@ -220,7 +222,7 @@ func TestMember(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		b := r.lead()
 		lost := r.store[election1]
-		lost.Holder = Identity{}
+		lost.Holder = driver.Identity{}
 		lost.Epoch = 0
 		r.put(lost) // the store lost the claim and kept the heartbeat
 		r.forget()

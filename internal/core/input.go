@@ -3,6 +3,8 @@ package core
 import (
 	"math"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // Time is a moment on the member's clock, in nanoseconds. That clock counts while the machine is suspended (rule 8:
@@ -61,7 +63,7 @@ type (
 	Join struct{}
 	// Campaign makes the member a candidate in an election.
 	Campaign struct{ Election string }
-	// Withdraw ends a candidacy, and the term with it. Withdrawn is its effect.
+	// Withdraw ends a candidacy, and the term with it. Withdrawn is its effect, also if a Campaign comes before that.
 	Withdraw struct{ Election string }
 	// Watch and Unwatch begin and end somebody's interest in an election without a candidacy.
 	Watch struct{ Election string }
@@ -71,11 +73,11 @@ type (
 	Answer struct {
 		ID      uint64
 		Outcome Outcome
-		Record  Record // as read, or as written with its new revision
+		Record  driver.Record // as read, or as written with its new revision
 	}
 	// Notice is a notification. Without a Name anything may have changed; without a Rev the register of that name has;
 	// else the record is the one that was written.
-	Notice struct{ Record Record }
+	Notice struct{ Record driver.Record }
 	// Tick says that time has passed.
 	Tick struct{}
 	// DutyStopped says that nothing of a term runs any more. Before an End, it says that the duty returned by itself.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // joinNow reads the register, if there is a reason to join.
@@ -18,13 +20,13 @@ func (c *Core) joinNow() {
 	case c.now < m.retry:
 		m.wake(m.retry)
 	default:
-		c.read(&m.entity, MemberRegister(c.cfg.ID))
+		c.read(&m.entity, driver.MemberRegister(c.cfg.ID))
 	}
 }
 
 // joinOn joins on a register as it was read: on a vacant one, or over an incarnation that this same process has
 // ended. Any other one must first expire and be revoked, so that two processes with one ID never both join.
-func (c *Core) joinOn(r Record, sent Time) {
+func (c *Core) joinOn(r driver.Record, sent Time) {
 	m := &c.member
 	m.rec = r
 	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {
@@ -36,17 +38,17 @@ func (c *Core) joinOn(r Record, sent Time) {
 	}
 
 	c.runs = max(c.runs, r.Epoch) + 1
-	who := Identity{c.cfg.ID, strconv.FormatUint(c.runs, 10) + "." + c.src.Incarnation()}
+	who := driver.Identity{ID: c.cfg.ID, Incarnation: strconv.FormatUint(c.runs, 10) + "." + c.src.Incarnation()}
 	w := c.cfg.memberLease()
 	m.beat = beat{register: r.Name, who: who, every: c.cfg.interval(c.cfg.HeartbeatInterval, w), trust: c.cfg.trust(w)}
 	m.phase = memberJoining
-	m.swapHeartbeat(c, Record{
+	m.swapHeartbeat(c, driver.Record{
 		Name: r.Name, Rev: r.Rev, Holder: who, Addr: c.cfg.Addr, Epoch: c.runs, Duration: w,
 		Since: c.src.Wall(), Data: c.cfg.Info,
 	})
 }
 
-func (m *member) swapHeartbeat(c *Core, r Record) {
+func (m *member) swapHeartbeat(c *Core, r driver.Record) {
 	m.rec = r
 	c.swap(&m.entity, renewCall, c.attempt(&m.beat, r))
 }
@@ -111,7 +113,7 @@ func (c *Core) joinFailed() {
 }
 
 // otherAnswered takes in a read of a register that another incarnation has, or the revocation of that incarnation.
-func (c *Core) otherAnswered(done call, known bool, r Record) {
+func (c *Core) otherAnswered(done call, known bool, r driver.Record) {
 	m := &c.member
 	switch {
 	case !known:
@@ -128,7 +130,7 @@ func (c *Core) otherAnswered(done call, known bool, r Record) {
 	}
 }
 
-func (c *Core) joinAnswered(done call, o Outcome, r Record) {
+func (c *Core) joinAnswered(done call, o Outcome, r driver.Record) {
 	b := &c.member.beat
 	switch {
 	case o == Done:

@@ -1,5 +1,11 @@
 package core
 
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
+
 // begin makes the term that a claim has won, and reports whether the claim still lives. It counts from before the
 // claim was sent, under the heartbeat of the same incarnation only (rule 1).
 func (c *Core) begin(e *election, k claim) bool {
@@ -121,7 +127,7 @@ func (c *Core) loseOwn(e *election, cause Cause) {
 
 // renewAnswered takes in what became of a renewal of an election's own lease, by its own answer or by the read
 // after it.
-func (c *Core) renewAnswered(e *election, done call, o Outcome, r *Record) {
+func (c *Core) renewAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	b := &e.beat
 	switch {
 	case o == Done:
@@ -143,7 +149,7 @@ func (c *Core) checkTerm(e *election) {
 	if t.state == noTerm {
 		return
 	}
-	ours := e.rec.heldBy(t.who, t.epoch)
+	ours := heldBy(&e.rec, t.who, t.epoch)
 	if c.cfg.OwnLease && ours && !e.beat.ended {
 		switch c.shown(&e.beat, &e.rec) {
 		case beatLost: // a renewal that the store has forgotten: it is not held any more (rule 3)
@@ -184,7 +190,7 @@ func (c *Core) fenced(in Fenced) {
 	if !ok {
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	if e.term.state != leading || e.term.epoch != in.Epoch {
 		return
 	}
@@ -193,8 +199,9 @@ func (c *Core) fenced(in Fenced) {
 }
 
 // The sweep reads the elections that this member holds by its heartbeat. A store that has lost a claim, but not the
-// heartbeat, is noticed by that: within a lease, with the time of a request. Elections with leases of their own
-// need no sweep: their renewals are conditional on the record itself.
+// heartbeat, is noticed by that: within half a lease and the time of a request, or within as many heartbeat intervals
+// as there are batches, if that is longer. Elections with leases of their own need no sweep: their renewals are
+// conditional on the record itself.
 
 const sweepBatch = 1000 // how many held elections are read at once
 
@@ -209,7 +216,7 @@ func (c *Core) holdOn(e *election) {
 
 func (c *Core) letGo(e *election) {
 	last := len(c.held) - 1
-	moved := c.elections[c.held[last]]
+	moved := c.elections.all[c.held[last]]
 	c.held[e.heldPos] = moved.index()
 	moved.heldPos = e.heldPos
 	c.held = c.held[:last]
@@ -223,13 +230,8 @@ func (c *Core) letGo(e *election) {
 func (c *Core) sweep() {
 	m := &c.member
 	if c.now >= c.sweepAt && len(c.held) > 0 {
-		batches := (len(c.held) + sweepBatch - 1) / sweepBatch
-		every := c.cfg.LeaseDuration / 2
-		if batches > 1 {
-			every = max(every/2, c.cfg.HeartbeatInterval)
-		}
 		c.sweptAt = c.now
-		c.sweepAt = c.now.Add(every)
+		c.sweepAt = c.now.Add(c.sweepInterval())
 		c.sweepLeft = max(c.sweepLeft, min(sweepBatch, len(c.held)))
 	}
 	c.sweepLeft = min(c.sweepLeft, len(c.held))
@@ -237,7 +239,7 @@ func (c *Core) sweep() {
 		if c.sweepFrom >= len(c.held) {
 			c.sweepFrom = 0
 		}
-		e := c.elections[c.held[c.sweepFrom]]
+		e := c.elections.all[c.held[c.sweepFrom]]
 		c.sweepFrom++
 		c.sweepLeft--
 		e.check = max(c.now, 1)
@@ -248,6 +250,17 @@ func (c *Core) sweep() {
 		c.enqueue(m.ref)
 	}
 	m.wake(c.sweepAt)
+}
+
+// sweepInterval is the time from one batch to the next: all batches together take half a lease, unless that is more
+// than one batch for each heartbeat.
+func (c *Core) sweepInterval() time.Duration {
+	half := c.cfg.LeaseDuration / 2
+	batches := (len(c.held) + sweepBatch - 1) / sweepBatch
+	if batches < 2 {
+		return half
+	}
+	return max(half/time.Duration(batches), c.cfg.HeartbeatInterval)
 }
 
 // sweepSoon has the held elections read without waiting for their turn, but no more often than once a heartbeat.
@@ -268,7 +281,7 @@ func (c *Core) poked() {
 // lost the tail of its log has lost the claim, the heartbeat, or neither: if the claim is gone, the read shows it.
 func (c *Core) checkClaims() {
 	for _, i := range c.member.claims {
-		if e := c.elections[i]; e != nil && e.term.state == leading {
+		if e := c.elections.all[i]; e != nil && e.term.state == leading {
 			e.check = max(c.now, 1)
 			c.enqueue(e.ref)
 		}

@@ -1,13 +1,17 @@
 package core
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/regentd/regent/driver"
+)
 
 // member is this member's own register: how it joins, keeps its heartbeat up, loses it, and leaves. With leases of
 // their own, elections do not depend on it.
 type member struct {
 	entity
 	phase  memberPhase
-	rec    Record // the register as last seen
+	rec    driver.Record // the register as last seen
 	beat   beat
 	other  watch // the incarnation that has the register while this one waits for it
 	failed int   // attempts to join, in a row
@@ -34,7 +38,7 @@ const (
 func (m *member) lives(now Time) bool { return m.phase == memberIn && m.beat.lives(now) }
 
 // is reports whether an identity is the member's present incarnation.
-func (m *member) is(who Identity) bool { return m.phase == memberIn && m.beat.who == who }
+func (m *member) is(who driver.Identity) bool { return m.phase == memberIn && m.beat.who == who }
 
 func (c *Core) advanceMember() {
 	m := &c.member
@@ -93,8 +97,8 @@ func (c *Core) dropMember(cause Cause) {
 	m.phase = memberDropped
 	c.emit(Event{Kind: EventDropped, Holder: m.beat.who, Reason: string(cause)})
 	for _, i := range c.held {
-		c.elections[i].doom = cause
-		c.enqueue(c.elections[i].ref)
+		c.elections.all[i].doom = cause
+		c.enqueue(c.elections.all[i].ref)
 	}
 	c.enqueue(m.ref)
 }
@@ -114,17 +118,17 @@ func (c *Core) awaitDuties() {
 }
 
 // hasEnded remembers an incarnation that this process has ended, so that its next one may join over it.
-func (c *Core) hasEnded(who Identity) {
+func (c *Core) hasEnded(who driver.Identity) {
 	if !slices.Contains(c.endings, who) {
 		c.endings = append(slices.Clip(c.endings[max(0, len(c.endings)-63):]), who)
 	}
 }
 
 // memberAnswered takes in what became of a request about the member's own register.
-func (c *Core) memberAnswered(done call, o Outcome, r Record) {
+func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	if o == NotFound {
-		r = Record{Name: m.rec.Name}
+		r = driver.Record{Name: m.rec.Name}
 	}
 	known := o == Done || o == NotFound
 
@@ -147,7 +151,7 @@ func (c *Core) memberAnswered(done call, o Outcome, r Record) {
 }
 
 // heartbeatAnswered takes in what became of a heartbeat, by its own answer or by the read after it.
-func (c *Core) heartbeatAnswered(done call, o Outcome, r Record) {
+func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	b := &m.beat
 	if o != Done && done.kind == renewCall {
@@ -190,9 +194,10 @@ func (c *Core) leaveNow() {
 		return
 	}
 	if m.phase != memberIn {
+		left := c.neverWrote()
 		m.phase = memberGone
 		c.closed = true
-		c.emit(Closed{Left: true})
+		c.emit(Closed{left})
 		return
 	}
 
@@ -209,6 +214,10 @@ func (c *Core) leaveNow() {
 	c.leave()
 }
 
+// neverWrote reports whether this process, which is not joined, has never tried to write the member register, and no
+// other process is known to have it. An incarnation that was tried and has ended may stand there until it expires.
+func (c *Core) neverWrote() bool { return c.member.phase == memberOut && len(c.endings) == 0 }
+
 // resting reports whether no election has anything left to do.
 func (c *Core) resting() bool { return c.live == 0 }
 
@@ -219,31 +228,32 @@ func (c *Core) leave() {
 		return
 	}
 	if sent, kept := c.vacate(&m.entity, &m.vac, &m.rec); !sent {
-		c.left(!kept)
+		c.left(!kept, m.rec.Vacant())
 	}
 }
 
-func (c *Core) leaveAnswered(done call, o Outcome, r Record) {
+func (c *Core) leaveAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	switch {
 	case o == NotFound, o == Done && done.kind == vacateCall:
-		c.left(true)
+		c.left(true, true)
 	case o == Done:
 		m.rec = r
 		m.vac.check = false
 	case done.kind == readCall:
-		c.left(false)
+		c.left(false, false)
 	}
 }
 
-// left ends everything. If the store did not take the leave, the reaper may release the register yet.
-func (c *Core) left(ok bool) {
+// left ends everything. If the register may still show this incarnation, the reaper may release it yet. One that does
+// not is vacant, or another process has it.
+func (c *Core) left(gone, vacant bool) {
 	m := &c.member
-	if ok {
+	if gone {
 		c.lifeline(&m.beat, true, true)
 	}
 	m.phase = memberGone
 	c.closed = true
 	c.emit(Event{Kind: EventLeft, Holder: m.beat.who})
-	c.emit(Closed{Left: ok})
+	c.emit(Closed{Left: gone && vacant})
 }

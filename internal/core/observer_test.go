@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // The observer's side: rules 2, 5, 6, 10, 11 and 12.
@@ -56,7 +58,7 @@ func TestExpiry(t *testing.T) {
 
 	t.Run("a_holder_that_has_left_is_followed_without_delay", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
-		r.put(Record{Name: remote, Epoch: 1, Nonce: 60, Duration: 6 * time.Second})
+		r.put(driver.Record{Name: remote, Epoch: 1, Nonce: 60, Duration: 6 * time.Second})
 		r.put(held(other, 3, remote))
 		r.start()
 		r.run(time.Millisecond)
@@ -65,7 +67,7 @@ func TestExpiry(t *testing.T) {
 
 	t.Run("a_holder_that_has_joined_again_has_a_head_start", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
-		again := beating(Identity{"b", "2.y"}, 60)
+		again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 60)
 		again.Epoch = 2
 		r.put(again)
 		r.put(held(other, 3, remote))
@@ -85,15 +87,15 @@ func TestExpiry(t *testing.T) {
 
 		// The holder leaves and joins again; its new incarnation takes the election. A read of its register that
 		// was sent before the new record was received shows the register in between.
-		r.step(Notice{Record{Name: remote}})
+		r.step(Notice{driver.Record{Name: remote}})
 		before := r.take(remote)
-		again := Identity{"b", "2.y"}
-		vacant := Record{Name: remote, Rev: "old", Epoch: 2, Nonce: 61, Duration: 6 * time.Second}
+		again := driver.Identity{ID: "b", Incarnation: "2.y"}
+		vacant := driver.Record{Name: remote, Rev: "old", Epoch: 2, Nonce: 61, Duration: 6 * time.Second}
 		next := beating(again, 62)
 		next.Epoch = 2
 		r.put(next)
 		r.put(held(again, 4, remote))
-		r.step(Notice{Record{Name: election1}})
+		r.step(Notice{driver.Record{Name: election1}})
 		r.answer(r.take(election1), Done, r.store[election1])
 		r.answer(before, Done, vacant)
 		equal(t, "verb", r.take(remote).Verb, Get)
@@ -124,8 +126,8 @@ func TestRollback(t *testing.T) {
 		r.put(held(other, 5, ""))
 		r.start()
 		r.run(time.Second)
-		r.put(Record{Name: election1, Epoch: 3, Nonce: 70, Duration: 6 * time.Second})
-		r.step(Notice{Record{Name: election1}})
+		r.put(driver.Record{Name: election1, Epoch: 3, Nonce: 70, Duration: 6 * time.Second})
+		r.step(Notice{driver.Record{Name: election1}})
 		r.serve()
 		equal(t, "highest", r.event(EventRegressed).Epoch, 5)
 		r.run(6*time.Second - 1)
@@ -139,10 +141,10 @@ func TestRollback(t *testing.T) {
 		r.put(held(other, 5, ""))
 		r.start()
 		r.run(time.Second)
-		third := Record{Name: election1, Epoch: 5, Nonce: 71, Duration: 6 * time.Second}
-		third.Past = []Past{{Epoch: 5, Holder: "c"}}
+		third := driver.Record{Name: election1, Epoch: 5, Nonce: 71, Duration: 6 * time.Second}
+		third.Past = []driver.Past{{Epoch: 5, Holder: "c"}}
 		r.put(third)
-		r.step(Notice{Record{Name: election1}})
+		r.step(Notice{driver.Record{Name: election1}})
 		r.serve()
 		r.event(EventRegressed)
 		r.run(5 * time.Second)
@@ -151,8 +153,8 @@ func TestRollback(t *testing.T) {
 
 	t.Run("a_register_that_has_forgotten_a_join_proves_no_death", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
-		r.put(held(Identity{"b", "3.z"}, 5, remote))
-		r.put(Record{Name: remote, Epoch: 2, Nonce: 60, Duration: 6 * time.Second})
+		r.put(held(driver.Identity{ID: "b", Incarnation: "3.z"}, 5, remote))
+		r.put(driver.Record{Name: remote, Epoch: 2, Nonce: 60, Duration: 6 * time.Second})
 		r.start()
 		r.run(time.Second)
 		r.event(EventRegressed)
@@ -190,9 +192,9 @@ func TestRollback(t *testing.T) {
 }
 
 func TestNotices(t *testing.T) {
-	released := func(r *rig) Record {
+	released := func(r *rig) driver.Record {
 		rec := r.store[election1]
-		return r.put(rec.vacated(80, time.Time{}, string(Shutdown)))
+		return r.put(vacated(&rec, 80, time.Time{}, string(Shutdown)))
 	}
 
 	t.Run("a_release_is_claimed_without_a_read", func(t *testing.T) {
@@ -211,7 +213,7 @@ func TestNotices(t *testing.T) {
 		r.put(held(other, 5, ""))
 		r.start()
 		r.run(time.Second)
-		old := Record{Name: election1, Rev: "0", Epoch: 4, Nonce: 81, Duration: 6 * time.Second}
+		old := driver.Record{Name: election1, Rev: "0", Epoch: 4, Nonce: 81, Duration: 6 * time.Second}
 		r.step(Notice{old})
 		equal(t, "verb", r.take(election1).Verb, Get)
 	})
@@ -295,6 +297,45 @@ func TestCandidacy(t *testing.T) {
 		find[Withdrawn](r)
 		rec := r.store[election1]
 		equal(t, "vacant", rec.Vacant(), true)
+	})
+
+	t.Run("who_campaigns_again_before_the_term_is_over_has_withdrawn", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		r.step(Withdraw{election1})
+		r.step(Campaign{election1})
+		equal(t, "withdrawn", len(every[Withdrawn](r)), 0)
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(10 * time.Second)
+		find[Withdrawn](r)
+		terms := every[Begin](r)
+		equal(t, "terms", len(terms), 2)
+		equal(t, "epoch", terms[1].Epoch, b.Epoch+1)
+	})
+
+	t.Run("who_withdraws_twice_has_withdrawn_once_and_not_before_the_term_is_over", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		b := r.lead()
+		r.step(Withdraw{election1})
+		r.step(Withdraw{election1})
+		r.run(500 * time.Millisecond)
+		equal(t, "withdrawn", len(every[Withdrawn](r)), 0)
+		r.step(DutyStopped{election1, b.Epoch})
+		r.step(Withdraw{election1})
+		r.serve()
+		find[Withdrawn](r)
+	})
+
+	t.Run("a_duty_that_returns_by_itself_has_not_been_withdrawn", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(10 * time.Second)
+		equal(t, "cause", find[End](r).Cause, Returned)
+		equal(t, "finished", find[Finished](r).Epoch, b.Epoch)
+		equal(t, "withdrawn", len(every[Withdrawn](r)), 0)
+		r.step(Withdraw{election1})
+		find[Withdrawn](r)
 	})
 
 	t.Run("who_only_watches_writes_nothing", func(t *testing.T) {

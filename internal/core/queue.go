@@ -1,6 +1,10 @@
 package core
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/regentd/regent/driver"
+)
 
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
@@ -42,13 +46,12 @@ func (e *entity) wake(at Time) { e.next = min(e.next, at) }
 
 // call is the request that an entity waits for. An entity has at most one, so that answers never overtake each other.
 type call struct {
-	id      uint64
-	kind    callKind
-	sent    Time
-	until   Time   // from then on the outcome is unknown, and an answer is ignored
-	compare string // the revision that a swap expects
-	nonce   uint64 // what the swap writes
-	old     bool   // what it shows may be older than what is known: read again
+	id    uint64
+	kind  callKind
+	sent  Time
+	until Time   // from then on the outcome is unknown, and an answer is ignored
+	nonce uint64 // what the swap writes
+	old   bool   // what it shows may be older than what is known: read again
 }
 
 // callKind is what a request is for.
@@ -70,16 +73,16 @@ func (c *call) write() bool { return c.id != 0 && c.kind != readCall }
 
 // read asks for the record of a register.
 func (c *Core) read(e *entity, name string) {
-	c.send(e, readCall, Get, Record{Name: name})
+	c.send(e, readCall, Get, driver.Record{Name: name})
 }
 
 // swap asks to write a record over the revision that it carries (rule 4: every write is conditional).
-func (c *Core) swap(e *entity, kind callKind, r Record) { c.send(e, kind, Swap, r) }
+func (c *Core) swap(e *entity, kind callKind, r driver.Record) { c.send(e, kind, Swap, r) }
 
-func (c *Core) send(e *entity, kind callKind, verb Verb, r Record) {
+func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), compare: r.Rev, nonce: r.Nonce}
+	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce}
 	e.wake(e.call.until)
 	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout})
 }
@@ -104,7 +107,7 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
-		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, memberPrefix) {
+		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, driver.MemberPrefix) {
 			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
 		}
 		return
@@ -117,7 +120,7 @@ func (c *Core) answer(a Answer) {
 }
 
 // settle ends the request of an entity with its outcome.
-func (c *Core) settle(r ref, o Outcome, rec Record) {
+func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 	e := c.entity(r)
 	done := e.call
 	e.call = call{}
@@ -126,21 +129,20 @@ func (c *Core) settle(r ref, o Outcome, rec Record) {
 	case memberKind:
 		c.memberAnswered(done, o, rec)
 	case electionKind:
-		c.electionAnswered(c.elections[r.index()], done, o, rec)
+		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
-		c.sightAnswered(c.sights[r.index()], done, o, rec)
+		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
-	i := int(r.index())
 	switch r.kind() {
 	case memberKind:
 		return true
 	case electionKind:
-		return i < len(c.elections) && c.elections[i] != nil
+		return c.elections.get(r.index()) != nil
 	case sightKind:
-		return i < len(c.sights) && c.sights[i] != nil
+		return c.sights.get(r.index()) != nil
 	}
 	return false
 }
@@ -148,9 +150,9 @@ func (c *Core) exists(r ref) bool {
 func (c *Core) entity(r ref) *entity {
 	switch r.kind() {
 	case electionKind:
-		return &c.elections[r.index()].entity
+		return &c.elections.all[r.index()].entity
 	case sightKind:
-		return &c.sights[r.index()].entity
+		return &c.sights.all[r.index()].entity
 	}
 	return &c.member.entity
 }
@@ -180,9 +182,9 @@ func (c *Core) pop() (ref, bool) {
 			return r, true
 		}
 	}
-	for c.all < len(c.elections) {
+	for c.all < len(c.elections.all) {
 		c.all++
-		if e := c.elections[c.all-1]; e != nil {
+		if e := c.elections.all[c.all-1]; e != nil {
 			return e.ref, true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file holds what users ask for: checkpoints, and requests to whoever leads.
@@ -11,11 +13,11 @@ import (
 // save queues a checkpoint.
 func (c *Core) save(in Save) {
 	i, ok := c.names[in.Election]
-	if !ok || !c.saves(c.elections[i], in.Epoch) {
+	if !ok || !c.saves(c.elections.all[i], in.Epoch) {
 		c.emit(Result{ID: in.ID, Result: NotLeader})
 		return
 	}
-	e := c.elections[i]
+	e := c.elections.all[i]
 	e.saves = append(slices.Clip(e.saves), in)
 	c.enqueue(e.ref)
 }
@@ -29,7 +31,7 @@ func (c *Core) saves(e *election, epoch uint64) bool {
 // stays: this is no heartbeat, and gives no time.
 func (c *Core) writeSave(e *election) {
 	s := e.saves[0]
-	if !c.saves(e, s.Epoch) || !e.rec.heldBy(e.term.who, e.term.epoch) { // rule 4
+	if !c.saves(e, s.Epoch) || !heldBy(&e.rec, e.term.who, e.term.epoch) { // rule 4
 		c.saved(e, NotLeader)
 		return
 	}
@@ -49,7 +51,7 @@ func (c *Core) saved(e *election, code ResultCode) {
 }
 
 // saveAnswered takes in what became of a checkpoint: whatever is not plainly written is settled by a read.
-func (c *Core) saveAnswered(e *election, done call, o Outcome, r *Record) {
+func (c *Core) saveAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	switch {
 	case o == Done:
 		c.receive(e, r, done)
@@ -63,7 +65,7 @@ func (c *Core) saveAnswered(e *election, done call, o Outcome, r *Record) {
 }
 
 // settleSave compares a record that was read with a checkpoint of unknown outcome.
-func (c *Core) settleSave(e *election, r *Record) {
+func (c *Core) settleSave(e *election, r *driver.Record) {
 	if !e.saving || len(e.saves) == 0 {
 		return
 	}
@@ -106,7 +108,7 @@ type ask struct {
 type poke struct {
 	id     uint64
 	epoch  uint64
-	holder Identity
+	holder driver.Identity
 	until  Time // when the store is not asked any more
 }
 
@@ -143,7 +145,7 @@ func (c *Core) ask(name string, a ask) {
 }
 
 // allowed checks a request against the very record that it would change.
-func allowed(a *ask, r *Record) ResultCode {
+func allowed(a *ask, r *driver.Record) ResultCode {
 	switch {
 	case a.at != 0 && a.at != r.Epoch, a.at != 0 && a.to != "" && r.Next != "" && r.Next != a.to:
 		return Moved
@@ -195,7 +197,7 @@ func (c *Core) handleAsk(e *election) bool {
 		return false
 	}
 	if e.rec.Rev == "" {
-		next = Record{Name: e.name, Nonce: c.src.Nonce(), Duration: c.cfg.LeaseDuration, Paused: a.pause}
+		next = driver.Record{Name: e.name, Nonce: c.src.Nonce(), Duration: c.cfg.LeaseDuration, Paused: a.pause}
 	}
 	next.Edits++
 	c.swap(&e.entity, editCall, next)
@@ -203,7 +205,7 @@ func (c *Core) handleAsk(e *election) bool {
 }
 
 // editAnswered takes in what became of an edit: unless it was plainly applied, the record is read and judged anew.
-func (c *Core) editAnswered(e *election, done call, o Outcome, r *Record) {
+func (c *Core) editAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	if o == Done {
 		c.receive(e, r, done)
 		if len(e.asks) > 0 {

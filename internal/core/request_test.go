@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 func TestSave(t *testing.T) {
@@ -44,7 +46,7 @@ func TestSave(t *testing.T) {
 			if applied {
 				r.apply(s)
 			}
-			r.answer(s, Unknown, Record{})
+			r.answer(s, Unknown, driver.Record{})
 			r.serve()
 			want := OutcomeUnknown
 			if applied {
@@ -103,7 +105,7 @@ func TestRequestsToOthers(t *testing.T) {
 		r.start()
 		r.run(100 * time.Millisecond)
 		released := r.store[election1]
-		vacant := released.vacated(80, time.Time{}, string(HandedOff))
+		vacant := vacated(&released, 80, time.Time{}, string(HandedOff))
 		vacant.Next = "a"
 		r.put(vacant)
 		r.run(500 * time.Millisecond) // a third of a heartbeat interval; no notification came
@@ -112,12 +114,12 @@ func TestRequestsToOthers(t *testing.T) {
 
 	t.Run("conditions_are_checked_on_the_record", func(t *testing.T) {
 		for name, c := range map[string]struct {
-			rec  Record
+			rec  driver.Record
 			in   Input
 			want ResultCode
 		}{
 			"epoch":   {held(other, 3, ""), StepDown{8, election1, 2}, Moved},
-			"nobody":  {Record{Name: election1, Epoch: 2, Nonce: 1}, StepDown{8, election1, 0}, NobodyLeads},
+			"nobody":  {driver.Record{Name: election1, Epoch: 2, Nonce: 1}, StepDown{8, election1, 0}, NobodyLeads},
 			"already": {held(other, 3, ""), HandOff{8, election1, "b", 0}, LeadsAlready},
 			"pause":   {held(other, 3, ""), Pause{8, election1, 0}, OK},
 		} {

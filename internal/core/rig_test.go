@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // counter is a source that counts.
@@ -24,7 +26,7 @@ type rig struct {
 	t       *testing.T
 	c       *Core
 	now     Time
-	store   map[string]Record
+	store   map[string]driver.Record
 	rev     int
 	pending []Send   // requests without an answer
 	seen    []Effect // everything since the last forget
@@ -50,7 +52,7 @@ func lockConfig() Config {
 }
 
 func newRig(t *testing.T, cfg Config) *rig {
-	return &rig{t: t, c: New(cfg, &counter{}), now: Time(time.Hour), store: map[string]Record{}}
+	return &rig{t: t, c: New(cfg, &counter{}), now: Time(time.Hour), store: map[string]driver.Record{}}
 }
 
 // step gives one input to the core.
@@ -78,21 +80,21 @@ func (r *rig) serve() {
 }
 
 // apply lets a request reach the store.
-func (r *rig) apply(s Send) (Outcome, Record) {
+func (r *rig) apply(s Send) (Outcome, driver.Record) {
 	current, ok := r.store[s.Record.Name]
 	switch {
 	case s.Verb == Get && !ok:
-		return NotFound, Record{}
+		return NotFound, driver.Record{}
 	case s.Verb == Get:
 		return Done, current
 	case current.Rev != s.Record.Rev:
-		return Conflict, Record{}
+		return Conflict, driver.Record{}
 	}
 	return Done, r.put(s.Record)
 }
 
 // put writes a record as somebody else would.
-func (r *rig) put(rec Record) Record {
+func (r *rig) put(rec driver.Record) driver.Record {
 	r.rev++
 	rec.Rev = strconv.Itoa(r.rev)
 	r.store[rec.Name] = rec
@@ -119,7 +121,7 @@ func (r *rig) none(name string) {
 	}
 }
 
-func (r *rig) answer(s Send, o Outcome, rec Record) {
+func (r *rig) answer(s Send, o Outcome, rec driver.Record) {
 	r.t.Helper()
 	r.step(Answer{ID: s.ID, Outcome: o, Record: rec})
 }
@@ -226,17 +228,20 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 }
 
 // held returns the record of an election that another member holds, by a lease of its own or by its heartbeat.
-func held(by Identity, epoch uint64, via string) Record {
-	return Record{Name: election1, Holder: by, Epoch: epoch, Nonce: 9000 + epoch, Duration: 6 * time.Second, Via: via}
+func held(by driver.Identity, epoch uint64, via string) driver.Record {
+	return driver.Record{
+		Name: election1, Holder: by, Epoch: epoch, Nonce: 9000 + epoch, Duration: 6 * time.Second, Via: via,
+	}
 }
 
 // beating returns the register of another member.
-func beating(who Identity, nonce uint64) Record {
-	return Record{Name: MemberRegister(who.ID), Holder: who, Epoch: 1, Nonce: nonce, Duration: 6 * time.Second}
+func beating(who driver.Identity, nonce uint64) driver.Record {
+	name := driver.MemberRegister(who.ID)
+	return driver.Record{Name: name, Holder: who, Epoch: 1, Nonce: nonce, Duration: 6 * time.Second}
 }
 
 var (
-	other  = Identity{"b", "1.x"}
-	remote = MemberRegister("b")
-	own    = MemberRegister("a")
+	other  = driver.Identity{ID: "b", Incarnation: "1.x"}
+	remote = driver.MemberRegister("b")
+	own    = driver.MemberRegister("a")
 )

@@ -3,13 +3,15 @@ package core
 import (
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/driver"
 )
 
 // This file is rule 5: what a member does when the store comes back with less than it had.
 
 // receive takes in a record that the store has shown of an election, by the answer to a request. Every record goes
 // through here: it notices a store that has gone back, a new leader, and the end of a term.
-func (c *Core) receive(e *election, r *Record, done call) {
+func (c *Core) receive(e *election, r *driver.Record, done call) {
 	c.learn(e.name, r.Epoch)
 	highest := c.memory[e.name]
 	if r.Epoch < highest && done.old {
@@ -19,14 +21,14 @@ func (c *Core) receive(e *election, r *Record, done call) {
 	if c.wentBack(e, r, highest) {
 		e.barredFor = highest
 		if r.Epoch == e.lastHeld.Epoch {
-			e.lastHeld.Holder = Identity{ID: holderOf(r)} // else the same record would bar the election at every read
+			e.lastHeld.Holder = driver.Identity{ID: holderOf(r)} // else the same record would bar the election at every read
 		}
 		c.regressed(e, highest)
 	}
 
 	previous := e.rec
 	if !r.Vacant() && r.Duration <= maxDuration { // else somebody holds it who does not use Regent
-		e.lastHeld = Record{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}
+		e.lastHeld = driver.Record{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}
 	}
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
@@ -54,7 +56,7 @@ func (c *Core) receive(e *election, r *Record, done call) {
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen,
 // which counts once, or below the one of the record before, which counts each time: whoever held that one may still
 // believe.
-func (c *Core) wentBack(e *election, r *Record, highest uint64) bool {
+func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
 	if e.seen && r.Epoch < e.rec.Epoch {
 		return true
 	}
@@ -89,7 +91,7 @@ func (c *Core) judgeAbsent(e *election, s *sight) (verdict, Time) {
 
 // joinForgotten reports, once for each holder, that a heartbeat register has forgotten the incarnation which an
 // election names: the register counts fewer incarnations, or shows another one with the same number.
-func (c *Core) joinForgotten(e *election, heartbeat *Record) bool {
+func (c *Core) joinForgotten(e *election, heartbeat *driver.Record) bool {
 	holder := e.rec.Holder
 	if e.forgotten == holder || slices.Contains(c.endings, holder) {
 		return false
@@ -123,9 +125,9 @@ func (c *Core) dropClaims(e *election) {
 }
 
 // noteLeader tells watchers and the events what has become of an election.
-func (c *Core) noteLeader(e *election, previous *Record, first bool) {
+func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	r := &e.rec
-	moved := r.notable(previous)
+	moved := notable(r, previous)
 	if moved || first {
 		c.emit(Changed{*r})
 	}

@@ -1,13 +1,17 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // This file is the observer's half of a lease: when somebody else's heartbeat has expired, and how its incarnation
 // is ended. heartbeat.go is the holder's half.
 
 // watch is a heartbeat register in the eyes of somebody else.
 type watch struct {
-	rec   Record
+	rec   driver.Record
 	seen  bool
 	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
 	began Time // when the newest read of it was sent
@@ -18,7 +22,7 @@ type watch struct {
 // An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
 // gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from
 // now on: a heartbeat, but also a record that comes back after the store has lost writes.
-func (w *watch) see(r *Record, began, received Time) {
+func (w *watch) see(r *driver.Record, began, received Time) {
 	same := w.seen && r.Rev == w.rec.Rev
 	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
@@ -54,8 +58,8 @@ func (w *watch) readAt(delay time.Duration, member bool) Time {
 
 // revoked returns the record that ends the incarnation of an expired heartbeat: on the very revision that was watched
 // (rule 4). If it has moved, its holder lives, or somebody else was first.
-func (c *Core) revoked(dead *Record) Record {
-	r := dead.vacated(c.src.Nonce(), c.src.Wall(), ReasonExpired)
+func (c *Core) revoked(dead *driver.Record) driver.Record {
+	r := vacated(dead, c.src.Nonce(), c.src.Wall(), ReasonExpired)
 	r.Past = nil
 	r.Data = nil
 	return r
@@ -78,19 +82,12 @@ type sight struct {
 // sightOf returns the sight of a member register, new if need be.
 func (c *Core) sightOf(name string) *sight {
 	if i, ok := c.sighted[name]; ok {
-		return c.sights[i]
+		return c.sights.all[i]
 	}
 
-	i := uint32(len(c.sights))
-	if n := len(c.freeSights); n > 0 {
-		i = c.freeSights[n-1]
-		c.freeSights = c.freeSights[:n-1]
-	} else {
-		c.sights = append(c.sights, nil)
-	}
 	s := &sight{name: name}
+	i := c.sights.add(s)
 	s.init(makeRef(sightKind, i))
-	c.sights[i] = s
 	c.sighted[name] = i
 	return s
 }
@@ -108,7 +105,7 @@ func (c *Core) attach(e *election) {
 	if e.via != "" {
 		s := c.sightOf(e.via)
 		last := len(s.deps) - 1
-		moved := c.elections[s.deps[last]]
+		moved := c.elections.all[s.deps[last]]
 		s.deps[e.dep] = moved.index()
 		moved.dep = e.dep
 		s.deps = s.deps[:last]
@@ -172,15 +169,14 @@ func (c *Core) advanceSight(s *sight) {
 
 func (c *Core) dropSight(s *sight) {
 	c.unschedule(&s.entity)
-	c.sights[s.ref.index()] = nil
-	c.freeSights = append(c.freeSights, s.ref.index())
+	c.sights.drop(s.ref.index())
 	delete(c.sighted, s.name)
 }
 
 // sightAnswered takes in what became of a read, a revocation or a poke.
-func (c *Core) sightAnswered(s *sight, done call, o Outcome, r Record) {
+func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 	if o == NotFound {
-		r = Record{Name: s.name}
+		r = driver.Record{Name: s.name}
 	}
 	known := o == Done || o == NotFound
 
@@ -204,7 +200,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r Record) {
 }
 
 // seen takes in what the register shows, and advances the elections for which that may make a difference.
-func (c *Core) seen(s *sight, r *Record, done call) {
+func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	moved := !s.watch.seen || s.watch.rec.Holder != r.Holder
 	s.watch.see(r, done.sent, c.now)
 	s.proof = done.id >> 32
@@ -213,14 +209,14 @@ func (c *Core) seen(s *sight, r *Record, done call) {
 	waiting := s.waiting
 	s.waiting = nil
 	for _, i := range waiting {
-		if e := c.elections[i]; e != nil {
+		if e := c.elections.all[i]; e != nil {
 			e.waits = false
 			c.enqueue(e.ref)
 		}
 	}
 	if moved || s.watch.expired(c.cfg.TakeoverDelay) {
 		for _, i := range s.deps {
-			c.enqueue(c.elections[i].ref)
+			c.enqueue(c.elections.all[i].ref)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package explore
 import (
 	"encoding/binary"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -60,7 +61,7 @@ func (c *canon) Epoch(register string, epoch uint64) uint64 {
 }
 
 // note makes the names of a record known.
-func (c *canon) note(r *core.Record) {
+func (c *canon) note(r *driver.Record) {
 	if c.Rev(r.Rev) == 0 {
 		c.revs = append(c.revs, r.Rev)
 	}
@@ -105,11 +106,11 @@ func (c *canon) encode(w *world) []byte {
 
 	b := c.buf[:0]
 	for i := range w.store.records {
-		b = w.store.records[i].Encode(b, c)
+		b = core.EncodeRecord(b, &w.store.records[i], c)
 	}
 	for i := range w.store.undo {
 		b = append(b, byte(w.store.undo[i].register))
-		b = w.store.undo[i].before.Encode(b, c)
+		b = core.EncodeRecord(b, &w.store.undo[i].before, c)
 	}
 	b = append(b, byte(len(w.store.undo)))
 	for i := range w.procs {
@@ -134,11 +135,11 @@ func (c *canon) message(b []byte, m *message) []byte {
 	b = binary.AppendUvarint(b, m.id&(1<<32-1))
 	switch {
 	case m.applied && m.outcome == core.Done:
-		return m.got.Encode(b, c)
+		return core.EncodeRecord(b, &m.got, c)
 	case m.applied:
 		return b
 	case m.verb == core.Swap:
-		return m.record.Encode(b, c)
+		return core.EncodeRecord(b, &m.record, c)
 	}
 	return append(b, byte(c.w.store.index(m.record.Name)))
 }
@@ -163,7 +164,7 @@ func (c *canon) proc(b []byte, w *world, p *proc) []byte {
 		b = binary.AppendUvarint(b, c.Epoch(s.election, s.epoch))
 	}
 	for i := range p.notices {
-		b = p.notices[i].Encode(b, c)
+		b = core.EncodeRecord(b, &p.notices[i], c)
 	}
 	if w.setup.Rollbacks > 0 {
 		for k, s := range p.shown {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -48,7 +49,7 @@ func (w *world) undo() int {
 }
 
 // checkWrite checks a write to the record of an election.
-func (w *world) checkWrite(sender, k int, before, after *core.Record) error {
+func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	forgetful := w.setup.Rollbacks > w.left.rollbacks
 	switch {
 	case after.Epoch < before.Epoch:
@@ -88,7 +89,7 @@ func (w *world) checkMemory(sender, k int, epoch uint64) error {
 }
 
 // checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads.
-func (w *world) checkHeartbeat(sender int, before, after *core.Record) error {
+func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 	if before.Vacant() || after.Holder == before.Holder || w.setup.Rollbacks > 0 {
 		return nil
 	}
@@ -108,14 +109,14 @@ func (w *world) checkHeartbeat(sender int, before, after *core.Record) error {
 }
 
 // notifyOthers puts a notification of a change of hands on its way to everybody else. Only the newest is kept.
-func (w *world) notifyOthers(sender int, before, after *core.Record) {
+func (w *world) notifyOthers(sender int, before, after *driver.Record) {
 	if !w.setup.Notices || after.Holder == before.Holder && after.Next == before.Next && after.Paused == before.Paused {
 		return
 	}
 	for i := range w.procs {
 		p := &w.procs[i]
 		if i != sender && p.core != nil && !p.gone {
-			p.notices = []core.Record{*after}
+			p.notices = []driver.Record{*after}
 		}
 	}
 }

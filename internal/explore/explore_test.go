@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 var deep = flag.Bool("explore.deep", false, "explore the large setups too: some hours, and some GiB")
@@ -26,6 +27,13 @@ func ticks(own bool) core.Config {
 		Eligible:            true,
 		OwnLease:            own,
 	}
+}
+
+// delayed returns a configuration in which an observer waits for one tick more than the lease (rule 10).
+func delayed(own bool) core.Config {
+	cfg := ticks(own)
+	cfg.TakeoverDelay = time.Second
+	return cfg
 }
 
 var (
@@ -54,7 +62,7 @@ func (s *setup) skip(t *testing.T) {
 	switch {
 	case s.size == huge && !*deep:
 		t.Skip("explored with -explore.deep")
-	case s.size == large && (testing.Short() || raceEnabled) && !*deep:
+	case s.size == large && (testing.Short() || virtual.Raced) && !*deep:
 		t.Skip("explored without -short and -race")
 	}
 }
@@ -127,6 +135,9 @@ func TestOwnLeaseHolds(t *testing.T) {
 		"for_two_processes_with_one_id": {small,
 			Setup{IDs: shared, Prompt: true, Freezes: 1, Crashes: 1, Late: 1, Reads: InstantReads},
 			TookOverExpired},
+		"with_a_takeover_delay": {small,
+			Setup{IDs: two, Config: delayed(true), Prompt: true, Freezes: 1, Crashes: 1, Late: 1, Reads: InstantReads},
+			TookOverExpired | AppliedLate},
 		"for_two_elections": {small,
 			Setup{IDs: two, Elections: 2, Prompt: true, Late: 1, Reads: InstantReads},
 			TookOverReleased},
@@ -189,6 +200,9 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 		"for_two_processes_with_one_id_when_one_crashes": {large,
 			Setup{IDs: shared, Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
 			Rejoined},
+		"with_a_takeover_delay": {small,
+			Setup{IDs: two, Config: delayed(false), Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
+			TookOverExpired | Revoked},
 		"for_two_elections": {small,
 			Setup{IDs: two, Elections: 2, Prompt: true, Late: 1, Reads: InstantReads},
 			TookOverReleased},

@@ -2,17 +2,20 @@ package explore
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/regentd/regent/internal/mutant"
 )
 
-// mutant is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by the test
+// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by the test
 // that is named: of this package, of the core itself, or of the simulation of cores.
-type mutant struct{ name, file, old, new, caught string }
+type fault struct{ name, file, old, new, caught string }
+
+const root = "../.." // of the repository
 
 const (
 	explored  = "explore:"
@@ -22,7 +25,7 @@ const (
 
 var packages = map[string]string{explored: ".", tested: "../core", simulated: "../sim/cores"}
 
-var mutants = []mutant{
+var faults = []fault{
 	{"rule_1_deadline_counts_from_the_answer", "heartbeat.go",
 		"\tasked := b.check\n", "\tb.deadline = c.now.Add(b.trust)\n\tasked := b.check\n",
 		explored + "TestOwnLeaseHolds/for_two_processes"},
@@ -48,7 +51,7 @@ var mutants = []mutant{
 		"Rev: r.Rev, Epoch: r.Epoch, Nonce: nonce", "Rev: r.Rev, Epoch: 0, Nonce: nonce",
 		explored + "TestOwnLeaseHolds/when_a_leader_steps_down"},
 	{"rule_4_a_release_takes_any_record", "heartbeat.go",
-		"case !r.heldBy(v.who, v.epoch):", "case r.Vacant():",
+		"case !heldBy(r, v.who, v.epoch):", "case r.Vacant():",
 		explored + "TestOwnLeaseHolds/when_outcomes_are_unknown"},
 	{"rule_5_a_rollback_is_not_waited_for", "rollback.go",
 		"\te.barred = max(e.barred, c.now.Add(wait))\n", "\t_ = wait\n",
@@ -75,7 +78,8 @@ var mutants = []mutant{
 		"\tif s.proof <= e.after {\n", "\tif s.proof == 0 {\n",
 		tested + "TestExpiry"},
 	{"a_member_joins_over_a_live_incarnation", "join.go",
-		"\tif !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n", "\tif slices.Contains(c.endings, Identity{}) {\n",
+		"\tif !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n",
+		"\tif slices.Contains(c.endings, driver.Identity{}) {\n",
 		explored + "TestMemberHeartbeatHolds/for_two_processes_with_one_id"},
 	{"rule_7_a_new_incarnation_does_not_wait_for_duties", "member.go",
 		"\tif m.beat.held > 0 {\n\t\treturn\n\t}\n", "",
@@ -90,7 +94,7 @@ var mutants = []mutant{
 		"\tc.emit(End{Election: e.name", "\tc.emit(Event{Kind: EventLostLeadership})\n\tc.emit(End{Election: e.name",
 		tested + "TestEndOfTerm"},
 	{"rule_9_the_terms_of_a_lost_heartbeat_go_on", "member.go",
-		"\t\tc.elections[i].doom = cause\n", "",
+		"\t\tc.elections.all[i].doom = cause\n", "",
 		tested + "TestMember"},
 	{"rule_9_the_next_join_waits_for_a_hung_heartbeat", "member.go",
 		"\tm.call = call{} // rule 9", "\t// rule 9",
@@ -101,6 +105,9 @@ var mutants = []mutant{
 	{"rule_10_there_is_no_takeover_delay", "watch.go",
 		"w.began >= w.expires().Add(delay)", "w.began >= w.expires()",
 		tested + "TestExpiry"},
+	{"rule_10_a_heartbeat_is_not_read_after_the_takeover_delay", "watch.go",
+		"\tend := w.expires().Add(delay)\n", "\tend := w.expires()\n",
+		explored + "TestMemberHeartbeatHolds/with_a_takeover_delay"},
 	{"rule_10_there_is_a_delay_after_a_release", "candidate.go",
 		"\t\treturn free, 0\n\tcase r.Via == \"\" && e.own.expired",
 		"\t\treturn taken, Never\n\tcase r.Via == \"\" && e.own.expired",
@@ -145,7 +152,8 @@ var mutants = []mutant{
 		"\t\tc.settleOwn(e)\n\t\treturn\n\t}\n\tc.contend(e)\n", "\t\treturn\n\t}\n\tc.contend(e)\n",
 		simulated + "TestSeeds"},
 	{"a_member_joins_over_a_live_incarnation_in_a_large_cluster", "join.go",
-		"\tif !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n", "\tif slices.Contains(c.endings, Identity{}) {\n",
+		"\tif !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n",
+		"\tif slices.Contains(c.endings, driver.Identity{}) {\n",
 		simulated + "TestSeeds"},
 	{"a_claim_of_unknown_outcome_is_forgotten", "claim.go",
 		"\tcase Conflict, NotSent: //", "\tcase Conflict, NotSent, Unknown: //",
@@ -156,6 +164,15 @@ var mutants = []mutant{
 	{"held_elections_are_not_swept", "leader.go",
 		"\tif c.now >= c.sweepAt && len(c.held) > 0 {\n", "\tif false {\n",
 		tested + "TestMember"},
+	{"a_sweep_of_many_batches_takes_longer", "leader.go",
+		"max(half/time.Duration(batches), ", "max(half/2, ",
+		tested + "TestSweep"},
+	{"a_member_that_was_dropped_has_left", "member.go",
+		" == memberOut && len(c.endings) == 0 }", " == memberOut }",
+		tested + "TestLeft"},
+	{"a_withdrawal_is_forgotten_by_the_next_campaign", "former.go",
+		"\tif e.withdrawn {\n", "\tif e.withdrawn && !e.wanted {\n",
+		tested + "TestCandidacy"},
 	{"a_request_that_a_heartbeat_meets_is_missed", "member.go",
 		"\t\t\tc.poked() // whoever", "\t\t\t// whoever",
 		tested + "TestRequestsToThisLeader"},
@@ -167,6 +184,15 @@ var mutants = []mutant{
 		tested + "TestRequestsToOthers"},
 }
 
+// TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
+func TestMutantsApply(t *testing.T) {
+	for _, f := range faults {
+		if err := mutant.Check(root, f.edit()); err != nil {
+			t.Errorf("%s: %v", f.name, err)
+		}
+	}
+}
+
 // TestMutants compiles a core with one fault, and has the test that is named find it. Each takes some seconds, so
 // that without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
@@ -174,37 +200,26 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
-	for i, m := range mutants {
+	for i, f := range faults {
 		if !all && i%10 != 0 {
 			continue
 		}
-		t.Run(m.name, func(t *testing.T) { m.mustBeCaught(t) })
+		t.Run(f.name, func(t *testing.T) { f.mustBeCaught(t) })
 	}
 }
 
-func (m *mutant) mustBeCaught(t *testing.T) {
-	dir := t.TempDir()
-	original, err := filepath.Abs(filepath.Join("..", "core", m.file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(source, []byte(m.old)); n != 1 {
-		t.Fatalf("%s holds what this mutant replaces %d times, and not once: adapt it\n%s", m.file, n, m.old)
-	}
-	mutated := filepath.Join(dir, m.file)
-	write(t, mutated, bytes.Replace(source, []byte(m.old), []byte(m.new), 1))
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: mutated}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	write(t, list, overlay)
+func (f *fault) edit() mutant.Edit {
+	return mutant.Edit{File: "internal/core/" + f.file, Old: f.old, New: f.new}
+}
 
-	kind, test, _ := strings.Cut(m.caught, ":")
+func (f *fault) mustBeCaught(t *testing.T) {
+	dir := t.TempDir()
+	list, err := mutant.Overlay(root, dir, f.edit())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	kind, test, _ := strings.Cut(f.caught, ":")
 	pkg := packages[kind+":"]
 	binary := filepath.Join(dir, "mutant.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, "-overlay", list, pkg)
@@ -215,11 +230,33 @@ func (m *mutant) mustBeCaught(t *testing.T) {
 	run := exec.CommandContext(t.Context(), binary, "-test.timeout", "5m", "-test.run", only)
 	run.Dir = pkg
 	out, err := run.CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte("--- FAIL: "+test)) && !bytes.Contains(out, []byte("panic: ")) {
-		t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
+	if err == nil || !caught(out, test) {
+		t.Errorf("%s does not see it: %v\n%s", f.caught, err, out)
 		return
 	}
 	t.Log(firstFailure(out))
+}
+
+// caught reports whether a test has failed or the core has panicked. A test that has hung proves nothing.
+func caught(out []byte, test string) bool {
+	if bytes.Contains(out, []byte("panic: test timed out")) {
+		return false
+	}
+	return bytes.Contains(out, []byte("--- FAIL: "+test)) || bytes.Contains(out, []byte("panic: "))
+}
+
+func TestCaught(t *testing.T) {
+	for out, want := range map[string]bool{
+		"--- FAIL: TestX (0.00s)":                                true,
+		"panic: runtime error: index out of range":               true,
+		"--- FAIL: TestY (0.00s)":                                false,
+		"panic: test timed out after 5m0s\n--- FAIL: TestX":      false,
+		"panic: test timed out after 5m0s\nrunning tests: TestX": false,
+	} {
+		if got := caught([]byte(out), "TestX"); got != want {
+			t.Errorf("%q: %v", out, got)
+		}
+	}
 }
 
 // firstFailure returns the line that says what went wrong.
@@ -230,11 +267,4 @@ func firstFailure(out []byte) string {
 		}
 	}
 	return "failed"
-}
-
-func write(t *testing.T, path string, b []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

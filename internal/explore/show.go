@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -63,7 +64,7 @@ func (w *world) describe(a action) string {
 	return fmt.Sprintf("p%d %s", a.i, verbs[a.verb])
 }
 
-func line(r *core.Record) string {
+func line(r *driver.Record) string {
 	who := r.Holder.ID + r.Holder.Incarnation
 	return fmt.Sprintf("%s@%s{%s e%d n%d +%d %s}", r.Name, r.Rev, who, r.Epoch, r.Nonce, r.Edits, r.Next)
 }

@@ -3,7 +3,7 @@ package explore
 import (
 	"slices"
 
-	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/driver"
 )
 
 // shown is what a process was shown of a register last, newest first. It is kept only where the store loses writes.
@@ -16,7 +16,7 @@ type showing struct {
 }
 
 // see notes that a process was shown a record.
-func (w *world) see(i int, r *core.Record) {
+func (w *world) see(i int, r *driver.Record) {
 	if w.setup.Rollbacks == 0 || r.Vacant() {
 		return
 	}

@@ -3,25 +3,26 @@ package explore
 import (
 	"strconv"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
 // store is a set of registers. A register never gets a revision twice, not even after it has gone back.
 type store struct {
 	names   []string // of all registers that a run may use; shared by all worlds of a run
-	records []core.Record
+	records []driver.Record
 	undo    []change // the newest writes, oldest first: what the store may lose
 }
 
 // change is one write, by what was there before.
 type change struct {
 	register int
-	before   core.Record
+	before   driver.Record
 }
 
 func (s *store) clone() store {
 	c := *s
-	c.records = append([]core.Record(nil), s.records...)
+	c.records = append([]driver.Record(nil), s.records...)
 	c.undo = append([]change(nil), s.undo...)
 	return c
 }
@@ -35,19 +36,19 @@ func (s *store) index(name string) int {
 	return -1
 }
 
-func (s *store) get(name string) (core.Record, core.Outcome) {
+func (s *store) get(name string) (driver.Record, core.Outcome) {
 	r := s.records[s.index(name)]
 	if r.Rev == "" {
-		return core.Record{}, core.NotFound
+		return driver.Record{}, core.NotFound
 	}
 	return r, core.Done
 }
 
 // swap applies a write if the revision is the expected one. It keeps the newest keep writes for an undo.
-func (s *store) swap(r core.Record, rev uint64, keep int) (core.Record, core.Outcome) {
+func (s *store) swap(r driver.Record, rev uint64, keep int) (driver.Record, core.Outcome) {
 	i := s.index(r.Name)
 	if s.records[i].Rev != r.Rev {
-		return core.Record{}, core.Conflict
+		return driver.Record{}, core.Conflict
 	}
 	if keep > 0 {
 		if len(s.undo) == keep {

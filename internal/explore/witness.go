@@ -1,6 +1,10 @@
 package explore
 
-import "github.com/regentd/regent/internal/core"
+import (
+	"github.com/regentd/regent/internal/core"
+
+	"github.com/regentd/regent/driver"
+)
 
 // witness returns what the step from a world to the next has shown.
 func witness(w, t *world, a action) Witness {
@@ -44,13 +48,13 @@ func written(w, t *world, m *message) Witness {
 	return seen
 }
 
-func abandoned(r *core.Record) bool {
+func abandoned(r *driver.Record) bool {
 	n := len(r.Past)
 	return n > 0 && r.Past[n-1].Reason == core.ReasonAbandoned
 }
 
 // beaten returns what a write to a member register has shown.
-func beaten(w *world, m *message, before, after *core.Record) Witness {
+func beaten(w *world, m *message, before, after *driver.Record) Witness {
 	switch {
 	case after.Vacant() && before.Holder.ID != w.setup.IDs[m.proc]:
 		return Revoked

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -70,7 +71,7 @@ type proc struct {
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time
 	stopping  []stopping // duties that were told to stop and have not
-	notices   []core.Record
+	notices   []driver.Record
 	shown     []shown  // by register
 	rests     []uint64 // by register: the attempt that its deadline rests on
 }
@@ -92,11 +93,11 @@ type message struct {
 	proc    int
 	id      uint64
 	verb    core.Verb
-	record  core.Record
+	record  driver.Record
 	late    bool // nobody waits for it any more
 	applied bool
 	outcome core.Outcome
-	got     core.Record
+	got     driver.Record
 }
 
 // source draws names for one step of one process.
@@ -126,11 +127,11 @@ func newWorld(s *Setup) *world {
 		w.store.names = append(w.store.names, election(i))
 	}
 	for _, id := range s.IDs {
-		if name := core.MemberRegister(id); !slices.Contains(w.store.names, name) {
+		if name := driver.MemberRegister(id); !slices.Contains(w.store.names, name) {
 			w.store.names = append(w.store.names, name)
 		}
 	}
-	w.store.records = make([]core.Record, len(w.store.names))
+	w.store.records = make([]driver.Record, len(w.store.names))
 	for i, name := range w.store.names {
 		w.store.records[i].Name = name
 	}

@@ -101,7 +101,7 @@ var fleetFaults = []fault{
 	{"J08", library, "TestJitter/J08_", []mutant.Edit{edit("keep.go", "		due := b.tries[0].sent + b.every\n", "		due := b.tries[0].sent + b.every - rand.N(time.Second)\n")}},
 	{"J09", library, "TestJitter/J09_", []mutant.Edit{edit("engine.go", "trust(w, e.cfg.StopTimeout)*8/10)", "trust(w, e.cfg.StopTimeout)*9/10)")}},
 	{"J10", library, "TestJitter/J10_", []mutant.Edit{edit("engine.go", "	if e.again {\n		return e.ctx.Err() == nil\n", "	if e.again || e.m.runs > 0 {\n		return e.ctx.Err() == nil\n")}},
-	{"J11", library, "TestFleet/J11_fifty", []mutant.Edit{edit("read.go", "	case e.claimed(s):\n", "")}},
+	{"J11", library, "TestFleet/J11_fifty", []mutant.Edit{edit("read.go", "	case e.claimed(s, l):\n", "")}},
 	{"J11", daemon, "TestFleet/J01_J11_J13_", []mutant.Edit{edit("cmd/regent/internal/node/node.go", "	if n.opts.Config.StartupJitterMax == 0 {\n", "	if true {\n"),
 		edit("cmd/regent/stores.go", "			if jitter > 0 {\n", "			if jitter < 0 {\n")}},
 	{"J12", library, "TestJitter/J12_", []mutant.Edit{edit("spread.go", "	return began + e.cfg.StartupJitterMax + min(e.reservation(), time.Second)\n", "	return began + e.cfg.StartupJitterMax + e.reservation()\n")}},

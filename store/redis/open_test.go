@@ -182,6 +182,19 @@ func TestOpenLooks(t *testing.T) {
 		cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&other", "+@all")
 		refusedOpen(t, "redis://poor:p@"+srv.addr(), `user "poor" lacks permissions`, "channel")
 	})
+	t.Run("a_permission_that_is_revoked_later_is_not_taken_for_foreign_data", func(t *testing.T) {
+		cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&*", "+@all")
+		s := open(t, "redis://poor:p@"+srv.addr())
+		cli(t, srv, "ACL", "SETUSER", "poor", "resetkeys")
+		_, one := s.Get(t.Context(), "seat")
+		many := s.Refresh(t.Context(), []driver.Record{{Name: "seat"}})[0].Err
+		for _, err := range []error{one, many} {
+			if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "may not read it: NOPERM") ||
+				strings.Contains(err.Error(), "is no register of Regent") {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
 	t.Run("a_server_that_takes_no_writes_for_a_while_is_not_refused_for_good", func(t *testing.T) {
 		alone := startServer(t, "--min-replicas-to-write", "1")
 		full := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")

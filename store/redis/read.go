@@ -68,6 +68,9 @@ func (s *Store) read(name string, msg rueidis.RedisMessage, err error) (driver.R
 	if rueidis.IsRedisNil(err) {
 		return driver.Record{}, driver.ErrNotFound
 	}
+	if unreadable(err) && strings.Contains(err.Error(), "NOPERM") {
+		return driver.Record{}, &deniedError{err}
+	}
 	if unreadable(err) {
 		return driver.Record{}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}

@@ -37,8 +37,17 @@ type registerError struct{ err error }
 func (e *registerError) Error() string { return e.err.Error() }
 func (e *registerError) Unwrap() error { return e.err }
 
-// errUnreadable says that a register holds what Regent has not written, or may not be read.
+// errUnreadable says that a register holds what Regent has not written. A deniedError is one too.
 var errUnreadable = errors.New("is no register of Regent")
+
+// deniedError is an errUnreadable of a register that the user may not read: what it holds is not known.
+type deniedError struct{ err error }
+
+func (e *deniedError) Error() string {
+	return "the user of this store may not read it: " + e.err.Error()
+}
+func (e *deniedError) Unwrap() error        { return e.err }
+func (e *deniedError) Is(target error) bool { return target == errUnreadable }
 
 // unreadable reports whether the server has answered with an error of one register. A server before
 // 7.0 puts words of its own before those of the command that failed in a script.

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/regentd/regent/internal/virtual"
 )
 
 // seeds returns how many seeds to run: SEEDS of the environment, or n.
@@ -23,7 +25,7 @@ func seeds(t *testing.T, n uint64) uint64 {
 // TestSeeds runs many clusters. What none of them has reached is not tested, and so a failure.
 func TestSeeds(t *testing.T) {
 	n := seeds(t, 1000)
-	if testing.Short() || raceEnabled {
+	if testing.Short() || virtual.Raced {
 		n = min(n, 200)
 	}
 	var reached Reached
@@ -59,7 +61,7 @@ func TestSeed(t *testing.T) {
 // TestReplay runs seeds twice and compares every line.
 func TestReplay(t *testing.T) {
 	n := uint64(100)
-	if testing.Short() || raceEnabled {
+	if testing.Short() || virtual.Raced {
 		n = 10
 	}
 	for seed := range n {

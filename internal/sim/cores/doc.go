@@ -1,7 +1,7 @@
 // Package cores simulates clusters of pure cores (internal/core) under random faults: discrete events in virtual time, no
 // goroutines. A seed determines a run completely, so that every run replays line by line.
 //
-// A run draws a cluster (members, elections, kind of lease, durations, clock rates), lets faults and requests happen for a
+// A run draws a cluster (members, elections, the kind of lease of each, durations, clock rates), lets faults and requests happen for a
 // while, and then heals everything. Requests and answers are delayed or lost; processes crash, freeze and restart; the store
 // is unreachable, for one process or for all; it loses writes; notifications are late or lost; duties take their time to stop.
 //

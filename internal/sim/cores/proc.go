@@ -12,6 +12,7 @@ type proc struct {
 	sim    *sim
 	index  int
 	id     string
+	cfg    core.Config
 	rate   float64 // of its clock
 	offset time.Duration
 
@@ -51,9 +52,7 @@ func (p *proc) start() {
 		return
 	}
 	p.run++
-	cfg := p.sim.cfg
-	cfg.ID = p.id
-	p.core = core.New(cfg, p)
+	p.core = core.New(p.cfg, p)
 	p.terms = map[string]*term{}
 	p.deadlines = map[string]core.Time{}
 	p.shown = map[string]uint64{}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -26,11 +27,12 @@ const (
 	Rejoined
 	DutyStuck
 	LeftCluster
+	TookOverMixed
 )
 
 var reachedNames = [...]string{"a term began", "a claim was adopted", "a heartbeat was revoked", "a rollback was waited for",
 	"an outcome was unknown", "a claim on a notification", "a handover", "a saved checkpoint", "a member joined again",
-	"a stuck duty", "a member left"}
+	"a stuck duty", "a member left", "a takeover between a lease of its own and a heartbeat"}
 
 // Run simulates one seed. The error is a violation. If trace is not nil it is called with every line.
 func Run(seed uint64, trace func(string)) (Reached, error) {
@@ -59,14 +61,14 @@ type sim struct {
 	events  events
 	seq     uint64
 	drawn   uint64
-	cfg     core.Config
+	cfg     core.Config // of a process whose elections depend on its heartbeat
 	faults  faults
-	records map[string]core.Record
+	records map[string]driver.Record
 	names   []string // of the elections
 	procs   []*proc
 	granted map[string]uint64
-	undo    []core.Record // what the newest writes replaced, oldest first
-	lostAt  time.Duration // when the store last lost writes
+	undo    []driver.Record // what the newest writes replaced, oldest first
+	lostAt  time.Duration   // when the store last lost writes
 	reached Reached
 	err     error
 }
@@ -120,11 +122,11 @@ func (s *sim) fail(format string, args ...any) {
 
 // newSim draws a cluster and its faults.
 func newSim(seed uint64, trace func(string)) *sim {
-	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace, records: map[string]core.Record{}, granted: map[string]uint64{}}
+	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), trace: trace, records: map[string]driver.Record{}, granted: map[string]uint64{}}
 	s.lostAt = -time.Hour
 	s.calm = s.between(30*time.Second, 90*time.Second)
 	s.cfg = s.drawConfig()
-	s.end = s.calm + s.bound()
+	own := []float64{0, 0, 0.5, 1, 1}[s.rng.IntN(5)] // how many have leases of their own: none, some or all
 	s.faults = s.drawFaults()
 	for i := range 1 + s.rng.IntN(3) {
 		s.names = append(s.names, "election"+strconv.Itoa(i))
@@ -134,11 +136,17 @@ func newSim(seed uint64, trace func(string)) *sim {
 		if i > 0 && s.chance(0.1) {
 			p.id = s.procs[0].id // two processes with one ID
 		}
+		p.cfg = s.cfg
+		p.cfg.ID = p.id
+		if s.chance(own) {
+			s.ownLeases(&p.cfg)
+		}
 		p.rate = 1 + (s.rng.Float64()*2-1)*0.001
 		p.offset = s.between(0, time.Hour)
 		s.procs = append(s.procs, p)
 		s.after(s.between(0, 2*time.Second), p.start)
 	}
+	s.end = s.calm + s.bound()
 	s.after(0, s.nextFault)
 	s.after(s.calm, s.heal)
 	return s
@@ -152,20 +160,25 @@ func (s *sim) drawConfig() core.Config {
 		HeartbeatInterval: 1500 * time.Millisecond, WorkerTimeout: 6 * time.Second, Eligible: true,
 		StartDelay: s.between(0, time.Second),
 	}
-	if s.chance(0.4) {
-		cfg.OwnLease = true
-		cfg.TakeoverDelay = 0
-		cfg.ElectionIntervalMax = 20 * time.Second
-		cfg.Register = s.chance(0.3)
-	}
 	return cfg
+}
+
+// ownLeases gives a process leases of its own.
+func (s *sim) ownLeases(cfg *core.Config) {
+	cfg.OwnLease = true
+	cfg.TakeoverDelay = 0
+	cfg.ElectionIntervalMax = 20 * time.Second
+	cfg.Register = s.chance(0.3)
 }
 
 // bound is how long it may take until there is a leader, once everything works: what is left of a freeze or a wait after a
 // rollback, the lease and the takeover delay, a poll, the back-off, and a reservation.
 func (s *sim) bound() time.Duration {
-	c := &s.cfg
-	return 4*c.LeaseDuration + c.TakeoverDelay + 2*c.ElectionIntervalMax + 10*time.Second
+	poll := time.Duration(0)
+	for _, p := range s.procs {
+		poll = max(poll, p.cfg.ElectionIntervalMax)
+	}
+	return 4*s.cfg.LeaseDuration + s.cfg.TakeoverDelay + 2*poll + 10*time.Second
 }
 
 // draw returns a number that was never returned before.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
@@ -16,7 +17,7 @@ func (s *sim) send(p *proc, q core.Send) {
 	there := s.latency()
 	back := s.latency()
 	known := p.shown[q.Record.Name]
-	answer := func(o core.Outcome, r core.Record) {
+	answer := func(o core.Outcome, r driver.Record) {
 		p.later(back, func() {
 			if o == core.Unknown {
 				s.reached |= UnknownOutcome
@@ -35,7 +36,7 @@ func (s *sim) send(p *proc, q core.Send) {
 
 	switch {
 	case s.now < p.cut && s.chance(0.5) || s.now < s.faults.refusing:
-		answer(core.Unknown, core.Record{}) // refused at once
+		answer(core.Unknown, driver.Record{}) // refused at once
 		return
 	case s.now < p.cut || s.now < s.faults.hanging || s.lose():
 		s.log("p%d: request %d is lost", p.index, q.ID>>32)
@@ -55,15 +56,15 @@ func (s *sim) send(p *proc, q core.Send) {
 }
 
 // apply lets a request reach the store. When it was sent, its process had been shown the epoch that is known.
-func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, core.Record) {
+func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, driver.Record) {
 	before, ok := s.records[q.Record.Name]
 	switch {
 	case q.Verb == core.Get && !ok:
-		return core.NotFound, core.Record{}
+		return core.NotFound, driver.Record{}
 	case q.Verb == core.Get:
 		return core.Done, before
 	case before.Rev != q.Record.Rev:
-		return core.Conflict, core.Record{}
+		return core.Conflict, driver.Record{}
 	}
 
 	after := q.Record
@@ -84,7 +85,7 @@ func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, core.Reco
 }
 
 // checkMember notes what a write to a member register shows.
-func (s *sim) checkMember(p *proc, before, after *core.Record) {
+func (s *sim) checkMember(p *proc, before, after *driver.Record) {
 	switch {
 	case after.Vacant() && !before.Vacant() && before.Holder.ID != p.id:
 		s.reached |= RevokedHeartbeat
@@ -94,7 +95,7 @@ func (s *sim) checkMember(p *proc, before, after *core.Record) {
 }
 
 // checkWrite checks a write to the record of an election.
-func (s *sim) checkWrite(p *proc, known uint64, before, after *core.Record) {
+func (s *sim) checkWrite(p *proc, known uint64, before, after *driver.Record) {
 	name := after.Name
 	switch {
 	case after.Epoch < before.Epoch:
@@ -107,6 +108,9 @@ func (s *sim) checkWrite(p *proc, known uint64, before, after *core.Record) {
 			s.fail("epoch %d of %s is granted after %d", after.Epoch, name, s.granted[name])
 		}
 		s.granted[name] = max(s.granted[name], after.Epoch)
+		if !before.Vacant() && (before.Via == "") != (after.Via == "") {
+			s.reached |= TookOverMixed
+		}
 	case after.Vacant() && !before.Vacant() && before.Holder.ID != p.id:
 		s.fail("p%d releases %s, which %s holds", p.index, name, before.Holder.ID)
 	}
@@ -117,7 +121,7 @@ func (s *sim) checkWrite(p *proc, known uint64, before, after *core.Record) {
 }
 
 // notify tells the others of a change of hands: late, or not at all, or without the record.
-func (s *sim) notify(p *proc, before, after *core.Record) {
+func (s *sim) notify(p *proc, before, after *driver.Record) {
 	if after.Holder == before.Holder && after.Epoch == before.Epoch && after.Next == before.Next && after.Paused == before.Paused {
 		return
 	}
@@ -127,7 +131,7 @@ func (s *sim) notify(p *proc, before, after *core.Record) {
 		}
 		r := *after
 		if s.chance(0.2) {
-			r = core.Record{Name: after.Name}
+			r = driver.Record{Name: after.Name}
 		}
 		o.later(s.between(0, 50*time.Millisecond), func() { o.step(core.Notice{Record: r}) })
 	}

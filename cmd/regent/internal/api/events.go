@@ -18,12 +18,11 @@ const heartbeat = 15 * time.Second
 // EventGap is the kind of the event that a stream begins with if its client has missed some that are not kept any more.
 const EventGap = "stream:gap"
 
-// readers lets a request for a stream through: with a proof where there is a token or certificates are asked for, and as
-// long as there are not too many.
+// readers lets a request for a stream through: with a proof where writes need one, and as long as there are not too many.
 func (s *server) readers(next http.HandlerFunc) http.Handler {
 	limited := s.Limits.stream(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.Token.Token() != "" || asksForCertificates(r) {
+		if s.Token.Token() != "" || asksForCertificates(r) || s.Guarded {
 			s.authorized(limited).ServeHTTP(w, r)
 			return
 		}

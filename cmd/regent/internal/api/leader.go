@@ -1,37 +1,37 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/hostport"
 	"github.com/regentd/regent/cmd/regent/internal/node"
-	"github.com/regentd/regent/internal/signed"
 )
 
 // forwarded says that a request comes from a node that does not lead. It is not passed on again: views of who leads may differ for a moment.
 const forwarded = "Regent-Forwarded"
 
-// onLeader has a request answered by the leader, whichever node it came to. Where there is none, or it cannot be reached, otherwise answers.
-func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseWriter, r *http.Request, why string)) http.HandlerFunc {
+// fallback answers a request in place of a leader, and is told why there is none that answers.
+type fallback func(w http.ResponseWriter, r *http.Request, why string)
+
+// onLeader has a request answered by the leader, whichever node it came to. Where there is none, or it cannot be reached,
+// otherwise answers.
+func (s *server) onLeader(next http.HandlerFunc, otherwise fallback) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := s.Node.Health()
 		client, scheme := s.Node.Peers()
 		switch {
 		case h.Role == node.Leader:
 			next(w, r)
-		case h.Leader == "" || h.LeaderAddr == "":
+		case h.Leader == "":
 			otherwise(w, r, "nobody leads")
+		case h.LeaderAddr == "":
+			otherwise(w, r, noAddress(h))
 		case !hostport.Valid(h.LeaderAddr):
 			otherwise(w, r, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr))
 		case r.Header.Get(forwarded) != "":
@@ -42,69 +42,14 @@ func (s *server) onLeader(next http.HandlerFunc, otherwise func(w http.ResponseW
 			// This node would vouch for it with its own certificate.
 			answer(w, http.StatusForbidden, failure{Error: "a write that proves nothing is not passed on to the leader"})
 		default:
-			s.forward(w, r, h, otherwise)
+			s.forward(w, r, h, next, otherwise)
 		}
 	}
 }
 
-// forward passes a request on to the leader. The sender's own credentials stay here: the leader's address comes from the
-// store, and may be anybody's. A sender that has proved itself to this node is vouched for by this node's signature.
-func (s *server) forward(w http.ResponseWriter, r *http.Request, h node.Health, otherwise func(w http.ResponseWriter, r *http.Request, why string)) {
-	client, scheme := s.Node.Peers()
-	body, ok := readBody(w, r)
-	if !ok {
-		return
-	}
-	proxy := &httputil.ReverseProxy{
-		Transport: s.signing(client.Transport, h, vouched(r), body),
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(&url.URL{Scheme: scheme, Host: h.LeaderAddr})
-			p.Out.Header.Set(forwarded, h.Node)
-			for _, name := range []string{"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"} {
-				p.Out.Header.Del(name) // this node has looked at them; to the leader they name another host
-			}
-			for _, name := range []string{"Authorization", "Cookie"} {
-				p.Out.Header.Del(name)
-			}
-			p.Out.Body, p.Out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		},
-		ModifyResponse: signed.Refused,
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			var dial *net.OpError
-			switch {
-			case errors.Is(err, signed.ErrOld):
-				answer(w, http.StatusBadGateway, failure{Error: fmt.Sprintf("the leader, %s, has refused the request: %v", h.Leader, err)})
-			case errors.As(err, &dial) && dial.Op == "dial":
-				s.Log.Warn("leader cannot be reached", "leader", h.Leader, "addr", h.LeaderAddr, "error", err)
-				otherwise(w, r, fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr))
-			default: // a client that has left hears nothing of it
-				answer(w, http.StatusBadGateway, failure{Error: fmt.Sprintf("the leader, %s, has not answered: what was asked for may have been done", h.Leader)})
-			}
-		},
-	}
-	// A little more than the leader itself may take, so that its answer comes first.
-	ctx, cancel := context.WithTimeout(r.Context(), newcomer+patience+2*time.Second)
-	defer cancel()
-	proxy.ServeHTTP(w, r.WithContext(ctx))
-}
-
-// transport is a function that sends requests.
-type transport func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements [http.RoundTripper].
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
-
-// signing returns a transport that signs requests with this body to the leader, if this node vouches for them.
-func (s *server) signing(by http.RoundTripper, h node.Health, vouches bool, body []byte) http.RoundTripper {
-	if by == nil {
-		by = http.DefaultTransport
-	}
-	if !vouches {
-		return by
-	}
-	return transport(func(r *http.Request) (*http.Response, error) {
-		return s.Node.Signer().Do(by.RoundTrip, r, h.Leader, h.LeaderAddr, body)
-	})
+// noAddress says why a leader cannot be asked that leads without a listener, such as 'regent run'.
+func noAddress(h node.Health) string {
+	return fmt.Sprintf("%s leads, and publishes no address: it is no node that could be asked", h.Leader)
 }
 
 // nobody answers what only a leader could.
@@ -143,8 +88,10 @@ func (s *server) cluster(ctx context.Context) Cluster {
 	switch {
 	case h.Role == node.Leader:
 		return brief(s.Node.Cluster.Snapshot())
-	case h.Leader == "" || h.LeaderAddr == "":
+	case h.Leader == "":
 		return brief(health.NoCoordinator(nil, "nobody leads"))
+	case h.LeaderAddr == "":
+		return brief(health.NoCoordinator(nil, noAddress(h)))
 	case !hostport.Valid(h.LeaderAddr):
 		return brief(health.NoCoordinator(nil, fmt.Sprintf("the address of %s, which leads, is no host:port: %.100q", h.Leader, h.LeaderAddr)))
 	case client == nil:

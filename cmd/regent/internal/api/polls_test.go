@@ -200,5 +200,12 @@ func TestGuarded(t *testing.T) {
 		if refused := w.Code == 403; refused != guarded {
 			t.Errorf("guarded %v: tasks are answered %d", guarded, w.Code)
 		}
+		w = httptest.NewRecorder()
+		r = httptest.NewRequest("HEAD", "/v1/events", nil)
+		r.Host = "localhost"
+		h.ServeHTTP(w, r)
+		if refused := w.Code == 403; refused != guarded {
+			t.Errorf("guarded %v: events are answered %d", guarded, w.Code)
+		}
 	}
 }

@@ -109,8 +109,8 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request, next http.Handler
 	case asks:
 		answer(w, http.StatusUnauthorized, failure{Error: "this needs a certificate that is signed as tlsCA says"})
 	default:
-		answer(w, http.StatusForbidden, failure{Error: "others can reach this node, so that it takes writes only with a proof, " +
-			"for which it must have a token or tlsCA"})
+		answer(w, http.StatusForbidden, failure{Error: "others can reach this node, so that it takes writes and streams events only with a " +
+			"proof, for which it must have a token or tlsCA"})
 	}
 }
 

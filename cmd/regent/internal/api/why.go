@@ -42,7 +42,7 @@ func sentence(b regent.Before) string {
 		regent.ReasonForgotten: "somebody has led before, but the store has no record of it",
 		"died":                 "the process of " + who + " died",
 		"expired":              "the lease of " + who + " expired: its process may have died, hung, or lost the store",
-		"rejoined":             who + " was restarted, or lost its lease and joined again",
+		"rejoined":             who + " has joined again since: it is not known whether it was restarted or had lost its lease",
 		"shutdown":             who + " was shut down and released the election",
 		"handoff":              who + " was asked to hand over and released the election",
 		"stepped down":         who + " was asked to step down and released the election",

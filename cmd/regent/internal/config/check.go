@@ -49,6 +49,9 @@ func (s *Settings) check() []finding {
 	check(err == nil, "listen", s.Listen, "must be host:port, the port a number up to 65535")
 	check(err != nil || loopback(host) || s.Token != "" || s.TLSCert != "" || s.Insecure, "listen", s.Listen,
 		"is beyond loopback, which needs token, tokenFile, or tlsCert and tlsKey; insecure goes without", "token", "tokenFile", "tlsCert", "tlsKey", "insecure")
+	check(!s.ExecPolls || s.Token != "" || s.TokenFile != "" || s.TLSCA != "", "execPolls", "true",
+		"needs token, tokenFile or tlsCA: else every user of this machine could run programs with the rights of the node",
+		"token", "tokenFile", "tlsCA")
 	host, port, err := splitAddress(s.Advertise)
 	check(err == nil && !everywhere(host) && port != 0 || !s.Given("advertise"), "advertise", s.Advertise,
 		"must be the host:port at which others reach this node")

@@ -45,6 +45,8 @@ func TestBadValues(t *testing.T) {
 		{"C22_an_unknown_profile", loaded{args: "--profile large --listen nowhere"}, `flag --profile: profile "large": profile must be cluster, lock or fleet`},
 		{"C22_an_unknown_rank", loaded{args: "--rank seniority --region eu"},
 			"flag --rank: rank seniority: rank must be first, lexicographic, priority, or region: followed by regions, the best first"},
+		{"programs_for_everybody", loaded{yaml: "execPolls: true"}, `file regent.yaml:1: execPolls "true": execPolls needs token, ` +
+			"tokenFile or tlsCA: else every user of this machine could run programs with the rights of the node"},
 		{"C22_an_unknown_log_format", loaded{args: "--log-format xml"}, `flag --log-format: logFormat "xml": logFormat must be text or json`},
 		{"C22_an_unknown_log_level", loaded{args: "--log-level loud"}, `flag --log-level: logLevel "loud": logLevel must be debug, info, warn or error`},
 		{"C22_a_lease_shorter_than_the_heartbeat_that_was_given", loaded{args: "--heartbeat-interval 10s"},

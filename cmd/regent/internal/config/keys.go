@@ -115,7 +115,8 @@ func Keys() []Key {
 		{Name: "workerBytes", Doc: "how many bytes of results a worker keeps; older ones lose what they returned, and are still not run twice",
 			field: func(s *Settings) any { return &s.TaskBytes }},
 		{Name: "dataDir", Doc: "where a worker keeps the highest epoch that it has seen, and its journal; below it a directory for each node", field: func(s *Settings) any { return &s.DataDir }},
-		{Name: "execPolls", Doc: "let polls run programs on this node", field: func(s *Settings) any { return &s.ExecPolls }},
+		{Name: "execPolls", Doc: "let polls run programs on this node, with its rights; needs token, tokenFile or tlsCA; " +
+			"who can write the store can define such polls", field: func(s *Settings) any { return &s.ExecPolls }},
 		{Name: "logFormat", Doc: "text or json", field: func(s *Settings) any { return &s.LogFormat }},
 		{Name: "logLevel", Doc: "the least that is logged: debug, info, warn or error", field: func(s *Settings) any { return &s.LogLevel }},
 	}

@@ -21,3 +21,11 @@ func (s *Settings) Changed(now *Settings) []string {
 	}
 	return keys
 }
+
+// TokenKey returns the key that gives the token.
+func (s *Settings) TokenKey() string {
+	if s.TokenFile != "" {
+		return "tokenFile"
+	}
+	return "token"
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // EventConfigDiffers says that another member is configured differently. Metadata: member, incarnation, addr, key,
@@ -36,12 +37,21 @@ func Facts(election, token, profile, version string, lease time.Duration) (map[s
 	if err != nil {
 		return nil, fmt.Errorf("digest of the token: %w", err)
 	}
-	facts := map[string]string{factToken: digest, factLease: lease.String(), factProfile: profile, factVersion: version,
-		factPID: strconv.Itoa(os.Getpid())}
+	facts := Process()
+	facts[factToken] = digest
+	facts[factLease] = lease.String()
+	facts[factProfile] = profile
+	facts[factVersion] = version
+	return facts, nil
+}
+
+// Process returns the facts by which people find this process: its host and its pid. Nobody compares them.
+func Process() map[string]string {
+	facts := map[string]string{factPID: strconv.Itoa(os.Getpid())}
 	if host, err := os.Hostname(); err == nil {
 		facts[factHost] = host
 	}
-	return facts, nil
+	return facts
 }
 
 // noToken is published by a node that has none.
@@ -90,18 +100,29 @@ func differences(own map[string]string, v regent.MemberView) []Difference {
 	var found []Difference
 	for _, key := range []string{factToken, factLease, factProfile, factVersion} {
 		mine, theirs := own[key], v.Facts[key]
-		theirs = theirs[:min(len(theirs), 100)] // anybody who can write the store can write anything
+		theirs = brief(theirs, maxBrief)
 		if mine == "" || theirs == "" || mine == theirs {
 			continue
 		}
 		if key == factToken {
 			mine, theirs = concealed(mine, "set"), concealed(theirs, "another one")
 		}
-		d := Difference{Member: v.ID, Addr: v.Addr, Key: key, Own: mine, Theirs: theirs}
-		d.Text = fmt.Sprintf("%s has %s %s, this node has %s: %s", v.ID, key, theirs, mine, consequences[key])
+		d := Difference{Member: brief(v.ID, driver.MaxName), Addr: brief(v.Addr, maxBrief), Key: key, Own: mine, Theirs: theirs}
+		d.Text = fmt.Sprintf("%s has %s %s, this node has %s: %s", d.Member, key, theirs, mine, consequences[key])
 		found = append(found, d)
 	}
 	return found
+}
+
+// maxBrief is how many bytes are passed on of what another member publishes.
+const maxBrief = 100
+
+// brief returns at most n bytes of a text, and whole characters only: anybody who can write the store can write anything.
+func brief(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
 }
 
 func concealed(digest, otherwise string) string {
@@ -141,7 +162,7 @@ func (p *peers) see(own map[string]string, emit func(regent.Event), views ...reg
 			}
 			p.told[id] = true
 			emit(regent.Event{Kind: EventConfigDiffers, Metadata: map[string]string{"member": d.Member,
-				"incarnation": v.Incarnation, "addr": d.Addr, "key": d.Key, "own": d.Own, "theirs": d.Theirs,
+				"incarnation": brief(v.Incarnation, maxBrief), "addr": d.Addr, "key": d.Key, "own": d.Own, "theirs": d.Theirs,
 				"error": d.Text}})
 		}
 	}
@@ -154,11 +175,14 @@ func (p *peers) differs() []Difference {
 }
 
 // Publish replaces what others are told of this node, and what it compares with them.
-func (n *Node) Publish(facts map[string]string) {
+func (n *Node) Publish(facts map[string]string) error {
+	if err := n.Member.SetFacts(facts); err != nil {
+		return err
+	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.facts = facts
-	n.mu.Unlock()
-	n.Member.SetFacts(facts)
+	return nil
 }
 
 // published is what others are told of this node.

@@ -65,6 +65,10 @@ type Command struct {
 	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
 	OnStart, OnEnd func(brood.Brood)
 
+	// OnKill is called before KILL is sent to what still lives although it was told to stop, with the reason for the stop
+	// and how long it had.
+	OnKill func(reason string, after time.Duration)
+
 	// OnSuspend is called when somebody has tried to stop the program for a while (Ctrl-Z), which is not done: see [Forward].
 	OnSuspend func()
 
@@ -107,15 +111,20 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	terminal := takeTerminal(c.Stdin, p.brood, c.refuseSuspension)
 
 	var r Result
-	stop := func() { p.brood.Stop(c.killAfter()) }
+	reason := "the program has ended, and left processes behind"
+	stop := func() { p.brood.Stop(c.killAfter(), func() { c.killing(reason, c.killAfter()) }) }
 	select {
 	case <-p.exited:
 	case <-ctx.Done():
 	case <-c.overdue:
-		stop = func() { _ = p.brood.Kill(context.Background()) } // it fails with its context alone
+		stop = func() {
+			c.killing("TERM was passed on, and not everything has ended", c.StopTimeout)
+			_ = p.brood.Kill(context.Background()) // it fails with its context alone
+		}
 	}
 	if ctx.Err() != nil { // asked for last, so that no code of 0 hides a loss
 		r.Lost, r.Cause = true, context.Cause(ctx)
+		reason = fmt.Sprintf("the term has ended: %v", r.Cause)
 	}
 	c.mu.Lock()
 	c.stopping = true
@@ -215,6 +224,12 @@ func (c *Command) start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
 func (c *Command) tell(f func(brood.Brood), b brood.Brood) {
 	if f != nil {
 		f(b)
+	}
+}
+
+func (c *Command) killing(reason string, after time.Duration) {
+	if c.OnKill != nil {
+		c.OnKill(reason, after)
 	}
 }
 

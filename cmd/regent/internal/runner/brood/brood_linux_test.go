@@ -92,14 +92,14 @@ func TestBrood(t *testing.T) {
 	t.Run("those_who_hear_TERM_end_by_it_and_the_others_by_KILL", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `trap 'exit 7' TERM; (trap '' TERM; sh -c 'echo $$; exec sleep 1000') & sleep 1000 & echo $!; wait`, 2)
-		b.Led(cmd.Process.Pid).Stop(50 * time.Millisecond)
+		b.Led(cmd.Process.Pid).Stop(50*time.Millisecond, func() {})
 		gone(t, pids)
 	})
 	t.Run("a_stopped_process_hears_TERM", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `echo $$; kill -STOP $$; sleep 1000`, 1)
 		began := time.Now()
-		b.Led(cmd.Process.Pid).Stop(10 * time.Second)
+		b.Led(cmd.Process.Pid).Stop(10*time.Second, func() {})
 		gone(t, pids)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("took %v", took)

@@ -12,7 +12,7 @@ import (
 // There are no process groups here, and package runner starts nothing.
 
 // Stop does nothing.
-func (Brood) Stop(time.Duration) {}
+func (Brood) Stop(time.Duration, func()) {}
 
 // Kill says that it cannot.
 func (Brood) Kill(context.Context) error { return errors.ErrUnsupported }

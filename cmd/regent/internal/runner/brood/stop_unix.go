@@ -23,10 +23,12 @@ const (
 )
 
 // Stop asks everything to end, ends it by force after patience, and returns once nothing lives any more, however long that takes.
-func (b Brood) Stop(patience time.Duration) {
+// It calls forced before it uses force.
+func (b Brood) Stop(patience time.Duration, forced func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if b.until(ctx, b.asker()) != nil {
+		forced()
 		_ = b.Kill(context.Background())
 	}
 }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package cores
-
-const raceEnabled = false
