@@ -29,9 +29,10 @@ func (e *engine) swap(ctx context.Context, l driver.Record) (driver.Record, erro
 	return got, err
 }
 
-// swapped takes in what a swap tells of the record that it was to replace: if it was applied, or met another one, the store
-// no longer shows that record, even if a read that was sent later has shown it. Should it come back, the store has gone
-// back, and it is watched anew (rule 2). It returns from when on the answer counts: it is newer than any read of that record.
+// swapped takes in what a swap tells of the record that it was to replace: if it was applied, or met another one, the
+// store no longer shows that record, even if a read that was sent later has shown it. Should it come back, the store has
+// gone back, and it is watched anew (rule 2). It returns from when on the answer counts: as newer than any read of that
+// record.
 func (e *engine) swapped(l driver.Record, err error, began moment) moment {
 	if err != nil && !errors.Is(err, driver.ErrConflict) {
 		return began

@@ -35,8 +35,8 @@ func (r *revoker) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 	return got, err
 }
 
-// TestWhatARevocationShows is about a heartbeat that a revocation has found replaced, or has replaced: it is not the record any
-// more that was watched until then, even if the store shows it once more (rule 2).
+// TestWhatARevocationShows is about a heartbeat that a revocation has found replaced, or has replaced: what was watched
+// until then is over, even if the store shows the same record once more (rule 2).
 func TestWhatARevocationShows(t *testing.T) {
 	cfg := regent.Cluster()
 	z := driver.MemberRegister("z")
@@ -44,10 +44,11 @@ func TestWhatARevocationShows(t *testing.T) {
 	// expiring starts a candidate for an election of z, which is silent from the start.
 	expiring := func(t *testing.T, c *cluster) (*node, *revoker, driver.Record) {
 		unseen(c)
-		beat, err := c.store.Swap(c.ctx, driver.Record{Name: z, Holder: driver.Identity{ID: "z", Incarnation: "1.Z"}, Epoch: 1,
-			Nonce: 1, Duration: cfg.LeaseDuration})
+		who := driver.Identity{ID: "z", Incarnation: "1.Z"}
+		beat, err := c.store.Swap(c.ctx, driver.Record{Name: z, Holder: who, Epoch: 1, Nonce: 1,
+			Duration: cfg.LeaseDuration})
 		check(t, err)
-		_, err = c.store.Swap(c.ctx, driver.Record{Name: "seat", Holder: beat.Holder, Epoch: 1, Nonce: 2,
+		_, err = c.store.Swap(c.ctx, driver.Record{Name: "seat", Holder: who, Epoch: 1, Nonce: 2,
 			Duration: cfg.LeaseDuration, Via: z})
 		check(t, err)
 		b := c.member("b", config(cfg))
