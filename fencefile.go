@@ -40,8 +40,8 @@ func readFence(path string) (Token, error) {
 	}
 	t, err := parseFence(string(b))
 	if err != nil {
-		return Token{}, fmt.Errorf("read fence %s: %w; "+
-			"if the file is damaged, write the election's present epoch into it", path, err)
+		return Token{}, regular.Unusable(fmt.Errorf("read fence %s: %w; "+
+			"if the file is damaged, write the election's present epoch into it", path, err))
 	}
 	return t, nil
 }

@@ -26,7 +26,7 @@ func lock(journal string) (*os.File, error) {
 	}
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = fmt.Errorf("journal %s: another worker uses it", journal)
+		err = fmt.Errorf("journal %s: %w", journal, ErrInUse)
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENOLCK): // a file system without locks
 		return f, nil
 	case err != nil:

@@ -96,6 +96,9 @@ func (w *Worker) Handle(kind string, h Handler) {
 	w.handlers[kind] = h
 }
 
+// ErrInUse says that another worker, of this process or another one, has the journal open.
+var ErrInUse = errors.New("another worker uses it")
+
 // Open reads the journal. The first request does that too; an error is better seen at the start.
 func (w *Worker) Open() error {
 	w.opening.Do(func() {

@@ -55,7 +55,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 	if err := policy.Validate(); err != nil {
 		return fmt.Errorf("run: %w: %w", err, errUsage)
 	}
-	storeUnnamed(settings)
+	storeUnshared(settings)
 	return supervise(ctx, settings, policy, program, in, errs)
 }
 

@@ -44,7 +44,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(settings.Args) > 0 {
 		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
 	}
-	storeUnnamed(settings)
+	storeUnshared(settings)
 	if err := settings.ChooseAdvertise(config.ThisMachine()); err != nil {
 		return err
 	}
@@ -55,6 +55,15 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	level := new(slog.LevelVar)
 	level.Set(settings.LogLevel)
 	return runNode(ctx, settings, &reloader{load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups})
+}
+
+// cannotListen says what to do where another process listens already.
+func cannotListen(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: another process listens there: stop it, or choose another address with --listen "+
+			"(port 0 takes any free one)", err)
+	}
+	return err
 }
 
 // withPort returns the address of a listener, with a host that others can reach in place of one that stands for all.
@@ -103,7 +112,7 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	defer companion.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
 	if err != nil {
-		return err
+		return cannotListen(err)
 	}
 	advertise := s.Advertise
 	if !s.Given("advertise") {

@@ -29,8 +29,13 @@ func location(address string) string {
 	return config.Redact(address)
 }
 
-// storeUnnamed warns of the default store, which depends on the working directory.
-func storeUnnamed(s *config.Settings) {
+// storeUnshared warns of a store that other nodes may not have: one in memory, and the default, which depends on the working
+// directory.
+func storeUnshared(s *config.Settings) {
+	if strings.HasPrefix(s.Store, "memory:") {
+		s.Warnings = append(s.Warnings, "store memory: is for this process alone: it leads whoever else does, and forgets every "+
+			"epoch when it ends; use it to try things out, and sqlite: or redis:// for more than one process")
+	}
 	if !s.Given("store") {
 		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working directory: a node that "+
 			"was started in another directory has another store, and may lead at the same time; set store")

@@ -182,3 +182,26 @@ func TestStoreIsNamed(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestStoreInMemory starts a node whose store nobody else can have.
+func TestStoreInMemory(t *testing.T) {
+	const warning = "store memory: is for this process alone"
+	start(t, "a", "memory:", nil).await(`level=WARN msg="` + warning)
+	_, out := ends(t, command(t, nil, "run", "jobs", "--store", "memory:", "--", "true"))
+	if !strings.Contains(out, warning) {
+		t.Errorf("run says only\n%s", out)
+	}
+	if _, help := ends(t, command(t, nil, "help", "config")); !strings.Contains(help, "memory: is for one process alone") {
+		t.Error("help config does not say so")
+	}
+}
+
+// TestAddressInUse starts a node on the address of another.
+func TestAddressInUse(t *testing.T) {
+	a := start(t, "a", "memory:", nil)
+	address := strings.TrimPrefix(a.url, "http://")
+	code, out := ends(t, command(t, nil, serveArgs(t, "b", "memory:", "--listen", address)...))
+	if code != exitFailure || !strings.Contains(out, "address already in use") || !strings.Contains(out, "--listen") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -55,12 +57,47 @@ func TestOneWorkerPerDirectory(t *testing.T) {
 	a := start(t, "a", "memory:", nil, "--data-dir", dir)
 	second := command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen", "127.0.0.1:0", "--data-dir", dir)
 	out, _ := second.CombinedOutput()
-	if want := "dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker uses it"; !strings.Contains(string(out), want) || second.ProcessState.ExitCode() != exitFailure {
-		t.Errorf("exit code %d, %s", second.ProcessState.ExitCode(), out)
+	if code := second.ProcessState.ExitCode(); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{
+		"dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker uses it",
+		`another process is node "a" with this dataDir: stop it, or give this one another name (node)`,
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s does not say %s", out, want)
+		}
 	}
 	a.signal(syscall.SIGKILL)
 	<-a.gone
 	start(t, "a", "memory:", nil, "--data-dir", dir).stop()
+}
+
+// TestUnusableData starts nodes on files that stay unusable: a service manager must not start them again and again.
+func TestUnusableData(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(dir string) error{
+		"journal is a symbolic link": func(dir string) error {
+			return os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "journal"))
+		},
+		"journal is a named pipe": func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "journal"), 0o600) },
+		"read fence": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "epoch"), []byte("nonsense and more of it"), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := t.TempDir()
+			dir := filepath.Join(data, "a")
+			if err := errors.Join(os.Mkdir(dir, 0o700), spoil(dir)); err != nil {
+				t.Fatal(err)
+			}
+			code, out := ends(t, command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen", "127.0.0.1:0", "--data-dir", data))
+			if code != exitConfig || !strings.Contains(out, name) {
+				t.Errorf("exit code %d:\n%s", code, out)
+			}
+		})
+	}
 }
 
 // TestWorkerStops ends workers in the middle of a long check.

@@ -8,6 +8,17 @@ import (
 	"os"
 )
 
+// ErrUnusable says that a file stays unusable until somebody changes it: to try again later does not help.
+var ErrUnusable = errors.New("unusable file")
+
+// Unusable makes an [ErrUnusable] of an error, in the same words.
+func Unusable(err error) error { return &unusableError{err} }
+
+type unusableError struct{ error }
+
+func (e *unusableError) Unwrap() error        { return e.error }
+func (e *unusableError) Is(target error) bool { return target == ErrUnusable }
+
 // Open is [os.OpenFile] for a regular file. It follows no link in the last part of the path, never waits, and returns an
 // error that names what is there instead. The directories above are their owner's business.
 func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
@@ -47,5 +58,5 @@ func check(path string, info fs.FileInfo) error {
 	default:
 		what = "a device"
 	}
-	return fmt.Errorf("%s is %s: it must be a regular file", path, what)
+	return Unusable(fmt.Errorf("%s is %s: it must be a regular file", path, what))
 }

@@ -25,6 +25,9 @@ func WriteHelp(w io.Writer, format string) error {
 const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file (--config); the first of these that sets it wins.
 What none of them sets comes from the profile. A duration is written 1.5s or 500ms; a bare number is milliseconds.
 
+The store memory: is for one process alone, to try things out. sqlite: is for the processes of one machine, redis:// for
+those of several.
+
 Polls and duties are in the file alone:
 
   polls:

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/regentd/regent"
@@ -17,6 +19,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/regular"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
 )
@@ -78,7 +81,7 @@ func (n *Node) coordinate() error {
 // newWorker makes the worker, which remembers in a directory of its own.
 func (n *Node) newWorker(dir string) (*work.Worker, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("dataDir: %w (worker=false goes without)", err)
+		return nil, n.ofDataDir(fmt.Errorf("%w (worker=false goes without)", err))
 	}
 	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		n.opts.Log.Warn("other users can write the directory of the worker's data: chmod 700 it", "dir", dir,
@@ -92,12 +95,27 @@ func (n *Node) newWorker(dir string) (*work.Worker, error) {
 			}}}
 	poll.Serve(w, &check.Checker{AllowExec: crew.ExecPolls})
 	if err := w.Open(); err != nil {
-		return nil, fmt.Errorf("dataDir: %w", err)
+		return nil, n.ofDataDir(err)
 	}
 	if _, err := w.Fence.Highest(); err != nil {
-		return nil, errors.Join(fmt.Errorf("dataDir: %w", err), w.Close())
+		return nil, errors.Join(n.ofDataDir(err), w.Close())
 	}
 	return w, nil
+}
+
+// ofDataDir says what to do about an error of the worker's files. It is a [driver.ErrRefused] where waiting does not help.
+func (n *Node) ofDataDir(err error) error {
+	if errors.Is(err, work.ErrInUse) { // that one may be about to stop
+		return fmt.Errorf("dataDir: %w: another process is node %q with this dataDir: stop it, or give this one "+
+			"another name (node) or directory (dataDir)", err, n.Member.ID)
+	}
+	err = fmt.Errorf("dataDir: %w", err)
+	for _, lasting := range []error{regular.ErrUnusable, fs.ErrPermission, syscall.ENOTDIR, syscall.EROFS} {
+		if errors.Is(err, lasting) {
+			return driver.Refused(err)
+		}
+	}
+	return err
 }
 
 // maxAhead is how far the worker's epoch file may be ahead of the election: a store that forgets loses no more terms.
