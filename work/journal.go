@@ -48,11 +48,15 @@ func openJournal(path string, keep, bytes int, log *slog.Logger, memory func() (
 	}
 	j := &journal{path: path, memory: memory, log: log, locked: locked, limit: maxJournal}
 	past, err := readJournal(path, keep, bytes)
+	if past.damaged > 0 {
+		log.Warn("journal has lines that cannot be read, so that tasks may run again: the file was damaged or changed by "+
+			"something else than this worker", "journal", path, "lines", past.damaged, "first", past.firstDamaged)
+	}
 	if err == nil {
 		j.file, err = regular.Open(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	}
 	if err == nil {
-		err = j.mend()
+		err = j.mend(past.torn)
 	}
 	if err != nil {
 		return nil, history{}, errors.Join(fmt.Errorf("open journal: %w", err), j.close())
@@ -60,13 +64,17 @@ func openJournal(path string, keep, bytes int, log *slog.Logger, memory func() (
 	return j, past, nil
 }
 
-// mend ends a line that a crash has cut short, so that it does not spoil the next one.
-func (j *journal) mend() error {
+// mend removes the last line, of so many bytes, if a crash has cut it short, so that it does not spoil the next one.
+func (j *journal) mend(torn int64) error {
 	info, err := j.file.Stat()
 	if err != nil {
 		return err
 	}
 	j.size = info.Size()
+	if torn > 0 {
+		j.size -= torn
+		return j.file.Truncate(j.size)
+	}
 	if j.size == 0 {
 		return nil
 	}
@@ -201,6 +209,10 @@ type history struct {
 
 	kept     int // bytes of what has ended
 	stripped int // how many of the oldest have no data any more
+
+	torn         int64 // bytes of a last line that was cut short
+	damaged      int   // lines that cannot be read, but for that
+	firstDamaged int   // the number of the first, from 1
 }
 
 // add takes in what has ended, and forgets the oldest: what they returned beyond a number of bytes, and all of them
@@ -243,20 +255,27 @@ func (e *entry) parse(line []byte) bool {
 	return json.Unmarshal(line, e) == nil
 }
 
-// readJournal passes over a line that makes no sense: it was cut short by a crash.
+// readJournal passes over lines that cannot be read, and counts them. A crash cuts short none but the last.
 func readJournal(path string, keep, bytes int) (history, error) {
 	var h history
 	begun := map[string]outcome{}
 	var order []string
-	err := eachLine(path, func(line []byte) {
+	err := eachLine(path, func(number int, line []byte, whole bool) {
 		var e entry
+		readable := e.parse(line)
 		switch {
-		case !e.parse(line):
+		case !readable && !whole:
+			h.torn = int64(len(line))
+		case !readable || e.Begin == "" && e.ID == "":
+			h.damaged++
+			if h.damaged == 1 {
+				h.firstDamaged = number
+			}
 		case e.Begin != "":
 			e.ID = e.Begin
 			begun[e.ID] = e.outcome
 			order = append(order, e.ID)
-		case e.ID != "":
+		default:
 			delete(begun, e.ID)
 			h.add(e.outcome, keep, bytes)
 		}
@@ -274,7 +293,8 @@ func readJournal(path string, keep, bytes int) (history, error) {
 	return h, nil
 }
 
-func eachLine(name string, f func([]byte)) error {
+// eachLine calls f for each line that is not empty, with its number, and whether it has an end.
+func eachLine(name string, f func(number int, line []byte, whole bool)) error {
 	file, err := regular.Open(name, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -284,10 +304,11 @@ func eachLine(name string, f func([]byte)) error {
 	}
 	defer file.Close()
 	in := bufio.NewReaderSize(file, 64<<10)
-	for {
+	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			f(line)
+		whole := bytes.HasSuffix(line, []byte("\n"))
+		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
+			f(number, line, whole)
 		}
 		switch {
 		case err == io.EOF:

@@ -1,9 +1,11 @@
 package work
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,6 +83,24 @@ func TestJournal(t *testing.T) {
 		h, err := readJournal(path, 10, 1<<20)
 		if err != nil || len(h.ended) != 3 || len(h.begun) != 0 {
 			t.Errorf("history %+v, %v", h, err)
+		}
+	})
+
+	t.Run("lines_that_are_damaged_are_counted_and_reported_at_each_opening_but_not_a_torn_one", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal")
+		line := func(id string) string { return `{"begin":"` + id + `","kind":"do","epoch":1}` + "\n" }
+		check(t, os.WriteFile(path, []byte(line("a")+"garbage\n"+line("b")+"{}\n"+line("c")+`{"begin":"torn`), 0o600))
+		for range 2 {
+			var out bytes.Buffer
+			w := &Worker{Election: "seat", Journal: path, Log: slog.New(slog.NewTextHandler(&out, nil))}
+			check(t, w.Open())
+			check(t, w.Close())
+			if n := strings.Count(out.String(), "level=WARN"); n != 1 || !strings.Contains(out.String(), "journal="+path+" lines=2 first=2\n") {
+				t.Errorf("it logs %s", out.String())
+			}
+		}
+		if b, err := os.ReadFile(path); err != nil || bytes.Contains(b, []byte("torn")) {
+			t.Errorf("it is left as %s, %v", b, err)
 		}
 	})
 

@@ -114,6 +114,16 @@ func TestReloadKeepsTheToken(t *testing.T) {
 	if got := d.verb(token); got != 200 {
 		t.Errorf("the token: %d", got)
 	}
+	t.Run("a_pipe_in_place_of_the_file_is_not_waited_for", func(t *testing.T) {
+		if err := os.Remove(config); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(config, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.signal(syscall.SIGHUP)
+		d.await(`level=WARN msg="configuration cannot be reloaded.*is a named pipe`)
+	})
 	if len(d.said(`never switches authentication off.* key=token$`)) != 1 {
 		t.Error("nothing was said")
 	}

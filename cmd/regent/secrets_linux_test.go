@@ -223,7 +223,9 @@ func TestFilesOfANode(t *testing.T) {
 		refused(t, "/dev/zero is a device: it must be a regular file", serve(dir, "--token-file", "/dev/zero")...)
 		refused(t, "is a named pipe", serve(dir, "--token-file", pipe)...)
 		refused(t, "at most 4096 bytes", serve(dir, "--token-file", writeFile(t, filepath.Join(dir, "long"), strings.Repeat("x", 5000)))...)
-		refused(t, "more than 4194304 bytes", serve(dir, "--config", "/dev/zero")...)
+		refused(t, "/dev/zero is a device: it must be a regular file", serve(dir, "--config", "/dev/zero")...)
+		refused(t, "is a named pipe", serve(dir, "--config", pipe)...)
+		refused(t, "more than 4194304 bytes", serve(dir, "--config", writeFile(t, filepath.Join(dir, "huge"), strings.Repeat("#", 4<<20+1)))...)
 		refused(t, "tlsCert: /dev/zero is a device", serve(dir, "--tls-cert", "/dev/zero", "--tls-key", "/dev/zero")...)
 
 		open := writeFile(t, filepath.Join(dir, "open"), "correct-horse-battery-staple\n")

@@ -2,4 +2,7 @@
 
 package regular
 
-const careful = 0
+const (
+	noFollow = 0
+	noWait   = 0
+)

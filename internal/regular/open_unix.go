@@ -4,5 +4,7 @@ package regular
 
 import "syscall"
 
-// careful keeps an open from following a link and from waiting for the other end of a pipe.
-const careful = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+const (
+	noFollow = syscall.O_NOFOLLOW // keeps an open from following a link
+	noWait   = syscall.O_NONBLOCK // keeps an open from waiting for the other end of a pipe
+)

@@ -1,4 +1,5 @@
-// Package regular opens files that must be files: no link that leads elsewhere, no pipe that is waited for, no device.
+// Package regular opens files that must be files: no pipe that is waited for, no device, and no link that leads elsewhere
+// unless the caller allows links.
 package regular
 
 import (
@@ -22,13 +23,20 @@ func (e *unusableError) Is(target error) bool { return target == ErrUnusable }
 // Open is [os.OpenFile] for a regular file. It follows no link in the last part of the path, never waits, and returns an
 // error that names what is there instead. The directories above are their owner's business.
 func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	return open(path, flag|noFollow, perm, os.Lstat)
+}
+
+// OpenLinked opens a regular file to read it, as [Open] does, but follows links: secrets of Kubernetes are links.
+func OpenLinked(path string) (*os.File, error) { return open(path, os.O_RDONLY, 0, os.Stat) }
+
+func open(path string, flag int, perm fs.FileMode, stat func(string) (fs.FileInfo, error)) (*os.File, error) {
 	// Looked at first, since to open a device may do something; and again below, since it may have been replaced.
-	if info, err := os.Lstat(path); err == nil {
+	if info, err := stat(path); err == nil {
 		if err := check(path, info); err != nil {
 			return nil, err
 		}
 	}
-	f, err := os.OpenFile(path, flag|careful, perm)
+	f, err := os.OpenFile(path, flag|noWait, perm)
 	if err != nil {
 		return nil, err
 	}

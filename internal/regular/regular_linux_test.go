@@ -51,6 +51,17 @@ func TestOpen(t *testing.T) {
 			})
 		}
 	}
+	t.Run("links_are_followed_to_files_only_where_that_is_allowed", func(t *testing.T) {
+		f, err := regular.OpenLinked(paths["a symbolic link"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		toPipe := at("to-pipe", os.Symlink(paths["a named pipe"], filepath.Join(dir, "to-pipe")))
+		if f, err := regular.OpenLinked(toPipe); err == nil || err.Error() != toPipe+" is a named pipe: it must be a regular file" {
+			t.Errorf("got %v, %v", f, err)
+		}
+	})
 	t.Run("a_link_that_leads_nowhere_makes_no_file", func(t *testing.T) {
 		if _, err := regular.Open(nowhere, os.O_CREATE|os.O_RDWR, 0o600); err == nil {
 			t.Error("was opened")

@@ -139,11 +139,7 @@ func (r *resolver) readToken() {
 	if r.TokenFile == "" || r.Token != "" {
 		return
 	}
-	var data []byte
-	err := regular(r.TokenFile)
-	if err == nil {
-		data, err = r.readFile(r.TokenFile)
-	}
+	data, err := r.readFile(r.TokenFile)
 	r.Token = strings.TrimSpace(string(data))
 	rule := ""
 	switch {
