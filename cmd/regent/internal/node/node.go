@@ -245,7 +245,7 @@ func (n *Node) Health() Health {
 	}
 	v, seen := n.Member.View(n.opts.Election)
 	h.Leader, h.LeaderAddr = v.Leader, v.Addr
-	n.tellEpoch(&h, v)
+	n.tellEpoch(&h, v, seen)
 	n.tellPeers(&h)
 	addLeader(&h, v)
 	t, leads := n.Member.Leads(n.opts.Election)

@@ -197,6 +197,9 @@ func TestEpochAfterARollback(t *testing.T) {
 				if h.Epoch < 5 {
 					t.Fatalf("%s shows epoch %d", n.Member.ID, h.Epoch)
 				}
+				if h.Store.Behind != (h.Store.Epoch < h.Epoch) {
+					t.Fatalf("%s: %+v", n.Member.ID, h)
+				}
 				if h.Store.Behind {
 					behind = true
 					if h.Store.Epoch >= h.Epoch || !strings.Contains(h.Checks["epoch"], "the store has lost writes") {
