@@ -211,6 +211,12 @@ func TestEpochAfterARollback(t *testing.T) {
 		if !behind {
 			t.Error("nobody has said that the store is behind")
 		}
+		for _, n := range []*node.Node{a, b} {
+			told := len(happened(t, n, regent.EventStoreRegressed))
+			if got := n.Counts().Regressed; got == 0 || got != uint64(told) {
+				t.Errorf("%s: counted %d losses of writes, and told of %d", n.Member.ID, got, told)
+			}
+		}
 		if h := a.Health(); h.Epoch <= 5 || h.Store.Behind || h.Checks["epoch"] != "ok" {
 			t.Errorf("after: %+v", h)
 		}
