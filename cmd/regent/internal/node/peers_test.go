@@ -60,7 +60,7 @@ func TestPeers(t *testing.T) {
 		}{
 			{"token", "set", "another one", true, facts(t, "Secret", "cluster", "v1", 6*time.Second)},
 			{"token", "set", "none", true, facts(t, "", "cluster", "v1", 6*time.Second)},
-			{"lease", "6s", "9s", true, facts(t, "secret", "cluster", "v1", 9*time.Second)},
+			{"leaseDuration", "6s", "9s", true, facts(t, "secret", "cluster", "v1", 9*time.Second)},
 			{"profile", "cluster", "fleet", true, facts(t, "secret", "fleet", "v1", 6*time.Second)},
 			{"version", "v1", "v2", false, facts(t, "secret", "cluster", "v2", 6*time.Second)},
 		} {
