@@ -153,7 +153,7 @@ func (v View) Before() Before {
 	n := len(v.Past)
 	held := v.Leader != ""
 	if n == 0 || held && v.Past[n-1].Epoch >= v.Epoch || !held && v.Past[n-1].Epoch != v.Epoch {
-		if v.Epoch == 0 || held && v.Epoch == 1 {
+		if v.Known <= v.Epoch && (v.Epoch == 0 || held && v.Epoch == 1) {
 			return Before{Reason: ReasonFirst, Vacant: -1}
 		}
 		return Before{Reason: ReasonForgotten, Vacant: -1}

@@ -147,6 +147,8 @@ func TestEndings(t *testing.T) {
 		}{
 			"nobody ever led":             {regent.View{}, regent.ReasonFirst},
 			"the first leader":            {regent.View{Leader: "a", Epoch: 1}, regent.ReasonFirst},
+			"a store that was flushed":    {regent.View{Known: 6}, regent.ReasonForgotten},
+			"a first leader after that":   {regent.View{Leader: "a", Epoch: 1, Known: 6}, regent.ReasonForgotten},
 			"a later one without history": {regent.View{Leader: "a", Epoch: 7}, regent.ReasonForgotten},
 			"nobody leads any more":       {regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
 			"nobody leads, and the last term is not in it": {

@@ -441,7 +441,9 @@ func (e *engine) noteLeader(s *seat, previous driver.Record) {
 	}
 	if !l.Vacant() && l.Holder.ID != e.m.ID && (l.Holder != previous.Holder || l.Epoch != previous.Epoch) {
 		s.holdBack = 0 // what it stood back for has come
-		before := viewOf(l, s.name).Before()
+		v := viewOf(l, s.name)
+		v.Known = max(l.Epoch, e.m.memory[s.name])
+		before := v.Before()
 		if previous.Holder.ID != "" {
 			before.Leader = previous.Holder.ID
 		}

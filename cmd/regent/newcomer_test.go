@@ -74,7 +74,7 @@ func TestNewcomer(t *testing.T) {
 		a.until("/leader", 200)
 		b := start(t, "b", store, []string{"REGENT_TOKEN=two"}, "--lease-duration", "9s")
 		for d, other := range map[*daemon]string{a: "b", b: "a"} {
-			for _, key := range []string{"token", "lease"} {
+			for _, key := range []string{"token", "leaseDuration"} {
 				d.await(`level=WARN.*member:config_differs.*key=` + key + `.*member=` + other + `|level=WARN.*member:config_differs.*member=` + other + `.*key=` + key)
 			}
 		}

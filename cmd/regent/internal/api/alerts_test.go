@@ -16,6 +16,7 @@ type rules struct {
 		Rules []struct {
 			Alert  string            `yaml:"alert"`
 			Expr   string            `yaml:"expr"`
+			For    string            `yaml:"for"`
 			Labels map[string]string `yaml:"labels"`
 		} `yaml:"rules"`
 	} `yaml:"groups"`
@@ -48,6 +49,7 @@ func TestAlertRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics := described()
+	losses := 0
 	use := regexp.MustCompile(`(regent_\w+)(?:\{(\w+)=)?`)
 	seen := map[string]bool{}
 	for _, g := range file.Groups {
@@ -57,6 +59,14 @@ func TestAlertRules(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 			seen[r.Alert] = true
+
+			// A store that has lost writes is behind for at most a lease: a rule that waits for longer never fires.
+			if strings.Contains(r.Expr, "regent_store_behind") {
+				t.Errorf("%s asks for what lasts no longer than a lease", r.Alert)
+			}
+			if r.Expr == "increase(regent_store_regressions_total[10m]) > 0" && r.For == "" {
+				losses++
+			}
 			for _, m := range uses {
 				labels, ok := metrics[m[1]]
 				if !ok || m[2] != "" && !strings.Contains(strings.Join(labels, " "), m[2]) {
@@ -64,6 +74,9 @@ func TestAlertRules(t *testing.T) {
 				}
 			}
 		}
+	}
+	if losses != 1 {
+		t.Errorf("%d rules fire when the store has lost writes", losses)
 	}
 	if !regexp.MustCompile(`(?m)^\s+expr: absent\(regent_leader\)$`).Match(text) {
 		t.Error("no rule fires when every node is gone")

@@ -178,6 +178,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	v, seen := s.Node.Member.View(s.Node.Election())
 	body := Status{Health: s.Node.Health(), Election: s.Node.Election(), Since: v.Since, Paused: v.Paused, Next: v.Next, Version: s.Version}
 	if seen {
+		v.Known = max(v.Known, body.Epoch) // the node may remember more than its member
 		body.Why = why(v)
 	}
 	if r.URL.Query().Get("local") == "" {

@@ -33,20 +33,24 @@ func (n *Node) noteEpoch(v regent.View, seen bool, now time.Time) {
 	}
 }
 
-// tellEpoch adds the highest epoch to the node's health, and whether the store is behind it: for longer than it
-// takes to read a record that has just changed.
-func (n *Node) tellEpoch(h *Health, v regent.View) {
+// tellEpoch adds the highest epoch to the node's health, and whether the store is behind it. That the store has lost
+// writes is certain only after the time that it takes to read a record which has just changed.
+func (n *Node) tellEpoch(h *Health, v regent.View, seen bool) {
 	h.Epoch = n.highest(v)
 	h.Store.Epoch = v.Epoch
 	h.Checks["epoch"] = ok
 
-	n.mu.Lock()
-	since := n.behind
-	n.mu.Unlock()
-	if since.IsZero() || h.Epoch <= v.Epoch || time.Since(since) < n.opts.Config.HeartbeatInterval {
+	if !seen || h.Epoch <= v.Epoch {
 		return
 	}
 	h.Store.Behind = true
-	h.Checks["epoch"] = fmt.Sprintf("the store shows epoch %d, but epoch %d was seen before: the store has lost writes",
-		v.Epoch, h.Epoch)
+	n.mu.Lock()
+	since := n.behind
+	n.mu.Unlock()
+	certain := "if that lasts, "
+	if !since.IsZero() && time.Since(since) >= n.opts.Config.HeartbeatInterval {
+		certain = ""
+	}
+	h.Checks["epoch"] = fmt.Sprintf("the store shows epoch %d, but epoch %d was seen before: %sthe store has lost writes",
+		v.Epoch, h.Epoch, certain)
 }

@@ -47,6 +47,41 @@ func (p partial) List(ctx context.Context, prefix string) iter.Seq2[driver.Recor
 }
 
 func TestStoreFailures(t *testing.T) {
+	for name, faults := range map[string]memstore.Faults{
+		"hangs": {CutRequests: true, CutAnswers: true}, "fails": {Outage: true}} {
+		t.Run("a_store_that_cannot_be_reached_is_not_writable_"+name, func(t *testing.T) {
+			virtual.Test(t, func(t *testing.T) {
+				store := memstore.New()
+				client := store.Client("a", memstore.Faults{})
+				n, stop := start(t, "a", func(context.Context) (driver.Store, error) { return client, nil })
+				defer stop()
+				time.Sleep(10 * time.Second)
+				if s := n.Health().Store; !s.Reachable || !s.Writable {
+					t.Fatalf("before: %+v", s)
+				}
+				client.SetFaults(faults)
+				unreachable := 0
+				for range 600 {
+					time.Sleep(100 * time.Millisecond)
+					if s := n.Health().Store; !s.Reachable {
+						unreachable++
+						if s.Writable {
+							t.Fatalf("%+v", s)
+						}
+					}
+				}
+				if unreachable == 0 {
+					t.Error("the store could always be reached")
+				}
+				client.SetFaults(memstore.Faults{})
+				time.Sleep(20 * time.Second)
+				if s := n.Health().Store; !s.Reachable || !s.Writable {
+					t.Errorf("after: %+v", s)
+				}
+			})
+		})
+	}
+
 	t.Run("P03_short_failures_of_the_store_make_no_node_unhealthy_and_leave_nobody_without_a_leader", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			store := memstore.New()

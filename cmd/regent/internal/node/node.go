@@ -52,6 +52,7 @@ type Node struct {
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // terms ended, by reason
+	regressed  uint64            // how often the store was found to have lost writes
 	leaderless time.Duration     // how long the seat was vacant, as far as this node saw
 	since      time.Time         // when that was last counted
 	facts      map[string]string // what others are told of this node
@@ -180,8 +181,11 @@ func (n *Node) passHints(ctx context.Context) {
 func (n *Node) take(e regent.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID {
+	switch {
+	case e.Kind == regent.EventLostLeadership && e.Node == n.Member.ID:
 		n.reasons[e.Metadata["reason"]]++
+	case e.Kind == regent.EventStoreRegressed && e.Election == n.opts.Election:
+		n.regressed++
 	}
 }
 
@@ -245,7 +249,7 @@ func (n *Node) Health() Health {
 	}
 	v, seen := n.Member.View(n.opts.Election)
 	h.Leader, h.LeaderAddr = v.Leader, v.Addr
-	n.tellEpoch(&h, v)
+	n.tellEpoch(&h, v, seen)
 	n.tellPeers(&h)
 	addLeader(&h, v)
 	t, leads := n.Member.Leads(n.opts.Election)
@@ -317,13 +321,14 @@ func (n *Node) Drifts() uint64 {
 type Counts struct {
 	Ended      map[string]uint64 // terms, by the reason for which they ended
 	Leaderless time.Duration
+	Regressed  uint64 // how often the store was found to have lost writes
 }
 
 // Counts returns what the node has counted.
 func (n *Node) Counts() Counts {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c := Counts{Ended: map[string]uint64{}, Leaderless: n.leaderless}
+	c := Counts{Ended: map[string]uint64{}, Leaderless: n.leaderless, Regressed: n.regressed}
 	for k, v := range n.reasons {
 		c.Ended[k] = v
 	}

@@ -94,6 +94,14 @@ var consequences = map[string]string{
 	factVersion: "a rolling upgrade, or a node that was left behind",
 }
 
+// named returns the key of the configuration that a fact is about.
+func named(fact string) string {
+	if fact == factLease {
+		return "leaseDuration"
+	}
+	return fact
+}
+
 // differences compares what a member publishes with this node's own facts. A member that publishes none is an
 // older one, or no node.
 func differences(own map[string]string, v regent.MemberView) []Difference {
@@ -107,8 +115,8 @@ func differences(own map[string]string, v regent.MemberView) []Difference {
 		if key == factToken {
 			mine, theirs = concealed(mine, "set"), concealed(theirs, "another one")
 		}
-		d := Difference{Member: brief(v.ID, driver.MaxName), Addr: brief(v.Addr, maxBrief), Key: key, Own: mine, Theirs: theirs}
-		d.Text = fmt.Sprintf("%s has %s %s, this node has %s: %s", d.Member, key, theirs, mine, consequences[key])
+		d := Difference{Member: brief(v.ID, driver.MaxName), Addr: brief(v.Addr, maxBrief), Key: named(key), Own: mine, Theirs: theirs}
+		d.Text = fmt.Sprintf("%s has %s %s, this node has %s: %s", d.Member, d.Key, theirs, mine, consequences[key])
 		found = append(found, d)
 	}
 	return found

@@ -60,7 +60,7 @@ func TestPeers(t *testing.T) {
 		}{
 			{"token", "set", "another one", true, facts(t, "Secret", "cluster", "v1", 6*time.Second)},
 			{"token", "set", "none", true, facts(t, "", "cluster", "v1", 6*time.Second)},
-			{"lease", "6s", "9s", true, facts(t, "secret", "cluster", "v1", 9*time.Second)},
+			{"leaseDuration", "6s", "9s", true, facts(t, "secret", "cluster", "v1", 9*time.Second)},
 			{"profile", "cluster", "fleet", true, facts(t, "secret", "fleet", "v1", 6*time.Second)},
 			{"version", "v1", "v2", false, facts(t, "secret", "cluster", "v2", 6*time.Second)},
 		} {
@@ -197,6 +197,9 @@ func TestEpochAfterARollback(t *testing.T) {
 				if h.Epoch < 5 {
 					t.Fatalf("%s shows epoch %d", n.Member.ID, h.Epoch)
 				}
+				if h.Store.Behind != (h.Store.Epoch < h.Epoch) {
+					t.Fatalf("%s: %+v", n.Member.ID, h)
+				}
 				if h.Store.Behind {
 					behind = true
 					if h.Store.Epoch >= h.Epoch || !strings.Contains(h.Checks["epoch"], "the store has lost writes") {
@@ -207,6 +210,12 @@ func TestEpochAfterARollback(t *testing.T) {
 		}
 		if !behind {
 			t.Error("nobody has said that the store is behind")
+		}
+		for _, n := range []*node.Node{a, b} {
+			told := len(happened(t, n, regent.EventStoreRegressed))
+			if got := n.Counts().Regressed; got == 0 || got != uint64(told) {
+				t.Errorf("%s: counted %d losses of writes, and told of %d", n.Member.ID, got, told)
+			}
 		}
 		if h := a.Health(); h.Epoch <= 5 || h.Store.Behind || h.Checks["epoch"] != "ok" {
 			t.Errorf("after: %+v", h)

@@ -12,7 +12,7 @@ import (
 type StoreHealth struct {
 	Address    string `json:"address"`
 	Reachable  bool   `json:"reachable"`  // it answers reads
-	Writable   bool   `json:"writable"`   // it takes writes, as far as any were sent
+	Writable   bool   `json:"writable"`   // it takes writes, as far as any were sent; false if it cannot be reached
 	AnsweredMs int64  `json:"answeredMs"` // how long ago it last answered anything; -1 for never
 	ReadMs     int64  `json:"readMs"`     // how long ago a read last succeeded; -1 for never
 	WrittenMs  int64  `json:"writtenMs"`  // how long ago a write last succeeded; -1 for never
@@ -33,7 +33,8 @@ func (n *Node) addStore(h *Health) {
 	s.ReadMs = since(reads.Answered)
 	s.WrittenMs = since(writes.Answered)
 	s.Reachable = !answered.IsZero() && time.Since(answered) <= fresh && reads.Down == nil
-	s.Writable = writes.Down == nil
+	wrote := writes.Err == nil && !writes.Answered.IsZero() && time.Since(writes.Answered) <= fresh
+	s.Writable = writes.Down == nil && (s.Reachable || wrote)
 	if reads.Err != nil {
 		s.Error = reads.Err.Error()
 	}
