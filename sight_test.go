@@ -7,8 +7,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// TestSightOfARecordThatHasMoved is about a heartbeat that was read at second 1 and watched since, until a swap showed at
-// moment 5 that it had been replaced: which read begins a new watch of it (rule 2)?
+// TestSightOfARecordThatHasMoved is about a heartbeat that was read at second 1 and watched since, until a swap showed
+// at moment 5 that it had been replaced: which read begins a new watch of it (rule 2)?
 func TestSightOfARecordThatHasMoved(t *testing.T) {
 	record := driver.Record{Name: "z", Rev: "1", Holder: driver.Identity{ID: "z", Incarnation: "1.Z"}, Nonce: 1}
 	edit := record

