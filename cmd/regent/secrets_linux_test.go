@@ -292,3 +292,28 @@ func TestModesOfANode(t *testing.T) {
 	}
 	start(t, "b", "sqlite:"+path, nil).await(`level=WARN.*x.db has mode 0644: other users can read`)
 }
+
+func TestOwnersOfFiles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	dir := t.TempDir()
+	db := writeFile(t, filepath.Join(dir, "x.db"), "")
+	token := writeFile(t, filepath.Join(dir, "token"), "correct-horse-battery-staple\n")
+	data := filepath.Join(dir, "data")
+	if err := os.MkdirAll(filepath.Join(data, "a"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{db, token, data} {
+		if err := os.Chown(path, 12345, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := start(t, "a", "sqlite:"+db, nil, "--token-file", token, "--data-dir", data)
+	d.await(`level=WARN.*x.db belongs to user 12345`)
+	d.await(`level=WARN.*tokenFile .*/token belongs to user 12345`)
+	d.await(`level=WARN.*dataDir belongs to another user.* dir=\S*/data owner="user 12345"`)
+	if said := d.said(`dir=\S*/data/a owner=|directory \S+ belongs to`); len(said) != 0 { // these belong to root
+		t.Errorf("%q", said)
+	}
+}

@@ -26,7 +26,7 @@ func createByOpening(path string) error {
 	return errors.Join(f.Chmod(fileMode), f.Close())
 }
 
-// exposed says which of the database's files users other than the owner can read or write, one line each.
+// exposed says which of the database's files other users can read or write, or own, one line each.
 func exposed(path string) []string {
 	if runtime.GOOS == "windows" { // where a mode says nothing
 		return nil
@@ -38,11 +38,19 @@ func exposed(path string) []string {
 			found = append(found, fmt.Sprintf("%s has mode %04o: other users can read the secrets of polls, and hold locks "+
 				"that depose the leader; stop every node that uses it, and chmod 600 it", path+suffix, info.Mode().Perm()))
 		}
+		if err == nil && stranger(info) != "" {
+			found = append(found, fmt.Sprintf("%s belongs to %s, who can read and change it whatever its mode: stop every node "+
+				"that uses it, and chown it to their user", path+suffix, stranger(info)))
+		}
 	}
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
 		found = append(found, fmt.Sprintf("directory %s has mode %04o: other users can replace the database in it; "+
 			"chmod go-w it", dir, info.Mode().Perm()))
+	}
+	if info, err := os.Stat(dir); err == nil && stranger(info) != "" {
+		found = append(found, fmt.Sprintf("directory %s belongs to %s, who can replace the database in it: chown it to the "+
+			"user of the nodes", dir, stranger(info)))
 	}
 	return found
 }

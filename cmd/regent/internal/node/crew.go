@@ -78,15 +78,26 @@ func (n *Node) coordinate() error {
 	return err
 }
 
-// newWorker makes the worker, which remembers in a directory of its own.
-func (n *Node) newWorker(dir string) (*work.Worker, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, n.ofDataDir(fmt.Errorf("%w (worker=false goes without)", err))
+// warnOfOthers warns of a directory of the worker's data, below dataDir, that other users can write.
+func (n *Node) warnOfOthers(dir string) {
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if info, err := os.Stat(d); err == nil && regular.Stranger(info) != "" {
+			n.opts.Log.Warn("directory of dataDir belongs to another user, who can change what is in it: chown it to the user of "+
+				"the node", "dir", d, "owner", regular.Stranger(info))
+		}
 	}
 	if info, err := os.Stat(dir); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
 		n.opts.Log.Warn("other users can write the directory of the worker's data: chmod 700 it", "dir", dir,
 			"mode", fmt.Sprintf("%04o", info.Mode().Perm()))
 	}
+}
+
+// newWorker makes the worker, which remembers in a directory of its own.
+func (n *Node) newWorker(dir string) (*work.Worker, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, n.ofDataDir(fmt.Errorf("%w (worker=false goes without)", err))
+	}
+	n.warnOfOthers(dir)
 	cfg, crew := n.opts.Config, n.opts.Crew
 	w := &work.Worker{Election: n.opts.Election, Journal: filepath.Join(dir, "journal"), Concurrency: crew.Tasks, KeepBytes: crew.TaskBytes, Log: n.opts.Log,
 		Fence: &regent.Fence{Path: filepath.Join(dir, "epoch"), Confirm: n.confirm, Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled,
