@@ -319,12 +319,17 @@ func TestMutants(t *testing.T) {
 
 			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
 			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only).CombinedOutput()
-			if err == nil || !caughtBy(m.caught, out) {
+			endless := spins[m.name] && bytes.Contains(out, []byte("panic: test timed out"))
+			if err == nil || !endless && !caughtBy(m.caught, out) {
 				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
 			}
 		})
 	}
 }
+
+// spins names the mutants with which a member asks the store again and again while virtual time stands still, so that the
+// test never ends.
+var spins = map[string]bool{"the_second_rollback_is_not_barred": true}
 
 // caughtBy reports whether the output of a test shows that it has failed, or panicked. One that ran out of time proves nothing:
 // the machine may have been slow.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -260,7 +261,12 @@ type end struct {
 func send(t testing.TB, p *work.Pool, worker, id string) <-chan end {
 	t.Helper()
 	ends := make(chan end, 2) // a second one would be a fault
-	check(t, p.Send(worker, work.Task{ID: id, Kind: "do"}, func(r work.Result, err error) { ends <- end{r, err} }))
+	err := p.Send(worker, work.Task{ID: id, Kind: "do"}, func(r work.Result, err error) { ends <- end{r, err} })
+	if errors.Is(err, work.ErrEnded) { // before the task was taken: the worker has refused a question of this term
+		ends <- end{err: err}
+		return ends
+	}
+	check(t, err)
 	return ends
 }
 
