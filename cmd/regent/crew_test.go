@@ -356,3 +356,13 @@ func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
 	d.t.Fatalf("%s: no such event %s", d.name, kind)
 	panic("unreachable")
 }
+
+// waitFor polls until a condition holds.
+func waitFor(t *testing.T, what string, good func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !good(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}

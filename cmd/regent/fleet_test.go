@@ -26,6 +26,8 @@ type served struct {
 
 // serverLog is all commands that a Redis server runs, as the server itself reports them.
 type serverLog struct {
+	server *redisServer
+
 	mu  sync.Mutex
 	all []served
 }
@@ -47,7 +49,7 @@ func (r *redisServer) monitor() *serverLog {
 		r.t.Fatalf("MONITOR: %q, %v", ok, err)
 	}
 
-	l := &serverLog{}
+	l := &serverLog{server: r}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -68,9 +70,23 @@ func (r *redisServer) monitor() *serverLog {
 	return l
 }
 
+// catchUp waits until the log has all that the server has done so far.
+func (l *serverLog) catchUp() {
+	l.server.t.Helper()
+	mark := "caught-up-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	l.server.cli("ECHO", mark)
+	waitFor(l.server.t, "the server's log shows "+mark, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.ContainsFunc(l.all, func(c served) bool { return strings.Contains(c.line, mark) })
+	})
+}
+
 // writes returns when clients sent writes of an election's register for a holder, or for anybody. A call of the script that
 // writes has at least six arguments after the two keys, and one that reads has one.
 func (l *serverLog) writes(election, holder string) []float64 {
+	l.server.t.Helper()
+	l.catchUp()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var at []float64

@@ -89,6 +89,7 @@ func TestLeadershipEvents(t *testing.T) {
 				t.Errorf("%s says %+v", d.name, e)
 			}
 		}
+		x.await("member:joined")
 		post(t, a, "handoff", `{"epoch":1,"to":"x"}`)
 		e := b.happens(regent.EventLeaderChanged, func(e regent.Event) bool { return e.Epoch == 2 })
 		if e.Metadata["new_leader"] != "x" || e.Metadata["previous_leader"] != "a" {

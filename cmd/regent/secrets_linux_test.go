@@ -29,16 +29,6 @@ func writeFile(t *testing.T, path, content string) string {
 	return path
 }
 
-// waitFor polls until a condition holds.
-func waitFor(t *testing.T, what string, good func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !good(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
 // onePoll is a configuration with one poll, every second.
 func onePoll(t *testing.T) string {
 	return fmt.Sprintf("polls:\n  p:\n    kind: http\n    target: %s\n    interval: 1s\n", webTarget(t))

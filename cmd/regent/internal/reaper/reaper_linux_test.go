@@ -180,6 +180,7 @@ func TestSilence(t *testing.T) {
 		g := newGroup(t, short(regent.Lock()))
 		a := g.start("a", "")
 		a.leads(within)
+		a.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
 		reaper := a.reaper()
 		sendSignal(t, reaper, syscall.SIGSTOP)
 		renewsPastItsDeadline(a, g.cfg)
@@ -194,6 +195,7 @@ func TestSilence(t *testing.T) {
 		g := newGroup(t, short(regent.Lock()))
 		a := g.start("a", "")
 		a.leads(within)
+		a.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
 		reaper := a.reaper()
 		sendSignal(t, reaper, syscall.SIGSTOP)
 		a.order("flood")
@@ -330,9 +332,18 @@ func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	}
 }
 
+// sendSignal sends a signal to a reaper. One that is stopped goes on when the test is over, whatever came of it, so that it can end.
 func sendSignal(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, sig); err != nil {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.PidfdSendSignal(fd, syscall.SIGCONT, nil, 0)
+		unix.Close(fd)
+	})
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 }
