@@ -71,6 +71,7 @@ type (
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
 		Previous string          // the leader before
 		Reason   string
+		Error    string // what is wrong, for people to read
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }

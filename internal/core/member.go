@@ -131,11 +131,14 @@ func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 		r = driver.Record{Name: m.rec.Name}
 	}
 	known := o == Done || o == NotFound
+	if known {
+		c.shareOwn(&r, done)
+	}
 
 	switch m.phase {
 	case memberOut:
 		if known {
-			c.joinOn(r, done.sent)
+			c.joinOn(r, done)
 		} else {
 			c.joinFailed()
 		}
