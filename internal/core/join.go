@@ -98,7 +98,7 @@ func (c *Core) joined(ok bool) {
 		return
 	}
 
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, Lost)
 	c.hasEnded(m.beat.who)
 	m.phase = memberOut
 	c.joinFailed()
