@@ -86,7 +86,7 @@ func (c *Core) refreshRecord(e *election) {
 		return
 	}
 	if c.now >= e.pollAt {
-		e.pollAt = c.now.Add(c.pollInterval(e))
+		e.pollAt = c.pollTime(c.pollInterval(e))
 		e.quiet++
 	}
 	e.stale = true // until the answer is there

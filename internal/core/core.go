@@ -36,8 +36,12 @@ type Core struct {
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
 	endings []driver.Identity // incarnations that this process has ended
+	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
+	info    []byte            // what the member register carries about the member
 
+	pollAt    Time // the next of the moments at which elections are polled
+	contended Time // when the last contention event was sent
 	answered  Time // when the store last answered anything
 	backoff   Time // no claim and no revocation before: the store has failed
 	sweepAt   Time // when the next held elections are read
@@ -45,6 +49,7 @@ type Core struct {
 	sweepFrom int // the place in held where the sweep goes on
 	sweepLeft int // how many of held are still to be read by this sweep
 
+	stats Stats
 	seq   uint64 // the last request
 	queue []ref  // to be advanced in this step, or the next
 	all   int    // the elections from this index on are to be advanced too
@@ -63,6 +68,7 @@ func New(cfg Config, src Source) *Core {
 	c.member.init(makeRef(memberKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
+	c.info = cfg.Info
 	c.sweepAt = Never
 	c.woken = Never
 	return c
@@ -125,6 +131,10 @@ func (c *Core) take(in Input) {
 		c.expired(in)
 	case Health:
 		c.setHealth(in.Healthy)
+	case Publish:
+		c.info = in.Info
+	case Shown:
+		c.late(c.seq, &in.Record)
 	case HandOff:
 		c.ask(in.Election, ask{id: in.ID, to: in.To, at: in.AtEpoch})
 	case StepDown:

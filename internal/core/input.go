@@ -41,7 +41,8 @@ type Config struct {
 	Register            bool            // write a member register even where no election depends on it
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
-	Info                []byte          // what the member register carries about the member
+	Info                []byte          // what the member register carries about the member, until a Publish
+	ContentionThreshold float64         // how many intervals a heartbeat may take before that is reported; 0 to report none
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.
@@ -74,6 +75,8 @@ type (
 		ID      uint64
 		Outcome Outcome
 		Record  driver.Record // as read, or as written with its new revision
+		Gone    bool          // if Send.Witness asked for it: the process that wrote the record is proved dead
+		Error   string        // what the store said, if it failed; for people to read
 	}
 	// Notice is a notification. Without a Name anything may have changed; without a Rev the register of that name has;
 	// else the record is the one that was written.
@@ -93,6 +96,10 @@ type (
 	}
 	// Health is the result of a health check.
 	Health struct{ Healthy bool }
+	// Publish changes what the member register carries about the member. Others are told with the next heartbeat.
+	Publish struct{ Info []byte }
+	// Shown is a record that the store has shown to somebody who asked through this member, without the core.
+	Shown struct{ Record driver.Record }
 	// HandOff asks whoever leads, this member or any other, to hand over to another.
 	HandOff struct {
 		ID       uint64
@@ -151,6 +158,8 @@ func (Tick) input()        {}
 func (DutyStopped) input() {}
 func (Expired) input()     {}
 func (Health) input()      {}
+func (Publish) input()     {}
+func (Shown) input()       {}
 func (HandOff) input()     {}
 func (StepDown) input()    {}
 func (Pause) input()       {}

@@ -42,7 +42,7 @@ func (c *Core) shareOwn(r *driver.Record, done call) {
 // shareSight shows what a sight was shown to the member, if that waits for another process to leave the register.
 func (c *Core) shareSight(r *driver.Record, done call) {
 	if m := &c.member; r.Name == m.rec.Name && m.phase == memberWaiting {
-		m.other.see(r, done.order(), done.sent, c.now)
+		c.see(&m.other, r, done)
 		c.enqueue(m.ref)
 	}
 }
