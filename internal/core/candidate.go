@@ -46,7 +46,7 @@ func (c *Core) contend(e *election) {
 	c.attach(e) // whose incarnation it names may have ended since the record was received
 	e.wake(e.pollAt)
 	if c.followed(e) && e.rec.Via == "" {
-		e.wake(e.own.readAt(c.cfg.TakeoverDelay, false))
+		e.wake(e.own.readAt(c.cfg.TakeoverDelay))
 	}
 
 	switch v, at := c.judge(e); v {
@@ -74,7 +74,7 @@ func (c *Core) current(e *election) bool {
 	if e.check != 0 && c.now >= e.check {
 		e.stale = true
 	}
-	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay, false)
+	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay)
 	return e.seen && !e.stale && c.now < e.pollAt && !expiring
 }
 

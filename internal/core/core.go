@@ -121,6 +121,8 @@ func (c *Core) take(in Input) {
 		c.notice(in.Record)
 	case DutyStopped:
 		c.dutyStopped(in.Election, in.Epoch)
+	case Expired:
+		c.expired(in)
 	case Health:
 		c.setHealth(in.Healthy)
 	case HandOff:

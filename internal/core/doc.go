@@ -16,7 +16,7 @@
 //   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
 //   - candidate.go and claim.go, leader.go, former.go: what each of the three does
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
-//   - rollback.go: what every record that is received goes through, and rule 5
+//   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
 //   - member.go, join.go: the member's own register
 //   - request.go: checkpoints, and requests to whoever leads
 //   - core.go, queue.go, slab.go: Step, and what makes it cost no more than what has changed

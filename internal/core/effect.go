@@ -35,6 +35,7 @@ type (
 		Incarnation string
 		Register    string // the heartbeat register: whose Renewed counts for this term
 		Deadline    Time
+		Guard       Time // before the deadline: when the term ends, even if the core is not stepped in time (rule 7)
 	}
 	// End tells the duty of a term to stop. The term is not believed any more.
 	End struct {
@@ -49,10 +50,13 @@ type (
 		Epoch    uint64
 		Kept     bool // the store did not take the release
 	}
-	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them.
+	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them, for
+	// that cause; an End of each of them follows.
 	Renewed struct {
 		Register string
 		Deadline Time
+		Guard    Time  // as in Begin
+		Cause    Cause // empty unless the heartbeat has ended
 	}
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
@@ -71,6 +75,7 @@ type (
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
 		Previous string          // the leader before
 		Reason   string
+		Error    string // what is wrong, for people to read
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }

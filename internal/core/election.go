@@ -40,8 +40,10 @@ type election struct {
 
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
+	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
+	exhausted bool            // its epoch is one that no term can follow, which was reported
 
 	open       bool            // it was judged free
 	openSince  Time            // when that began

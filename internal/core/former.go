@@ -49,7 +49,10 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	if t.epoch != epoch || t.state == noTerm || t.state == releasing {
 		return
 	}
-	if t.state == leading { // it returned of its own accord
+	switch {
+	case t.state == leading && e.doom != "": // its context has ended with the heartbeat, and its turn has not come yet
+		c.end(e, e.doom, "")
+	case t.state == leading: // it returned of its own accord
 		c.end(e, Returned, "")
 		c.unwant(e)
 	}
@@ -59,7 +62,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	b.held--
 	switch {
 	case c.cfg.OwnLease: // once the release is sent the claim is never believed again (rule 3)
-		c.endBeat(b)
+		c.endBeat(b, t.cause)
 		c.lifeline(b, true, false)
 	case b.held == 0:
 		c.lifeline(b, false, false)

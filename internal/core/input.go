@@ -85,6 +85,12 @@ type (
 		Election string
 		Epoch    uint64
 	}
+	// Expired says that the shell has ended the terms that depend on a heartbeat, before its deadline, without waiting for
+	// an End. It comes before the DutyStopped of these terms.
+	Expired struct {
+		Register    string
+		Incarnation string
+	}
 	// Health is the result of a health check.
 	Health struct{ Healthy bool }
 	// HandOff asks whoever leads, this member or any other, to hand over to another.
@@ -143,6 +149,7 @@ func (Answer) input()      {}
 func (Notice) input()      {}
 func (Tick) input()        {}
 func (DutyStopped) input() {}
+func (Expired) input()     {}
 func (Health) input()      {}
 func (HandOff) input()     {}
 func (StepDown) input()    {}

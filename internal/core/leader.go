@@ -39,7 +39,8 @@ func (c *Core) begin(e *election, k claim) bool {
 		c.lifeline(b, false, false)
 	}
 	c.emit(Begin{
-		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register, Deadline: b.deadline,
+		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register,
+		Deadline: b.deadline, Guard: b.guardAt(),
 	})
 	c.emit(Event{Kind: EventBecameLeader, Election: e.name, Epoch: r.Epoch, Holder: k.who})
 	c.obey(e) // a request may have been made before the answer to the claim was received
@@ -119,7 +120,7 @@ func (c *Core) keepOwn(e *election) bool {
 // loseOwn ends a lease of an election's own, and the term that depends on it.
 func (c *Core) loseOwn(e *election, cause Cause) {
 	e.call = call{} // rule 9: nothing waits for it
-	c.endBeat(&e.beat)
+	c.endBeat(&e.beat, cause)
 	if e.term.state == leading {
 		c.end(e, cause, "")
 	}

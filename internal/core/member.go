@@ -93,7 +93,7 @@ func (c *Core) keepMember() {
 func (c *Core) dropMember(cause Cause) {
 	m := &c.member
 	m.call = call{} // rule 9: the next join does not wait for it
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, cause)
 	m.phase = memberDropped
 	c.emit(Event{Kind: EventDropped, Holder: m.beat.who, Reason: string(cause)})
 	for _, i := range c.held {
@@ -131,11 +131,14 @@ func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 		r = driver.Record{Name: m.rec.Name}
 	}
 	known := o == Done || o == NotFound
+	if known {
+		c.shareOwn(&r, done)
+	}
 
 	switch m.phase {
 	case memberOut:
 		if known {
-			c.joinOn(r, done.sent)
+			c.joinOn(r, done)
 		} else {
 			c.joinFailed()
 		}
@@ -205,7 +208,7 @@ func (c *Core) leaveNow() {
 	if m.busy() {
 		return // bounded by its timeout: the leave is conditional on what it wrote
 	}
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, Shutdown)
 	c.hasEnded(m.beat.who)
 	m.phase = memberLeaving
 	m.vac = vacating{

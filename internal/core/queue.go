@@ -1,10 +1,6 @@
 package core
 
-import (
-	"strings"
-
-	"github.com/regentd/regent/driver"
-)
+import "github.com/regentd/regent/driver"
 
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
@@ -51,6 +47,7 @@ type call struct {
 	sent  Time
 	until Time   // from then on the outcome is unknown, and an answer is ignored
 	nonce uint64 // what the swap writes
+	rev   string // the revision that the swap expects
 	old   bool   // what it shows may be older than what is known: read again
 }
 
@@ -68,6 +65,9 @@ const (
 	revokeCall                     // an expired heartbeat is made vacant
 )
 
+// order is the place of the request among all of this core's.
+func (c *call) order() uint64 { return c.id >> 32 }
+
 // write reports whether the request changes anything.
 func (c *call) write() bool { return c.id != 0 && c.kind != readCall }
 
@@ -82,7 +82,7 @@ func (c *Core) swap(e *entity, kind callKind, r driver.Record) { c.send(e, kind,
 func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce}
+	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev}
 	e.wake(e.call.until)
 	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout})
 }
@@ -107,8 +107,8 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
-		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, driver.MemberPrefix) {
-			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
+		if a.Outcome == Done {
+			c.late(a.ID>>32, &a.Record)
 		}
 		return
 	}
@@ -124,6 +124,9 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 	e := c.entity(r)
 	done := e.call
 	e.call = call{}
+	if done.kind != readCall && (o == Done || o == Conflict) {
+		c.passed(r, done.rev)
+	}
 
 	switch r.kind() {
 	case memberKind:
