@@ -20,9 +20,11 @@ type Core struct {
 	startAt Time
 	closing bool
 	closed  bool
-	tidyEnd Time   // when closing does not wait for the store any more
-	refresh uint64 // counts the notices that anything may have changed
-	healthy bool
+
+	closeCause Cause
+	tidyEnd    Time   // when closing does not wait for the store any more
+	refresh    uint64 // counts the notices that anything may have changed
+	healthy    bool
 
 	member    member
 	elections slab[election]
@@ -140,7 +142,7 @@ func (c *Core) take(in Input) {
 	case Fenced:
 		c.fenced(in)
 	case Close:
-		c.close()
+		c.close(in.Cause)
 	}
 }
 
@@ -205,11 +207,15 @@ func (c *Core) mayLead() bool {
 }
 
 // close ends all terms and leaves.
-func (c *Core) close() {
+func (c *Core) close(cause Cause) {
 	if c.closing {
 		return
 	}
 	c.closing = true
+	c.closeCause = cause
+	if cause == "" {
+		c.closeCause = Shutdown
+	}
 	c.tidyEnd = c.now.Add(2 * c.timeout)
 	if !c.started {
 		c.started = true

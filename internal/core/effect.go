@@ -139,6 +139,7 @@ const (
 	SteppedDown Cause = "stepped down"
 	Paused      Cause = "paused"
 	FencedOff   Cause = "fenced"
+	Panicked    Cause = "panic" // of the driver; a Close carries it
 )
 
 // Reasons in a record's past that are no causes.

@@ -137,7 +137,9 @@ type (
 		Newest   uint64
 	}
 	// Close ends all terms, releases what is held and leaves. Closed is its effect.
-	Close struct{}
+	Close struct {
+		Cause Cause // Shutdown if empty
+	}
 )
 
 func (Join) input()        {}

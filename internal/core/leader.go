@@ -64,7 +64,7 @@ func (c *Core) lead(e *election) {
 		return
 	}
 	if c.closing {
-		c.end(e, Shutdown, "")
+		c.end(e, c.closeCause, "")
 		return
 	}
 	if c.cfg.OwnLease && !c.keepOwn(e) || e.busy() {
