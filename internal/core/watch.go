@@ -16,8 +16,9 @@ type watch struct {
 	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
 	began Time // when the newest read of it was sent
 
-	order uint64 // the number of that read
-	moved uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
+	order   uint64 // the number of that read
+	moved   uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
+	renewed bool   // it was seen to change in the hands of this holder
 }
 
 // see takes in what a request showed that was sent at began and answered at received, and reports whether that is news.
@@ -35,6 +36,7 @@ func (w *watch) see(r *driver.Record, order uint64, began, received Time) bool {
 	same := known && w.moved == 0
 	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
+		w.renewed = w.seen && r.Rev != w.rec.Rev && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = received
 	}
 
@@ -100,6 +102,7 @@ type sight struct {
 	again   bool     // a notification names it
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
+	cleared int      // how many of deps nobody healthy runs for, as far as they were looked at
 }
 
 // sightOf returns the sight of a member register, new if need be.
@@ -121,6 +124,7 @@ func (c *Core) attach(e *election) {
 	if c.followed(e) {
 		via = e.rec.Via
 	}
+	c.attendable(e)
 	if e.via == via {
 		return
 	}
@@ -168,9 +172,9 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.revoke = s.revoke && s.proof != 0 && s.watch.expired(c.cfg.TakeoverDelay)
-	due := s.watch.seen && c.now >= s.watch.readAt(c.cfg.TakeoverDelay)
+	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch)
 	switch {
-	case s.revoke && c.mayLead() && c.now >= c.backoff:
+	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
 		c.swap(&s.entity, revokeCall, c.revoked(&s.watch.rec))
 		return
 	case !s.retry.passed(c.now):
@@ -184,8 +188,8 @@ func (c *Core) advanceSight(s *sight) {
 		return
 	}
 
-	s.wake(s.watch.readAt(c.cfg.TakeoverDelay))
-	if s.revoke && c.mayLead() {
+	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
+	if s.revoke && (c.mayLead() || c.lastResort()) {
 		s.wake(c.backoff)
 	}
 }
