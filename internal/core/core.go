@@ -20,9 +20,23 @@ type Core struct {
 	startAt Time
 	closing bool
 	closed  bool
-	tidyEnd Time   // when closing does not wait for the store any more
-	refresh uint64 // counts the notices that anything may have changed
-	healthy bool
+
+	closeCause Cause
+	tidyEnd    Time   // when closing does not wait for the store any more
+	refresh    uint64 // counts the notices that anything may have changed
+	healthy    bool
+	failing    bool // a duty keeps failing
+
+	subscribed bool // the shell was told to subscribe
+	lookAt     Time // when elections are first read
+	joinedAt   Time // when the member was started, before the start-up jitter
+	outranked  bool // a notification has named a member with a smaller ID
+
+	rank   ranking
+	roster roster
+	led    subset // elections that this member leads
+	rivals subset // elections that another member leads, and this one might ask for
+	loose  int    // elections that are free, or were never judged
 
 	member    member
 	elections slab[election]
@@ -55,6 +69,7 @@ type Core struct {
 	all   int    // the elections from this index on are to be advanced too
 	due   []ref  // a heap by due time
 	woken Time   // the last Wake
+	work  int    // what the advance of an entity has cost beyond the usual
 	out   []Effect
 }
 
@@ -69,6 +84,8 @@ func New(cfg Config, src Source) *Core {
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
 	c.info = cfg.Info
+	c.rank = parseRank(cfg.Rank)
+	c.roster.init(makeRef(rosterKind, 0))
 	c.sweepAt = Never
 	c.woken = Never
 	return c
@@ -100,6 +117,8 @@ func (c *Core) Next() Time {
 		return Never
 	case c.now < c.startAt:
 		return c.startAt
+	case c.looksNext():
+		return max(c.now, c.lookAt)
 	case len(c.queue) > 0 || c.all < len(c.elections.all):
 		return c.now
 	case len(c.due) > 0:
@@ -130,7 +149,7 @@ func (c *Core) take(in Input) {
 	case Expired:
 		c.expired(in)
 	case Health:
-		c.setHealth(in.Healthy)
+		c.setHealth(in)
 	case Publish:
 		c.info = in.Info
 	case Shown:
@@ -150,7 +169,7 @@ func (c *Core) take(in Input) {
 	case Fenced:
 		c.fenced(in)
 	case Close:
-		c.close()
+		c.close(in.Cause)
 	}
 }
 
@@ -160,7 +179,9 @@ func (c *Core) run() {
 		return
 	}
 
-	for range portion {
+	c.firstLook()
+	for n := 0; n < portion; n += 1 + c.work {
+		c.work = 0
 		r, ok := c.pop()
 		if !ok {
 			return
@@ -184,6 +205,8 @@ func (c *Core) advance(r ref) {
 		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
 		c.advanceSight(c.sights.all[r.index()])
+	case rosterKind:
+		c.advanceRoster()
 	}
 	c.schedule(r, e)
 }
@@ -194,32 +217,21 @@ func (c *Core) start() {
 		return
 	}
 	c.started = true
+	c.joinedAt = c.now
 	c.startAt = c.now.Add(c.cfg.StartDelay)
 	c.enqueue(c.member.ref)
 }
 
-// setHealth takes in a health check. An unhealthy member does not claim.
-func (c *Core) setHealth(healthy bool) {
-	if c.healthy == healthy {
-		return
-	}
-	c.healthy = healthy
-	if healthy {
-		c.enqueueAll()
-	}
-}
-
-// mayLead reports whether this member may claim anything now.
-func (c *Core) mayLead() bool {
-	return c.cfg.Eligible && c.healthy && !c.closing && (c.cfg.OwnLease || c.member.lives(c.now))
-}
-
 // close ends all terms and leaves.
-func (c *Core) close() {
+func (c *Core) close(cause Cause) {
 	if c.closing {
 		return
 	}
 	c.closing = true
+	c.closeCause = cause
+	if cause == "" {
+		c.closeCause = Shutdown
+	}
 	c.tidyEnd = c.now.Add(2 * c.timeout)
 	if !c.started {
 		c.started = true
@@ -229,40 +241,6 @@ func (c *Core) close() {
 	}
 	c.enqueueAll()
 	c.enqueue(c.member.ref)
-}
-
-// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
-func (c *Core) learn(name string, epoch uint64) {
-	if epoch > c.memory[name] && !exhausted(epoch) {
-		c.memory[name] = epoch
-	}
-}
-
-// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
-// election, so it is believed only if it is not far beyond what is known.
-func (c *Core) observe(name string, epoch uint64) {
-	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
-		c.overhear(name, epoch)
-	}
-}
-
-// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
-// is known to be old.
-func (c *Core) overhear(name string, epoch uint64) {
-	if epoch <= c.memory[name] || exhausted(epoch) {
-		return
-	}
-	c.learn(name, epoch)
-	i, ok := c.names[name]
-	if !ok {
-		return
-	}
-	e := c.elections.all[i]
-	e.call.old = true
-	if e.seen && e.rec.Epoch < epoch {
-		e.stale = true
-		c.enqueue(e.ref)
-	}
 }
 
 // failed notes that the store did not take or answer a request.

@@ -29,9 +29,12 @@ func (c *Core) begin(e *election, k claim) bool {
 
 	e.claims = nil
 	e.open = false
+	c.judged(e, false)
+	e.seenLed = true
 	e.check = 0
 	e.doom = ""
 	e.term = term{state: leading, epoch: r.Epoch, who: k.who, began: c.now}
+	c.attendable(e)
 	b.held++
 	if !c.cfg.OwnLease {
 		c.holdOn(e)
@@ -82,7 +85,7 @@ func (c *Core) lead(e *election) {
 		return
 	}
 	if c.closing {
-		c.end(e, Shutdown, "")
+		c.end(e, c.closeCause, "")
 		return
 	}
 	if c.cfg.OwnLease && !c.keepOwn(e) || e.busy() {

@@ -218,12 +218,12 @@ func (c *Core) leaveNow() {
 	if m.busy() {
 		return // bounded by its timeout: the leave is conditional on what it wrote
 	}
-	c.noteEnd(&m.beat, Shutdown)
-	c.endBeat(&m.beat, Shutdown)
+	c.noteEnd(&m.beat, c.closeCause)
+	c.endBeat(&m.beat, c.closeCause)
 	c.hasEnded(m.beat.who)
 	m.phase = memberLeaving
 	m.vac = vacating{
-		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(Shutdown), until: c.now.Add(c.timeout),
+		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(c.closeCause), until: c.now.Add(c.timeout),
 	}
 	c.leave()
 }

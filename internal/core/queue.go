@@ -12,6 +12,7 @@ const (
 	memberKind ref = iota << 30
 	electionKind
 	sightKind
+	rosterKind
 )
 
 const kindMask ref = 3 << 30
@@ -28,6 +29,7 @@ type entity struct {
 	next   Time // while it is advanced: what due will be
 	place  int32
 	queued bool
+	lists  bool // it waits for a list of the members
 }
 
 func (e *entity) init(r ref) {
@@ -67,6 +69,7 @@ const (
 	editCall                       // something is asked of a leader
 	pokeCall                       // the leader's heartbeat register is touched, so that the leader reads
 	revokeCall                     // an expired heartbeat is made vacant
+	listCall                       // the member registers are listed
 )
 
 // order is the place of the request among all of this core's.
@@ -146,6 +149,9 @@ func (c *Core) answer(a Answer) {
 	}
 	c.entity(r).call.gone = a.Gone
 	c.entity(r).call.error = a.Error
+	if r.kind() == rosterKind {
+		c.roster.coming = a.Records
+	}
 	c.settle(r, a.Outcome, a.Record)
 	c.enqueue(r)
 }
@@ -166,12 +172,14 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
 		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
+	case rosterKind:
+		c.listAnswered(done, o)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
 	switch r.kind() {
-	case memberKind:
+	case memberKind, rosterKind:
 		return true
 	case electionKind:
 		return c.elections.get(r.index()) != nil
@@ -187,6 +195,8 @@ func (c *Core) entity(r ref) *entity {
 		return &c.elections.all[r.index()].entity
 	case sightKind:
 		return &c.sights.all[r.index()].entity
+	case rosterKind:
+		return &c.roster.entity
 	}
 	return &c.member.entity
 }

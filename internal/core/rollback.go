@@ -38,7 +38,12 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
 		e.after = c.seq
+		e.standBack = 0
 	}
+	if !e.seen {
+		e.foundHeld = !r.Vacant()
+	}
+	e.claimed = false
 	e.rec = *r
 	e.shown = r.Epoch
 	first := !e.seen

@@ -47,6 +47,40 @@ func (c *Core) shareSight(r *driver.Record, done call) {
 	}
 }
 
+// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
+func (c *Core) learn(name string, epoch uint64) {
+	if epoch > c.memory[name] && !exhausted(epoch) {
+		c.memory[name] = epoch
+	}
+}
+
+// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
+// election, so it is believed only if it is not far beyond what is known.
+func (c *Core) observe(name string, epoch uint64) {
+	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
+		c.overhear(name, epoch)
+	}
+}
+
+// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
+// is known to be old.
+func (c *Core) overhear(name string, epoch uint64) {
+	if epoch <= c.memory[name] || exhausted(epoch) {
+		return
+	}
+	c.learn(name, epoch)
+	i, ok := c.names[name]
+	if !ok {
+		return
+	}
+	e := c.elections.all[i]
+	e.call.old = true
+	if e.seen && e.rec.Epoch < epoch {
+		e.stale = true
+		c.enqueue(e.ref)
+	}
+}
+
 // late takes in a record that an answer shows which is not waited for any more. When its request was sent is not known
 // by now, so it proves only what it shows: an epoch, and that a heartbeat which had been watched was replaced.
 func (c *Core) late(order uint64, r *driver.Record) {

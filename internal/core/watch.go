@@ -20,7 +20,8 @@ type watch struct {
 	moved uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
 	gone  bool   // the process that wrote it is proved dead
 
-	former driver.Past // how the last holder but this one ended, as far as that is known
+	renewed bool        // it was seen to change in the hands of this holder
+	former  driver.Past // how the last holder but this one ended, as far as that is known
 }
 
 // see takes in what a request has shown, and reports whether that is news. A read that was sent before the newest one may
@@ -41,6 +42,7 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 	same := known && w.moved == 0
 	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
+		w.renewed = w.seen && !known && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = c.now
 	}
 	if !same || by.witness {
@@ -110,6 +112,7 @@ type sight struct {
 	again   bool     // a notification names it
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
+	cleared int      // how many of deps nobody healthy runs for, as far as they were looked at
 }
 
 // sightOf returns the sight of a member register, new if need be.
@@ -131,6 +134,7 @@ func (c *Core) attach(e *election) {
 	if c.followed(e) {
 		via = e.rec.Via
 	}
+	c.attendable(e)
 	if e.via == via {
 		return
 	}
@@ -178,9 +182,9 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.revoke = s.revoke && s.proof != 0 && s.watch.expired(c.cfg.TakeoverDelay)
-	due := s.watch.seen && c.now >= s.watch.readAt(c.cfg.TakeoverDelay)
+	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch)
 	switch {
-	case s.revoke && c.mayLead() && c.now >= c.backoff:
+	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
 		c.swap(&s.entity, revokeCall, c.revoked(&s.watch))
 		return
 	case !s.retry.passed(c.now):
@@ -194,8 +198,8 @@ func (c *Core) advanceSight(s *sight) {
 		return
 	}
 
-	s.wake(s.watch.readAt(c.cfg.TakeoverDelay))
-	if s.revoke && c.mayLead() {
+	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
+	if s.revoke && (c.mayLead() || c.lastResort()) {
 		s.wake(c.backoff)
 	}
 }

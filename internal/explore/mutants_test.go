@@ -130,7 +130,7 @@ var faults = []fault{
 	{"rule_5_an_old_answer_counts_as_a_rollback", "rollback.go",
 		"\tif r.Epoch < highest && done.old {\n", "\tif false {\n",
 		tested + "TestRollback"},
-	{"rule_5_every_reported_epoch_is_believed", "core.go",
+	{"rule_5_every_reported_epoch_is_believed", "shown.go",
 		" && epoch <= c.memory[name]+maxJump {\n", " {\n",
 		tested + "TestRollback"},
 	{"rule_5_what_a_late_answer_shows_is_forgotten", "shown.go",
