@@ -20,11 +20,22 @@ type Core struct {
 	startAt Time
 	closing bool
 	closed  bool
+	tidyEnd Time   // when closing does not wait for the store any more
+	refresh uint64 // counts the notices that anything may have changed
+	healthy bool
+	failing bool // a duty keeps failing
 
 	closeCause Cause
-	tidyEnd    Time   // when closing does not wait for the store any more
-	refresh    uint64 // counts the notices that anything may have changed
-	healthy    bool
+	subscribed bool // the shell was told to subscribe
+	lookAt     Time // when elections are first read
+	joinedAt   Time // when the member was started, before the start-up jitter
+	outranked  bool // a notification has named a member with a smaller ID
+
+	rank   ranking
+	roster roster
+	led    subset // elections that this member leads
+	rivals subset // elections that another member leads, and this one might ask for
+	loose  int    // elections that are free, or were never judged
 
 	member    member
 	elections slab[election]
@@ -52,6 +63,7 @@ type Core struct {
 	all   int    // the elections from this index on are to be advanced too
 	due   []ref  // a heap by due time
 	woken Time   // the last Wake
+	work  int    // what the advance of an entity has cost beyond the usual
 	out   []Effect
 }
 
@@ -65,6 +77,8 @@ func New(cfg Config, src Source) *Core {
 	c.member.init(makeRef(memberKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
+	c.rank = parseRank(cfg.Rank)
+	c.roster.init(makeRef(rosterKind, 0))
 	c.sweepAt = Never
 	c.woken = Never
 	return c
@@ -96,6 +110,8 @@ func (c *Core) Next() Time {
 		return Never
 	case c.now < c.startAt:
 		return c.startAt
+	case c.looksNext():
+		return max(c.now, c.lookAt)
 	case len(c.queue) > 0 || c.all < len(c.elections.all):
 		return c.now
 	case len(c.due) > 0:
@@ -126,7 +142,7 @@ func (c *Core) take(in Input) {
 	case Expired:
 		c.expired(in)
 	case Health:
-		c.setHealth(in.Healthy)
+		c.setHealth(in)
 	case HandOff:
 		c.ask(in.Election, ask{id: in.ID, to: in.To, at: in.AtEpoch})
 	case StepDown:
@@ -152,7 +168,9 @@ func (c *Core) run() {
 		return
 	}
 
-	for range portion {
+	c.firstLook()
+	for n := 0; n < portion; n += 1 + c.work {
+		c.work = 0
 		r, ok := c.pop()
 		if !ok {
 			return
@@ -176,6 +194,8 @@ func (c *Core) advance(r ref) {
 		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
 		c.advanceSight(c.sights.all[r.index()])
+	case rosterKind:
+		c.advanceRoster()
 	}
 	c.schedule(r, e)
 }
@@ -186,24 +206,9 @@ func (c *Core) start() {
 		return
 	}
 	c.started = true
+	c.joinedAt = c.now
 	c.startAt = c.now.Add(c.cfg.StartDelay)
 	c.enqueue(c.member.ref)
-}
-
-// setHealth takes in a health check. An unhealthy member does not claim.
-func (c *Core) setHealth(healthy bool) {
-	if c.healthy == healthy {
-		return
-	}
-	c.healthy = healthy
-	if healthy {
-		c.enqueueAll()
-	}
-}
-
-// mayLead reports whether this member may claim anything now.
-func (c *Core) mayLead() bool {
-	return c.cfg.Eligible && c.healthy && !c.closing && (c.cfg.OwnLease || c.member.lives(c.now))
 }
 
 // close ends all terms and leaves.

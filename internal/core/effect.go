@@ -16,16 +16,18 @@ type Verb uint8
 const (
 	Get  Verb = iota // read the record of Name
 	Swap             // write the record if the register's revision is still Rev
+	List             // read all records whose names begin with Name
 )
 
 // The effects.
 type (
 	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
-	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch.
+	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch. A List has that
+	// time for each record, and ListTimeouts times as long in all.
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  driver.Record // for a Get, Name alone
+		Record  driver.Record // for a Get or a List, Name alone
 		Timeout time.Duration
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -89,6 +91,8 @@ type (
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
+	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
+	Subscribe struct{}
 	// Closed says that nothing is left to do.
 	Closed struct {
 		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
@@ -106,6 +110,7 @@ func (Changed) effect()   {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}
+func (Subscribe) effect() {}
 func (Closed) effect()    {}
 
 // EventKind is what an event is about, as noun:verb.
@@ -118,6 +123,7 @@ const (
 	EventLeaderChanged  EventKind = "coordinator:leader_changed"
 	EventRegressed      EventKind = "store:regressed"
 	EventUnreadable     EventKind = "register:unreadable"
+	EventStarted        EventKind = "member:started"
 	EventJoined         EventKind = "member:joined"
 	EventLeft           EventKind = "member:left"
 	EventDropped        EventKind = "member:dropped"
@@ -139,6 +145,7 @@ const (
 	Paused      Cause = "paused"
 	FencedOff   Cause = "fenced"
 	Panicked    Cause = "panic" // of the driver; a Close carries it
+	Unhealthy   Cause = "unhealthy"
 )
 
 // Reasons in a record's past that are no causes.

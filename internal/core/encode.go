@@ -35,6 +35,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 	x.number(len(c.elections.all) - c.all)
 
 	x.member(c)
+	x.ranked(c)
 	for _, e := range c.elections.all {
 		x.flags(e != nil)
 		if e != nil {
@@ -143,7 +144,7 @@ func (x *encoder) call(k *call) {
 }
 
 func (x *encoder) entity(e *entity) {
-	x.flags(e.queued)
+	x.flags(e.queued, e.lists)
 	x.ahead(e.due)
 	x.call(&e.call)
 }
@@ -239,7 +240,8 @@ func (x *encoder) sight(c *Core, s *sight) {
 	x.text(s.name)
 	x.watch(&s.watch, c.cfg.TakeoverDelay)
 	x.retry(c, &s.retry)
-	x.flags(s.proof != 0, s.again, s.revoke)
+	x.flags(s.proof != 0, s.again, s.revoke, s.watch.renewed && c.rank.kind == rankLexicographic)
+	x.number(s.cleared)
 	x.number(len(s.deps))
 	for _, i := range s.deps {
 		x.number(int(i))

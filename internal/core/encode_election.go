@@ -28,6 +28,7 @@ func (x *encoder) election(c *Core, e *election) {
 		x.within(e.openSince, c.cfg.HeartbeatInterval)
 	}
 	x.ahead(e.holdBack)
+	x.preference(c, e)
 	x.identity(e.unreleased, false)
 	x.number(e.fencedRow)
 	x.text(string(e.doom))

@@ -15,6 +15,7 @@ func (c *Core) end(e *election, cause Cause, next string) {
 	t.cause = cause
 	t.next = next
 	t.stuckAt = c.now.Add(c.cfg.StopTimeout)
+	c.attendable(e)
 	e.dropRead()
 	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next})
 	c.endSaves(e)
@@ -106,7 +107,7 @@ func (c *Core) finish(e *election, kept bool) {
 	}
 
 	switch t.cause {
-	case HandedOff, SteppedDown: // others may have to poll to find out, and then hold back for a better one
+	case HandedOff, SteppedDown, Unhealthy: // others may have to poll to find out, and then hold back for a better one
 		e.holdBack = c.now.Add(c.cfg.ElectionInterval + c.cfg.HeartbeatInterval)
 	case FencedOff:
 		e.holdBack = c.now.Add(e.fencedAgain(time.Duration(c.now - t.began)))

@@ -38,10 +38,17 @@ type Config struct {
 	HeartbeatInterval   time.Duration   // how often a member renews its register
 	WorkerTimeout       time.Duration   // the lease of a member register on which no election depends
 	StartDelay          time.Duration   // the start-up jitter, drawn by the shell
+	StartDelayMax       time.Duration   // the longest start-up jitter; the member is one of a fleet if it is positive
+	Phase               float64         // the member's own among the members of a fleet: from 0 to 1, drawn by the shell
+	Restarted           bool            // it follows a core of the same process that has died: this is no start
 	Register            bool            // write a member register even where no election depends on it
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
 	Info                []byte          // what the member register carries about the member
+	Rank                string          // who should win when several could: see the constants
+	Priority            int             // under rank priority: the higher, the better
+	Region              string          // under rank region
+	Preempt             bool            // ask a leader of lower rank to hand over
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.
@@ -74,6 +81,8 @@ type (
 		ID      uint64
 		Outcome Outcome
 		Record  driver.Record // as read, or as written with its new revision
+
+		Records []driver.Record // of a List: those that could be read
 	}
 	// Notice is a notification. Without a Name anything may have changed; without a Rev the register of that name has;
 	// else the record is the one that was written.
@@ -91,8 +100,11 @@ type (
 		Register    string
 		Incarnation string
 	}
-	// Health is the result of a health check.
-	Health struct{ Healthy bool }
+	// Health is whether the member should lead.
+	Health struct {
+		Healthy     bool // its health check says so, or it has none
+		DutyFailing bool // a duty keeps failing: it leads only if nobody healthy is there
+	}
 	// HandOff asks whoever leads, this member or any other, to hand over to another.
 	HandOff struct {
 		ID       uint64

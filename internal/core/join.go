@@ -15,7 +15,7 @@ func (c *Core) joinNow() {
 	switch {
 	case c.closing:
 		c.leaveNow()
-	case c.cfg.OwnLease && !c.cfg.Register, c.wanted == 0 && !c.cfg.Register:
+	case !c.joins():
 	case m.busy():
 	case c.now < m.retry:
 		m.wake(m.retry)
@@ -92,6 +92,7 @@ func (c *Core) joined(ok bool) {
 		m.claims = nil
 		c.emit(Event{Kind: EventJoined, Holder: m.beat.who})
 		c.enqueueAll()
+		c.enqueue(c.roster.ref)
 		return
 	}
 

@@ -28,9 +28,12 @@ func (c *Core) begin(e *election, k claim) bool {
 
 	e.claims = nil
 	e.open = false
+	c.judged(e, false)
+	e.seenLed = true
 	e.check = 0
 	e.doom = ""
 	e.term = term{state: leading, epoch: r.Epoch, who: k.who, began: c.now}
+	c.attendable(e)
 	b.held++
 	if !c.cfg.OwnLease {
 		c.holdOn(e)

@@ -282,7 +282,7 @@ func TestCandidacy(t *testing.T) {
 		r.start()
 		r.run(10 * time.Second)
 		equal(t, "terms", len(every[Begin](r)), 0)
-		r.step(Health{true})
+		r.step(Health{Healthy: true})
 		r.serve()
 		equal(t, "epoch", find[Begin](r).Epoch, 1)
 	})

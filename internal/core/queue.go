@@ -16,6 +16,7 @@ const (
 	memberKind ref = iota << 30
 	electionKind
 	sightKind
+	rosterKind
 )
 
 const kindMask ref = 3 << 30
@@ -32,6 +33,7 @@ type entity struct {
 	next   Time // while it is advanced: what due will be
 	place  int32
 	queued bool
+	lists  bool // it waits for a list of the members
 }
 
 func (e *entity) init(r ref) {
@@ -66,6 +68,7 @@ const (
 	editCall                       // something is asked of a leader
 	pokeCall                       // the leader's heartbeat register is touched, so that the leader reads
 	revokeCall                     // an expired heartbeat is made vacant
+	listCall                       // the member registers are listed
 )
 
 // write reports whether the request changes anything.
@@ -115,6 +118,9 @@ func (c *Core) answer(a Answer) {
 	if a.Outcome == Done || a.Outcome == Conflict || a.Outcome == NotFound {
 		c.answered = c.now
 	}
+	if r.kind() == rosterKind {
+		c.roster.coming = a.Records
+	}
 	c.settle(r, a.Outcome, a.Record)
 	c.enqueue(r)
 }
@@ -132,12 +138,14 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
 		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
+	case rosterKind:
+		c.listAnswered(done, o)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
 	switch r.kind() {
-	case memberKind:
+	case memberKind, rosterKind:
 		return true
 	case electionKind:
 		return c.elections.get(r.index()) != nil
@@ -153,6 +161,8 @@ func (c *Core) entity(r ref) *entity {
 		return &c.elections.all[r.index()].entity
 	case sightKind:
 		return &c.sights.all[r.index()].entity
+	case rosterKind:
+		return &c.roster.entity
 	}
 	return &c.member.entity
 }

@@ -33,7 +33,12 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
 		e.after = c.seq
+		e.standBack = 0
 	}
+	if !e.seen {
+		e.foundHeld = !r.Vacant()
+	}
+	e.claimed = false
 	e.rec = *r
 	first := !e.seen
 	e.seen = true
@@ -149,7 +154,7 @@ func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 // moved makes the next poll come soon. The poll interval grows only while nothing changes.
 func (c *Core) moved(e *election) {
 	e.quiet = 0
-	e.pollAt = min(e.pollAt, c.now.Add(c.cfg.ElectionInterval))
+	e.pollAt = min(e.pollAt, c.now.Add(c.untilPhase(c.now, c.cfg.ElectionInterval)))
 }
 
 // pollInterval doubles while nothing changes, up to its maximum.
@@ -157,9 +162,10 @@ func (c *Core) pollInterval(e *election) time.Duration {
 	d := c.cfg.ElectionInterval
 	for range e.quiet {
 		if d > c.cfg.ElectionIntervalMax/2 {
-			return c.cfg.ElectionIntervalMax
+			d = c.cfg.ElectionIntervalMax
+			break
 		}
 		d *= 2
 	}
-	return d
+	return c.untilPhase(c.now, d)
 }

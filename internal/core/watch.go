@@ -15,6 +15,8 @@ type watch struct {
 	seen  bool
 	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
 	began Time // when the newest read of it was sent
+
+	renewed bool // it was seen to change in the hands of this holder
 }
 
 // see takes in a read that was sent at began and answered at received.
@@ -26,6 +28,7 @@ func (w *watch) see(r *driver.Record, began, received Time) {
 	same := w.seen && r.Rev == w.rec.Rev
 	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
+		w.renewed = w.seen && r.Rev != w.rec.Rev && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = received
 	}
 
@@ -77,6 +80,7 @@ type sight struct {
 	again   bool     // a notification names it
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
+	cleared int      // how many of deps nobody healthy runs for, as far as they were looked at
 }
 
 // sightOf returns the sight of a member register, new if need be.
@@ -98,6 +102,7 @@ func (c *Core) attach(e *election) {
 	if c.followed(e) {
 		via = e.rec.Via
 	}
+	c.attendable(e)
 	if e.via == via {
 		return
 	}
@@ -145,9 +150,9 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.revoke = s.revoke && s.proof != 0 && s.watch.expired(c.cfg.TakeoverDelay)
-	due := s.watch.seen && c.now >= s.watch.readAt(c.cfg.TakeoverDelay, true)
+	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay, true), &s.watch)
 	switch {
-	case s.revoke && c.mayLead() && c.now >= c.backoff:
+	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
 		c.swap(&s.entity, revokeCall, c.revoked(&s.watch.rec))
 		return
 	case !s.retry.passed(c.now):
@@ -161,8 +166,8 @@ func (c *Core) advanceSight(s *sight) {
 		return
 	}
 
-	s.wake(s.watch.readAt(c.cfg.TakeoverDelay, true))
-	if s.revoke && c.mayLead() {
+	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay, true), &s.watch))
+	if s.revoke && (c.mayLead() || c.lastResort()) {
 		s.wake(c.backoff)
 	}
 }

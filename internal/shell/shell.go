@@ -48,7 +48,7 @@ type Host interface {
 	Begin(*Term)
 	// End says that a term has ended. Its context has ended too, maybe before this call.
 	End(*Term, core.End)
-	// Handle takes all other effects, except those that the shell executes: Send and Wake.
+	// Handle takes all other effects, except those that the shell executes: Send, Subscribe and Wake.
 	Handle(core.Effect)
 }
 
@@ -211,10 +211,10 @@ func (s *Shell) die(err error) {
 
 // dispatch sends what the core has asked for.
 func (s *Shell) dispatch() []*job {
+	s.loop.subscribe() // before anything is read, so that no change is missed
 	if len(s.sends) == 0 {
 		return nil
 	}
-	s.loop.subscribe() // before anything is read, so that no change is missed (rule 11: and not before the first request)
 	jobs := s.requests.group(s.sends)
 	s.sends = nil
 	return s.requests.admit(jobs)
@@ -226,6 +226,8 @@ func (s *Shell) execute(e core.Effect) {
 	case core.Send:
 		s.sends = append(s.sends, e)
 	case core.Wake: // Core.Next is asked when everything has been taken in
+	case core.Subscribe:
+		s.loop.subscribed = true
 	case core.Begin:
 		s.begin(e)
 	case core.End:

@@ -2,6 +2,8 @@ package cores
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +31,11 @@ func (s *sim) send(p *proc, q core.Send) {
 				p.shownAt[r.Name] = s.now
 			}
 			p.reading = q.Verb == core.Get
-			p.step(core.Answer{ID: q.ID, Outcome: o, Record: r})
+			a := core.Answer{ID: q.ID, Outcome: o, Record: r}
+			if q.Verb == core.List && o == core.Done {
+				a.Records = s.members()
+			}
+			p.step(a)
 			p.reading = false
 		})
 	}
@@ -63,6 +69,8 @@ func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, driver.Re
 		return core.NotFound, driver.Record{}
 	case q.Verb == core.Get:
 		return core.Done, before
+	case q.Verb == core.List: // what it shows is read when it is answered
+		return core.Done, driver.Record{}
 	case before.Rev != q.Record.Rev:
 		return core.Conflict, driver.Record{}
 	}
@@ -82,6 +90,17 @@ func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, driver.Re
 	}
 	s.notify(p, &before, &after)
 	return core.Done, after
+}
+
+// members returns the member registers, in the order of their names.
+func (s *sim) members() []driver.Record {
+	var all []driver.Record
+	for _, name := range slices.Sorted(maps.Keys(s.records)) {
+		if strings.HasPrefix(name, driver.MemberPrefix) {
+			all = append(all, s.records[name])
+		}
+	}
+	return all
 }
 
 // checkMember notes what a write to a member register shows.
