@@ -130,7 +130,9 @@ func (c *Core) take(in Input) {
 	case Withdraw:
 		c.withdraw(in.Election)
 	case Watch:
-		c.elect(in.Election).watchers++
+		e := c.elect(in.Election)
+		e.watchers++
+		c.show(e)
 	case Unwatch:
 		c.unwatch(in.Election)
 	case Answer:
@@ -236,6 +238,7 @@ func (c *Core) close(cause Cause) {
 func (c *Core) learn(name string, epoch uint64) {
 	if epoch > c.memory[name] && !exhausted(epoch) {
 		c.memory[name] = epoch
+		c.emit(Learned{name, epoch})
 	}
 }
 

@@ -80,6 +80,11 @@ type (
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }
+	// Learned is the highest epoch of an election that was seen anywhere, for fences.
+	Learned struct {
+		Election string
+		Epoch    uint64
+	}
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64
@@ -107,6 +112,7 @@ func (Renewed) effect()   {}
 func (Lifeline) effect()  {}
 func (Event) effect()     {}
 func (Changed) effect()   {}
+func (Learned) effect()   {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}

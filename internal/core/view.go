@@ -1,0 +1,62 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
+
+// View is an election as a core knows it.
+type View struct {
+	Record    driver.Record
+	Heartbeat driver.Record // the register of its holder, if somebody else is that, and has no lease of its own
+	Watched   bool          // Age and Expired are known
+	Age       time.Duration // how long ago the newest heartbeat of its holder was first received
+	Expired   bool          // no newer one has come in time
+}
+
+// rereadWithin is how long a read may take that would show a newer heartbeat.
+const rereadWithin = 2 * time.Second
+
+// View returns what is known of an election at now, and false if it was never received.
+func (c *Core) View(name string, now Time) (View, bool) {
+	i, ok := c.names[name]
+	if !ok || !c.elections.all[i].seen {
+		return View{}, false
+	}
+	e := c.elections.all[i]
+	v := View{Record: e.rec}
+	if !c.followed(e) {
+		return v, true
+	}
+
+	w := &e.own
+	if e.rec.Via != "" {
+		k, ok := c.sighted[e.rec.Via]
+		if !ok || c.sights.all[k].watch.rec.Holder != e.rec.Holder {
+			return v, true
+		}
+		w = &c.sights.all[k].watch
+		v.Heartbeat = w.rec
+	}
+	if w.seen {
+		end := w.expires().Add(c.cfg.TakeoverDelay)
+		v.Watched = true
+		v.Age = time.Duration(now - w.since)
+		v.Expired = w.began >= end || now >= end.Add(rereadWithin)
+	}
+	return v, true
+}
+
+// Inherit takes over what a process knows longer than one core lives, from the core before. Neither is stepped any more
+// before, and the older one never again.
+func (c *Core) Inherit(old *Core) {
+	c.memory = maps.Clone(old.memory)
+	c.endings = slices.Clone(old.endings)
+	c.runs = old.runs
+}
+
+// Remember takes in the highest epoch that the process has seen of an election.
+func (c *Core) Remember(election string, epoch uint64) { c.learn(election, epoch) }
