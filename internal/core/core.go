@@ -20,13 +20,12 @@ type Core struct {
 	startAt Time
 	closing bool
 	closed  bool
+	tidyEnd Time   // when closing does not wait for the store any more
+	refresh uint64 // counts the notices that anything may have changed
+	healthy bool
+	failing bool // a duty keeps failing
 
 	closeCause Cause
-	tidyEnd    Time   // when closing does not wait for the store any more
-	refresh    uint64 // counts the notices that anything may have changed
-	healthy    bool
-	failing    bool // a duty keeps failing
-
 	subscribed bool // the shell was told to subscribe
 	lookAt     Time // when elections are first read
 	joinedAt   Time // when the member was started, before the start-up jitter
@@ -137,7 +136,9 @@ func (c *Core) take(in Input) {
 	case Withdraw:
 		c.withdraw(in.Election)
 	case Watch:
-		c.elect(in.Election).watchers++
+		e := c.elect(in.Election)
+		e.watchers++
+		c.show(e)
 	case Unwatch:
 		c.unwatch(in.Election)
 	case Answer:

@@ -48,7 +48,7 @@ type Host interface {
 	Begin(*Term)
 	// End says that a term has ended. Its context has ended too, maybe before this call.
 	End(*Term, core.End)
-	// Handle takes all other effects, except those that the shell executes: Send and Wake.
+	// Handle takes all other effects, except those that the shell executes: Send, Subscribe and Wake.
 	Handle(core.Effect)
 }
 
@@ -90,6 +90,7 @@ type Shell struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // its goroutines, except those of requests
 	closed chan struct{}  // closed when the core is
+	dead   chan struct{}  // closed when nobody steps the core any more, after a panic
 }
 
 // New starts a shell. It sends nothing before the core has been told to join.
@@ -98,6 +99,7 @@ func New(cfg Config) *Shell {
 	s.leases = map[string]*lease{}
 	s.terms = map[string]*Term{}
 	s.closed = make(chan struct{})
+	s.dead = make(chan struct{})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.requests.init(s, cfg.Store)
 	s.loop.init(s, cfg.Store)
@@ -115,6 +117,29 @@ func (s *Shell) Do(in ...core.Input) {
 	for _, j := range s.step() {
 		go s.work(j)
 	}
+}
+
+// Queue queues inputs without stepping the core. A Do must follow. It is for callers that hold a lock which their Host needs.
+func (s *Shell) Queue(in ...core.Input) { s.queue.add(in...) }
+
+// Query calls f with the core, between two steps, and returns when f has; after a panic it may not be called at all. The Host
+// must not use it.
+func (s *Shell) Query(f func(*core.Core, core.Time)) {
+	done := make(chan struct{})
+	s.Do(query{f: func(c *core.Core, now core.Time) {
+		defer close(done)
+		f(c, now)
+	}})
+	select {
+	case <-done:
+	case <-s.dead:
+	}
+}
+
+// query is an input for the shell itself.
+type query struct {
+	core.Tick
+	f func(*core.Core, core.Time)
 }
 
 // Leads returns the current term of an election if this member's lease has not expired.
@@ -186,6 +211,10 @@ func (s *Shell) step() []*job {
 			continue // another input has come
 		}
 
+		if q, ok := in.(query); ok {
+			q.f(s.core, now)
+			continue
+		}
 		for _, e := range s.core.Step(now, in) {
 			s.execute(e)
 		}
@@ -206,15 +235,16 @@ func (s *Shell) die(err error) {
 		s.over = true
 		close(s.closed)
 	}
+	close(s.dead)
 	s.panicked(err)
 }
 
 // dispatch sends what the core has asked for.
 func (s *Shell) dispatch() []*job {
+	s.loop.subscribe() // before anything is read, so that no change is missed
 	if len(s.sends) == 0 {
 		return nil
 	}
-	s.loop.subscribe() // before anything is read, so that no change is missed (rule 11: and not before the first request)
 	jobs := s.requests.group(s.sends)
 	s.sends = nil
 	return s.requests.admit(jobs)
@@ -226,6 +256,8 @@ func (s *Shell) execute(e core.Effect) {
 	case core.Send:
 		s.sends = append(s.sends, e)
 	case core.Wake: // Core.Next is asked when everything has been taken in
+	case core.Subscribe:
+		s.loop.subscribed = true
 	case core.Begin:
 		s.begin(e)
 	case core.End:
