@@ -183,6 +183,7 @@ func (c *Core) start() {
 	}
 	c.started = true
 	c.startAt = c.now.Add(c.cfg.StartDelay)
+	c.decided(11, "", "the first request comes after the start-up jitter")
 	c.enqueue(c.member.ref)
 }
 
@@ -260,6 +261,13 @@ func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait()))
 func (c *Core) failureWait() time.Duration { return min(c.cfg.ElectionInterval, time.Second) }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
+
+// decided says what was decided, and by which rule, if anybody wants to know.
+func (c *Core) decided(rule int, name, what string) {
+	if c.cfg.Explain {
+		c.emit(Decision{rule, name, what})
+	}
+}
 
 // trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the
 // holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.

@@ -85,6 +85,13 @@ type (
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
+	// Decision says what was decided and by which rule, before the effects of that, if Config.Explain asks for it. A
+	// shell has nothing to do about it.
+	Decision struct {
+		Rule int    // its number, or 0 for what has none
+		Name string // the register that it is about
+		What string
+	}
 	// Closed says that nothing is left to do.
 	Closed struct {
 		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
@@ -103,6 +110,7 @@ func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}
 func (Closed) effect()    {}
+func (Decision) effect()  {}
 
 // EventKind is what an event is about, as noun:verb.
 type EventKind string

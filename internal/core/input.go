@@ -42,6 +42,7 @@ type Config struct {
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
 	Info                []byte          // what the member register carries about the member
+	Explain             bool            // say which rule decides what: see Decision
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.

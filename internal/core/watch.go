@@ -148,6 +148,7 @@ func (c *Core) advanceSight(s *sight) {
 	due := s.watch.seen && c.now >= s.watch.readAt(c.cfg.TakeoverDelay, true)
 	switch {
 	case s.revoke && c.mayLead() && c.now >= c.backoff:
+		c.decided(10, s.name, "expired, and still so after the takeover delay: revoke this very heartbeat")
 		c.swap(&s.entity, revokeCall, c.revoked(&s.watch.rec))
 		return
 	case !s.retry.passed(c.now):
@@ -164,6 +165,19 @@ func (c *Core) advanceSight(s *sight) {
 	s.wake(s.watch.readAt(c.cfg.TakeoverDelay, true))
 	if s.revoke && c.mayLead() {
 		s.wake(c.backoff)
+	}
+}
+
+// explainSight says since when a heartbeat counts.
+func (c *Core) explainSight(s *sight) {
+	w := &s.watch
+	switch {
+	case !c.cfg.Explain || w.rec.Vacant():
+	case w.since == c.now:
+		c.decided(2, s.name, "a new heartbeat: it counts from now on, on this member's clock")
+	case w.expired(c.cfg.TakeoverDelay):
+	case c.now >= w.expires():
+		c.decided(10, s.name, "expired on this member's clock: wait for the takeover delay, and read again")
 	}
 }
 
@@ -203,6 +217,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	moved := !s.watch.seen || s.watch.rec.Holder != r.Holder
 	s.watch.see(r, done.sent, c.now)
+	c.explainSight(s)
 	s.proof = done.id >> 32
 	s.retry = retry{}
 
