@@ -70,9 +70,14 @@ func (b *beat) shows(r *driver.Record) (newest, ours bool) {
 }
 
 // attempted notes the answer to a heartbeat that was not plainly applied: the register is read next.
-func (b *beat) attempted(o Outcome) {
+func (c *Core) attempted(b *beat, o Outcome) {
 	b.check = true
 	b.conflict = o == Conflict
+	if b.conflict {
+		c.decided(3, b.register, "the register has moved: read it")
+	} else {
+		c.decided(3, b.register, "the outcome of the heartbeat is not known: read the register")
+	}
 }
 
 // fate is what an answer means for a heartbeat.
@@ -91,6 +96,7 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 	before := b.deadline
 	newest, ours := b.shows(r)
 	if !ours {
+		c.decided(3, b.register, "the register shows none of this incarnation's attempts: it is not held")
 		return beatLost
 	}
 
@@ -101,6 +107,7 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 		b.due = max(c.now, b.tries[0].sent.Add(b.every))
 	}
 	if b.deadline != before {
+		c.decided(1, b.register, "the heartbeat is applied: the deadline counts from before it was sent")
 		c.emit(Renewed{Register: b.register, Deadline: b.deadline, Guard: b.guardAt()})
 		c.lifeline(b, false, false)
 	}
@@ -119,8 +126,10 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 func (c *Core) tryFailed(b *beat) fate {
 	b.check = false
 	if b.failed == len(c.cfg.RenewBackoff) {
+		c.decided(9, b.register, "the last try has failed: give it up")
 		return beatGivenUp
 	}
+	c.decided(9, b.register, "the heartbeat is tried again after a while")
 	b.due = c.now.Add(c.cfg.RenewBackoff[b.failed])
 	b.failed++
 	return beatFailed
@@ -204,6 +213,7 @@ func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool
 		return false, true
 	}
 
+	c.decided(4, r.Name, "release this very record, if nobody has changed it")
 	v.tries++
 	v.check = true
 	vacant := vacated(r, c.src.Nonce(), c.src.Wall(), v.reason)

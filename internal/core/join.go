@@ -37,6 +37,7 @@ func (c *Core) joinOn(r driver.Record, done call) {
 		return
 	}
 
+	c.decided(0, r.Name, "the register is vacant, or shows an incarnation that this process has ended: join")
 	c.runs = max(c.runs, r.Epoch) + 1
 	who := driver.Identity{ID: c.cfg.ID, Incarnation: strconv.FormatUint(c.runs, 10) + "." + c.src.Incarnation()}
 	w := c.cfg.memberLease()
@@ -141,7 +142,7 @@ func (c *Core) joinAnswered(done call, o Outcome, r driver.Record) {
 		c.member.rec = r
 		c.joined(c.shown(b, &r) == beatApplied)
 	case done.kind == renewCall:
-		b.attempted(o)
+		c.attempted(b, o)
 	default:
 		c.joined(false)
 	}

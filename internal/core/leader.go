@@ -22,10 +22,12 @@ func (c *Core) begin(e *election, k claim) bool {
 		return false
 	}
 	if !b.lives(c.now) {
+		c.decided(8, e.name, "the claim was applied, but its deadline has passed")
 		b.ended = b.ended || c.cfg.OwnLease
 		return false
 	}
 
+	c.decided(1, e.name, "the claim is applied: the term counts from before it, or the heartbeat, was sent")
 	e.claims = nil
 	e.open = false
 	c.judged(e, false)
@@ -101,6 +103,7 @@ func (c *Core) keepOwn(e *election) bool {
 		return true
 	}
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
+		c.decided(7, e.name, "the deadline is near and no renewal is confirmed: the term ends before it")
 		c.loseOwn(e, Partitioned)
 		return false
 	}
@@ -122,6 +125,9 @@ func (c *Core) keepOwn(e *election) bool {
 
 // loseOwn ends a lease of an election's own, and the term that depends on it.
 func (c *Core) loseOwn(e *election, cause Cause) {
+	if e.call.id != 0 {
+		c.decided(9, e.name, "the request that is under way is not waited for")
+	}
 	e.call = call{} // rule 9: nothing waits for it
 	c.endBeat(&e.beat, cause)
 	if e.term.state == leading {
@@ -137,7 +143,7 @@ func (c *Core) renewAnswered(e *election, done call, o Outcome, r *driver.Record
 	case o == Done:
 		c.receive(e, r, done)
 	case done.kind == renewCall:
-		b.attempted(o)
+		c.attempted(b, o)
 	case o == NotFound:
 		c.loseOwn(e, Lost)
 	default:
