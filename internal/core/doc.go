@@ -19,7 +19,7 @@
 //   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
 //   - member.go, join.go: the member's own register
 //   - request.go: checkpoints, and requests to whoever leads
-//   - core.go, queue.go, slab.go: Step, and what makes it cost no more than what has changed
+//   - core.go, queue.go, heap.go, slab.go: Step, and what makes it cost no more than what has changed
 //   - clone.go, encode.go, encode_election.go: for the explorer
 //
 // # How it works

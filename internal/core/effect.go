@@ -29,6 +29,7 @@ type (
 		Verb    Verb
 		Record  driver.Record // for a Get or a List, Name alone
 		Timeout time.Duration
+		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
 	Begin struct {
@@ -44,6 +45,7 @@ type (
 		Election string
 		Epoch    uint64
 		Cause    Cause
+		Detail   string // more about the cause, for people to read
 		Next     string // the successor, if one was named
 	}
 	// Finished says that a term is over: its duty has stopped, and the election is released if the store took that.
@@ -59,6 +61,7 @@ type (
 		Deadline Time
 		Guard    Time  // as in Begin
 		Cause    Cause // empty unless the heartbeat has ended
+		Detail   string
 	}
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
@@ -75,9 +78,20 @@ type (
 		Election string
 		Epoch    uint64
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
-		Previous string          // the leader before
 		Reason   string
+		Register string // that cannot be read
 		Error    string // what is wrong, for people to read
+
+		Previous       string        // the leader before
+		PreviousReason string        // why its term ended
+		Vacant         time.Duration // how long nobody led after that; -1 if not known
+		Node           string        // whom it happened to, if that is another member
+		ReportedBy     string        // this member then
+
+		Took     time.Duration // how long a heartbeat has taken, from when it was due
+		Expected time.Duration // how long it should take at most
+		Other    driver.Record // the register of the other process that has this member's ID
+		Alive    bool          // that process is known to be alive
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }
@@ -137,6 +151,7 @@ const (
 	EventLeft           EventKind = "member:left"
 	EventDropped        EventKind = "member:dropped"
 	EventWaiting        EventKind = "member:waiting"
+	EventContention     EventKind = "contention:detected"
 	EventDutyStuck      EventKind = "duty:stuck"
 )
 
@@ -155,12 +170,6 @@ const (
 	FencedOff   Cause = "fenced"
 	Panicked    Cause = "panic" // of the driver; a Close carries it
 	Unhealthy   Cause = "unhealthy"
-)
-
-// Reasons in a record's past that are no causes.
-const (
-	ReasonExpired   = "expired"   // the successor found the heartbeat expired
-	ReasonAbandoned = "abandoned" // a claim was applied after it had been given up
 )
 
 // ResultCode is how a request ended.

@@ -218,7 +218,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	p.edits = rec.Edits
 	p.lease = rec.Duration
 
-	live := c.now < p.since.Add(p.lease)
+	live := c.now < p.since.Add(p.lease) && !c.provedDead(rec)
 	if ok && live == p.live && rec.Holder == p.who && bytes.Equal(rec.Data, p.data) {
 		return 1
 	}
@@ -240,6 +240,12 @@ func (c *Core) watchedSince(rec *driver.Record) Time {
 		}
 	}
 	return c.now
+}
+
+// provedDead reports whether the process that wrote a heartbeat is proved dead.
+func (c *Core) provedDead(rec *driver.Record) bool {
+	i, ok := c.sighted[rec.Name]
+	return ok && c.sights.all[i].watch.gone && c.sights.all[i].watch.rec.Rev == rec.Rev
 }
 
 // showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer.

@@ -28,8 +28,10 @@ func TestWatch(t *testing.T) {
 		{"not_one_that_shows_an_edit_of_it", 5, edit, 6, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, lockConfig())
+			r.c.now = 9
 			w := watch{rec: record, seen: true, since: 1, order: 3, moved: c.moved}
-			news := w.see(&c.shown, c.order, 8, 9)
+			news := r.c.see(&w, &c.shown, call{id: c.order << 32, sent: 8})
 			equal(t, "watched since", w.since, c.since)
 			equal(t, "news", news, c.order == 6)
 			equal(t, "moved", w.moved != 0, c.moved != 0 && !news)
@@ -39,9 +41,12 @@ func TestWatch(t *testing.T) {
 
 func TestMovedWatch(t *testing.T) {
 	seen := func() watch {
+		r := newRig(t, lockConfig())
 		w := watch{}
-		w.see(&driver.Record{Rev: "1", Holder: other, Duration: 6}, 3, 20, 30)
-		w.see(&driver.Record{Rev: "1", Holder: other, Duration: 6}, 4, 40, 41)
+		r.c.now = 30
+		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Duration: 6}, call{id: 3 << 32, sent: 20})
+		r.c.now = 41
+		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Duration: 6}, call{id: 4 << 32, sent: 40})
 		equal(t, "expired", w.expired(0), true)
 		equal(t, "read at", w.readAt(0), Never)
 		return w
