@@ -200,7 +200,7 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
-	if s.revoke && (c.mayLead() || c.lastResort()) {
+	if s.revoke && c.now < c.backoff {
 		s.wake(c.backoff)
 	}
 }
