@@ -8,7 +8,8 @@ require (
 	github.com/regentd/regent/store/redis v0.0.0
 	github.com/regentd/regent/store/sqlite v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/sys v0.48.0
+	golang.org/x/net v0.62.0
+	golang.org/x/sys v0.49.0
 )
 
 require (
