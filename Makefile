@@ -58,3 +58,4 @@ need: # what the tests need on a fresh Debian machine with Go: a C compiler, for
 	@command -v gcc >/dev/null || scripts/install gcc libc6-dev
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || scripts/install postgresql
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || scripts/install redis-server redis-tools
+	@command -v curl >/dev/null || scripts/install curl
