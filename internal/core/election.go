@@ -250,10 +250,12 @@ func (c *Core) notice(r driver.Record) {
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
 	case c.claimedByOther(e, &r):
 	case e.term.state == noTerm:
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.stale = true
 		e.call.old = true
 		c.enqueue(e.ref)
 	default: // one about this member's own claim is given time to pass
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.check = max(c.now, e.received.Add(echoWait), 1)
 		c.enqueue(e.ref)
 	}

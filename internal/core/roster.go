@@ -98,6 +98,8 @@ func (c *Core) advanceRoster() {
 	}
 	if len(r.coming) > 0 {
 		c.takeList()
+	}
+	if len(r.coming) > 0 {
 		r.wake(c.now) // the rest in the next step
 		return
 	}

@@ -185,6 +185,7 @@ func (c *Core) advanceSight(s *sight) {
 	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch)
 	switch {
 	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
+		c.decided(10, s.name, "expired, and still so after the takeover delay: revoke this very heartbeat")
 		c.swap(&s.entity, revokeCall, c.revoked(&s.watch))
 		return
 	case !s.retry.passed(c.now):
@@ -199,8 +200,21 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
-	if s.revoke && (c.mayLead() || c.lastResort()) {
+	if s.revoke && c.now < c.backoff {
 		s.wake(c.backoff)
+	}
+}
+
+// explainSight says since when a heartbeat counts.
+func (c *Core) explainSight(s *sight) {
+	w := &s.watch
+	switch {
+	case !c.cfg.Explain || w.rec.Vacant():
+	case w.since == c.now:
+		c.decided(2, s.name, "a new heartbeat: it counts from now on, on this member's clock")
+	case w.expired(c.cfg.TakeoverDelay):
+	case c.now >= w.expires():
+		c.decided(10, s.name, "expired on this member's clock: wait for the takeover delay, and read again")
 	}
 }
 
@@ -243,6 +257,7 @@ func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	if !c.see(&s.watch, r, done) {
 		return
 	}
+	c.explainSight(s)
 	s.proof = done.order()
 	s.retry = retry{}
 
