@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/internal/shell"
 )
+
+// anyone stands for every other candidate, where a successor is named.
+const anyone = "*"
 
 // Condition is what must hold of an election for [Member.HandOff], [Member.StepDown], [Member.Pause] and [Member.Resume] to change it. It
 // is checked on the very revision that they change, so nothing comes in between. Where it does not hold nothing is done, and the error is a
@@ -60,7 +66,7 @@ func (m *Member) HandOff(ctx context.Context, election, to string, only ...Condi
 			return fmt.Errorf("hand off %s: %w", election, err)
 		}
 	}
-	if err := m.letGo(ctx, election, to, ErrHandedOff, only); err != nil {
+	if err := m.letGo(ctx, election, to, only); err != nil {
 		return fmt.Errorf("hand off %s to %s: %w", election, to, err)
 	}
 	return nil
@@ -74,7 +80,7 @@ func (m *Member) HandOff(ctx context.Context, election, to string, only ...Condi
 // told to end; that context ends then, and the seat is released when the duty has returned. With any other context the duty would
 // wait for itself, until the stop timeout.
 func (m *Member) StepDown(ctx context.Context, election string, only ...Condition) error {
-	if err := m.letGo(ctx, election, anyone, ErrSteppedDown, only); err != nil {
+	if err := m.letGo(ctx, election, anyone, only); err != nil {
 		return fmt.Errorf("step down from %s: %w", election, err)
 	}
 	return nil
@@ -99,7 +105,7 @@ func (m *Member) pause(ctx context.Context, election string, paused bool, only [
 }
 
 // letGo ends the current term of an election, wherever it is held.
-func (m *Member) letGo(ctx context.Context, election, next string, cause error, only []Condition) error {
+func (m *Member) letGo(ctx context.Context, election, next string, only []Condition) error {
 	if t, ok := m.Leads(election); ok {
 		v, _, _ := m.view(election)
 		switch err := holds(only, t.Epoch); {
@@ -109,10 +115,8 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error, 
 			return errLeadsAlready
 		case v.Paused && next != anyone:
 			return errPausedHandOff
-		case v.Paused:
-			cause = ErrPaused
 		}
-		return t.t.letGo(ctx, next, cause, only)
+		return t.t.letGo(ctx, next, only)
 	}
 	asked, err := m.ask(ctx, election, func(l *driver.Record) error {
 		switch err := holds(only, l.Epoch); {
@@ -149,31 +153,47 @@ func (m *Member) letGo(ctx context.Context, election, next string, cause error, 
 }
 
 // letGo ends a term of this member's own, and waits until its seat is released: but not for a duty that this very call comes from.
-func (t *term) letGo(ctx context.Context, next string, cause error, only []Condition) error {
-	t.e.end(cause, next, t)
-	if ctx.Value(t) != nil {
-		return nil
+func (t *term) letGo(ctx context.Context, next string, only []Condition) error {
+	in := core.Input(core.HandOff{Election: t.public.Election, To: next, AtEpoch: t.public.Epoch})
+	if next == anyone {
+		in = core.StepDown{Election: t.public.Election, AtEpoch: t.public.Epoch}
 	}
-	limit := t.e.clock.NewTimer(t.e.cfg.StopTimeout)
+	t.r.shell.Do(in)
+	timeout := t.r.cfg.StopTimeout
+	limit := t.r.m.clock.NewTimer(timeout)
 	defer limit.Stop()
+	if ctx.Value(inside{t.r, t.public.Election, t.public.Epoch}) != nil {
+		select {
+		case <-t.core.Context().Done():
+			return nil
+		case <-limit.C:
+			return fmt.Errorf("it was not told to stop within %v", timeout)
+		}
+	}
+
 	select {
 	case <-t.stopped:
 	case <-limit.C:
-		return fmt.Errorf("its duties were told to stop, and have not within %v (if this is one of them, it must pass its own context)", t.e.cfg.StopTimeout)
+		return fmt.Errorf("its duties were told to stop, and have not within %v (if this is one of them, it must pass its own context)", timeout)
 	case <-ctx.Done():
 		return fmt.Errorf("its duties have not stopped yet: %w", context.Cause(ctx))
 	}
 
 	select {
 	case <-t.finished:
+	case <-t.r.over: // its driver has panicked
+		return errKept
 	case <-ctx.Done():
 		return fmt.Errorf("its duties have stopped, but it is not released yet: %w", context.Cause(ctx))
 	}
 	if t.kept {
-		return errors.New("its duties have stopped, but the store did not take the release: the election is free when the store does, or when the lease expires")
+		return errKept
 	}
 	return letGoFor(t.public.Epoch, t.next, next, only)
 }
+
+var errKept = errors.New("its duties have stopped, but the store did not take the release: the election is free when the store does, " +
+	"or when the lease expires")
 
 // letGoFor returns an error unless a term that has ended did so for the successor that was asked for. Whoever asked without conditions
 // for no more than its end has got it in any case.
@@ -205,13 +225,10 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*driver.Rec
 		l, err := m.get(ctx, election)
 		switch {
 		case errors.Is(err, driver.ErrNotFound):
-			l = driver.Record{Name: election, Nonce: newNonce(), Duration: m.Config.orDefault().LeaseDuration}
+			l = driver.Record{Name: election, Nonce: shell.Source{}.Nonce(), Duration: m.Config.orDefault().LeaseDuration}
 		case err != nil:
 			return driver.Record{}, err
 		}
-		m.mu.Lock()
-		m.learn(election, l.Epoch)
-		m.mu.Unlock()
 		next := l
 		if err := edit(&next); err != nil {
 			return l, err
@@ -234,55 +251,47 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*driver.Rec
 	}
 }
 
-// get reads a register for somebody who asks through this member, whose engine takes in what it shows.
+// get reads a register for somebody who asks through this member, whose core takes in what it shows.
 func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
-	saw := m.asking()
 	l, err := m.Store.Get(ctx, name)
 	switch {
 	case err == nil:
-		saw(l)
+		m.shown(l)
 	case errors.Is(err, driver.ErrNotFound):
-		saw(driver.Record{Name: name})
+		m.shown(driver.Record{Name: name})
 	}
 	return l, err
 }
 
 // swap is get for an edit.
 func (m *Member) swap(ctx context.Context, l driver.Record) (driver.Record, error) {
-	saw := m.asking()
 	got, err := m.Store.Swap(ctx, l)
 	if err == nil {
-		saw(got)
+		m.shown(got)
 	}
 	return got, err
 }
 
-// asking is called before a request is sent, and returns what takes in the record that the store shows.
-func (m *Member) asking() func(driver.Record) {
+// shown passes on a record that the store has shown.
+func (m *Member) shown(l driver.Record) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.engine
-	if e == nil {
-		return func(driver.Record) {}
+	r := m.run
+	if r == nil && !strings.HasPrefix(l.Name, driver.Reserved) {
+		m.learnLocked(l.Name, l.Epoch)
 	}
-	began := e.moment()
-	return func(l driver.Record) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		e.sawLocked(l, began)
+	m.mu.Unlock()
+	if r != nil {
+		r.shell.Do(core.Shown{Record: l})
 	}
 }
 
 // lookAgain makes this member read an election that it has changed itself.
 func (m *Member) lookAgain(election string) {
 	m.mu.Lock()
-	e := m.engine
-	if e != nil && e.seats[election] != nil {
-		e.seats[election].stale = true
-	}
+	r := m.run
 	m.mu.Unlock()
-	if e != nil {
-		e.kick()
+	if r != nil {
+		r.shell.Do(core.Notice{Record: driver.Record{Name: election}})
 	}
 }
 

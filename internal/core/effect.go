@@ -29,6 +29,7 @@ type (
 		Verb    Verb
 		Record  driver.Record // for a Get or a List, Name alone
 		Timeout time.Duration
+		Asked   bool // somebody is told of the outcome: a checkpoint is written
 		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -105,6 +106,7 @@ type (
 		ID     uint64
 		Result ResultCode
 		Epoch  uint64 // the epoch that the election is in
+		Err    error  // what the store said, if a Save has failed by that
 	}
 	// Withdrawn answers every Withdraw of an election before it: the candidacy has ended, and its term with it. A
 	// candidacy that ends because its duty returned has an End and a Finished, and no Withdrawn.

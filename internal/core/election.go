@@ -66,7 +66,8 @@ type election struct {
 	saves   []Save
 	saving  bool // the outcome of the first of them is not plain: the record is to be read
 	saveRev string
-	clash   bool // it was a conflict
+	saveErr error // what the store said to it
+	clash   bool  // it was a conflict
 	asks    []ask
 	led     spot // in the core's led
 	rival   spot // in the core's rivals

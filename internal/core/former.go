@@ -174,6 +174,9 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 	case done.kind == readCall:
 		c.unread(&e.retry, e.name, done.faultText(o))
 		e.stale = true
+		if e.saving && len(e.saves) > 0 { // nobody waits for a store that does not answer
+			c.saved(e, OutcomeUnknown)
+		}
 	}
 	if known && done.kind == readCall {
 		c.settleSave(e, &r)

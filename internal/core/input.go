@@ -85,6 +85,7 @@ type (
 		Record  driver.Record // as read, or as written with its new revision
 		Gone    bool          // if Send.Witness asked for it: the process that wrote the record is proved dead
 		Error   string        // what the store said, if it failed; for people to read
+		Err     error         // the same, for whoever asked for a checkpoint; the core does not look at it
 
 		Records []driver.Record // of a List: those that could be read
 	}

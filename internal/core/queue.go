@@ -53,6 +53,7 @@ type call struct {
 	old   bool   // what it shows may be older than what is known: read again
 	gone  bool   // the store proves that the process which wrote the record is dead
 	error string // what the store said, if it failed
+	err   error  // likewise
 
 	witness bool // the store was asked for such a proof
 }
@@ -116,7 +117,7 @@ func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	witness := verb == Get && c.others(e.ref)
 	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev, witness: witness}
 	e.wake(e.call.until)
-	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout, Witness: witness})
+	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout, Witness: witness, Asked: kind == saveCall})
 }
 
 // busy reports whether the entity waits for a request, and has it woken when that is over.
@@ -149,6 +150,7 @@ func (c *Core) answer(a Answer) {
 	}
 	c.entity(r).call.gone = a.Gone
 	c.entity(r).call.error = a.Error
+	c.entity(r).call.err = a.Err
 	if r.kind() == rosterKind {
 		c.roster.coming = a.Records
 	}

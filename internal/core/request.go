@@ -44,9 +44,10 @@ func (c *Core) writeSave(e *election) {
 
 // saved answers the first checkpoint.
 func (c *Core) saved(e *election, code ResultCode) {
-	c.emit(Result{ID: e.saves[0].ID, Result: code, Epoch: e.rec.Epoch})
+	c.emit(Result{ID: e.saves[0].ID, Result: code, Epoch: e.rec.Epoch, Err: e.saveErr})
 	e.saves = slices.Clone(e.saves[1:])
 	e.saving = false
+	e.saveErr = nil
 	c.enqueue(e.ref)
 }
 
@@ -61,6 +62,7 @@ func (c *Core) saveAnswered(e *election, done call, o Outcome, r *driver.Record)
 	case len(e.saves) > 0:
 		e.saving = true
 		e.clash = o == Conflict
+		e.saveErr = done.err
 	}
 }
 

@@ -65,6 +65,9 @@ func (c *Core) Inherit(old *Core) {
 // Remember takes in the highest epoch that the process has seen of an election.
 func (c *Core) Remember(election string, epoch uint64) { c.learn(election, epoch) }
 
+// Registers returns how many heartbeat registers of others the core keeps what it knows of.
+func (c *Core) Registers() int { return len(c.sighted) + len(c.roster.byName) }
+
 // Blocked returns the register of the other process that keeps this one from joining, and whether that process is known
 // to be alive. False means that there is none.
 func (c *Core) Blocked() (other driver.Record, alive, blocked bool) {

@@ -60,19 +60,20 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.witness, _ = store.(driver.Witness)
 }
 
-// group makes requests to the store of what the core asks for. What concerns a member register is a request of its own:
-// a heartbeat does not wait for others.
+// group makes requests to the store of what the core asks for. What concerns a member register is a request of its own,
+// since a heartbeat does not wait for others, and so is a checkpoint.
 func (r *requests) group(sends []core.Send) []*job {
 	var jobs []*job
 	var open [core.List + 1]*job // by verb
 	for _, send := range sends {
 		batched := send.Verb == core.Get && r.refresher != nil || send.Verb == core.Swap && r.batcher != nil
+		batched = batched && !send.Asked && !strings.HasPrefix(send.Record.Name, driver.MemberPrefix)
 		j := open[send.Verb]
-		if !batched || j == nil || len(j.sends) == batch || strings.HasPrefix(send.Record.Name, driver.MemberPrefix) {
+		if !batched || j == nil || len(j.sends) == batch {
 			j = &job{verb: send.Verb}
 			j.ctx, j.cancel = context.WithTimeout(r.s.ctx, timeout(send))
 			jobs = append(jobs, j)
-			if batched && !strings.HasPrefix(send.Record.Name, driver.MemberPrefix) {
+			if batched {
 				open[send.Verb] = j
 			}
 		}
@@ -198,6 +199,7 @@ func (r *requests) perform(j *job) []core.Input {
 		a := core.Answer{ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record, Records: records}
 		if out.Err != nil {
 			a.Error = out.Err.Error()
+			a.Err = out.Err
 		}
 		if errors.Is(out.Err, errNotSent) {
 			a.Outcome = core.NotSent
@@ -222,7 +224,9 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 	defer func() {
 		if v := recover(); v != nil {
 			err := &PanicError{v, debug.Stack()}
-			r.s.panicked(err)
+			if !j.sends[0].Asked { // else whoever asked is told
+				r.s.panicked(err)
+			}
 			outs = failed(j, err)
 		}
 	}()
