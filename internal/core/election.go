@@ -67,6 +67,7 @@ type election struct {
 	saving  bool // the outcome of the first of them is not plain: the record is to be read
 	saveRev string
 	saveErr error // what the store said to it
+	settled bool  // the record that is taken in was read after that
 	clash   bool  // it was a conflict
 	asks    []ask
 	led     spot // in the core's led
@@ -275,12 +276,13 @@ func (r *retry) passed(now Time) bool { return now >= r.at }
 
 // unread notes that a register could not be read. It is read again after a while, which grows if the store answers
 // otherwise.
-func (c *Core) unread(r *retry, name, fault string) {
+func (c *Core) unread(r *retry, name string, done call, o Outcome) {
 	answers := r.failed > 0 && c.answered >= r.since
 	wait := c.failureWait()
-	if answers {
+	switch {
+	case answers:
 		wait = min(wait<<min(r.failed, 3), c.cfg.ElectionInterval)
-	} else {
+	case c.answered < done.sent: // else it may be this register alone
 		c.failed()
 	}
 
@@ -291,6 +293,6 @@ func (c *Core) unread(r *retry, name, fault string) {
 	r.at = c.now.Add(wait)
 	if answers && r.failed >= unreadable && !r.reported {
 		r.reported = true
-		c.emit(Event{Kind: EventUnreadable, Register: name, Error: fault})
+		c.emit(Event{Kind: EventUnreadable, Register: name, Error: done.faultText(o)})
 	}
 }

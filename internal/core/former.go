@@ -157,6 +157,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 	}
 	known := o == Done || o == NotFound
 	keeps := e.term.state != noTerm && c.cfg.OwnLease && !e.beat.ended
+	e.settled = known && done.kind == readCall
 
 	switch {
 	case e.vac.on:
@@ -172,7 +173,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 	case known:
 		c.receive(e, &r, done)
 	case done.kind == readCall:
-		c.unread(&e.retry, e.name, done.faultText(o))
+		c.unread(&e.retry, e.name, done, o)
 		e.stale = true
 		if e.saving && len(e.saves) > 0 { // nobody waits for a store that does not answer
 			c.saved(e, OutcomeUnknown)

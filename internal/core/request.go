@@ -81,11 +81,12 @@ func (c *Core) settleSave(e *election, r *driver.Record) {
 	}
 }
 
-// endSaves answers the checkpoints of a term that has ended. One that is under way, or was, may have been written.
+// endSaves answers the checkpoints of a term that has ended. One that is under way, or was, may have been written, unless
+// the term ends because of the record that was read after it.
 func (c *Core) endSaves(e *election) {
 	for i, s := range e.saves {
 		code := NotLeader
-		if i == 0 && (e.saving || e.call.id != 0 && e.call.kind == saveCall) {
+		if i == 0 && (e.saving && !e.settled || e.call.id != 0 && e.call.kind == saveCall) {
 			code = OutcomeUnknown
 		}
 		c.emit(Result{ID: s.ID, Result: code, Epoch: e.term.epoch})

@@ -70,7 +70,7 @@ func (c *Core) observe(name string, epoch uint64) {
 }
 
 // overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
-// is known to be old.
+// is known to be old: it is read when there is a reason to act on it.
 func (c *Core) overhear(name string, epoch uint64) {
 	if epoch <= c.memory[name] || exhausted(epoch) {
 		return
@@ -82,10 +82,7 @@ func (c *Core) overhear(name string, epoch uint64) {
 	}
 	e := c.elections.all[i]
 	e.call.old = true
-	if e.seen && e.rec.Epoch < epoch {
-		e.stale = true
-		c.enqueue(e.ref)
-	}
+	e.stale = e.stale || e.seen && e.rec.Epoch < epoch
 }
 
 // late takes in a record that an answer shows which is not waited for any more. When its request was sent is not known

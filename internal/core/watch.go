@@ -239,7 +239,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 		c.seen(s, &r, done)
 		c.shareSight(&r, done)
 	case done.kind == readCall:
-		c.unread(&s.retry, s.name, done.faultText(o))
+		c.unread(&s.retry, s.name, done, o)
 	default: // a revocation that is not known to be applied is none: the next read tells
 		s.proof = 0
 		s.revoke = false

@@ -191,9 +191,11 @@ func (r *requests) wait() {
 	}
 }
 
-// perform sends a request, and returns the answers for the core.
+// perform sends a request, and returns the answers for the core: first those that are plain, since they show that the store
+// answers.
 func (r *requests) perform(j *job) []core.Input {
-	answers := make([]core.Input, len(j.sends))
+	answers := make([]core.Input, 0, len(j.sends))
+	var failures []core.Input
 	outs, records := r.call(j)
 	for i, out := range outs {
 		a := core.Answer{ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record, Records: records}
@@ -207,9 +209,13 @@ func (r *requests) perform(j *job) []core.Input {
 		if j.sends[i].Witness && out.Err == nil && r.witness != nil && !out.Record.Vacant() {
 			a.Gone = r.witness.Gone(j.ctx, out.Record)
 		}
-		answers[i] = a
+		if a.Outcome == core.Unknown {
+			failures = append(failures, a)
+		} else {
+			answers = append(answers, a)
+		}
 	}
-	return answers
+	return append(answers, failures...)
 }
 
 // errNotSent says that a request has waited for a slot until its timeout.
