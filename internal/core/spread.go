@@ -75,7 +75,7 @@ func (c *Core) turn() time.Duration {
 // is never after the cold start, before which nothing could be claimed. The wait is short, since the member is notified
 // of nobody who joins meanwhile.
 func (c *Core) firstLook() {
-	if c.subscribed {
+	if c.subscribed || c.closing { // a member that is stopped during its start-up jitter asks for nothing (rule 11)
 		return
 	}
 	if c.lookAt == 0 {
