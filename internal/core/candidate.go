@@ -45,13 +45,18 @@ func (c *Core) contend(e *election) {
 	}
 	c.attach(e) // whose incarnation it names may have ended since the record was received
 	e.wake(e.pollAt)
+	if e.claimed {
+		return
+	}
 	if c.followed(e) && e.rec.Via == "" {
-		e.wake(e.own.readAt(c.cfg.TakeoverDelay, false))
+		e.seenLed = e.seenLed || e.own.renewed
+		e.wake(e.own.readAt(c.cfg.TakeoverDelay))
 	}
 
 	switch v, at := c.judge(e); v {
 	case taken:
 		e.open = false
+		c.judged(e, false)
 		e.wake(at)
 	case dead:
 		s := c.sightOf(e.rec.Via)
@@ -62,6 +67,7 @@ func (c *Core) contend(e *election) {
 			e.open = true
 			e.openSince = c.now
 		}
+		c.judged(e, true)
 		c.claimFree(e)
 	}
 }
@@ -74,15 +80,15 @@ func (c *Core) current(e *election) bool {
 	if e.check != 0 && c.now >= e.check {
 		e.stale = true
 	}
-	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay, false)
+	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay)
 	return e.seen && !e.stale && c.now < e.pollAt && !expiring
 }
 
 // refreshRecord reads the record, if that is not to be waited for. With every notification lost, this is all that
 // it takes (rule 12).
 func (c *Core) refreshRecord(e *election) {
-	if !e.retry.passed(c.now) {
-		e.wake(e.retry.at)
+	if at := max(e.retry.at, c.lookAt); c.now < at {
+		e.wake(at)
 		return
 	}
 	if c.now >= e.pollAt {
@@ -134,6 +140,7 @@ func (c *Core) judge(e *election) (verdict, Time) {
 		return c.judgeAbsent(e, s)
 	}
 	e.forgotten = driver.Identity{}
+	e.seenLed = e.seenLed || s.watch.renewed
 	if s.watch.expired(c.cfg.TakeoverDelay) {
 		return dead, 0
 	}
@@ -144,10 +151,10 @@ func (c *Core) judge(e *election) (verdict, Time) {
 func (c *Core) claimFree(e *election) {
 	at := max(c.notBefore(e, &e.rec), e.hold, c.backoff)
 	switch {
-	case !e.wanted || !c.mayLead() || exhausted(e.rec.Epoch):
+	case !e.wanted || !c.mayLead() && !c.lastResort() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
-	default:
+	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
 		c.explainClaim(e)
 		c.bid(e, &e.rec)
 	}

@@ -25,16 +25,15 @@ func (e *election) claimedAs(who driver.Identity) bool {
 // notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided
 // before.
 func (c *Core) notBefore(e *election, r *driver.Record) Time {
-	at := e.barred
+	at := max(e.barred, e.standBack)
 	if r.Next != c.cfg.ID { // whoever is asked for does not hold back
 		at = max(at, e.holdBack)
+		if end := c.coldStartEnd(e); end > 0 {
+			at = max(at, end.Add(c.turn()))
+		}
 	}
 	if c.returned(r) || r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID {
-		since := e.openSince
-		if !e.open {
-			since = c.now
-		}
-		at = max(at, since.Add(c.cfg.HeartbeatInterval))
+		at = max(at, c.headStart(e, r).Add(c.cfg.HeartbeatInterval))
 	}
 	return at
 }
@@ -86,7 +85,7 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case c.rank.kind != rankFirst || !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 

@@ -16,16 +16,18 @@ type Verb uint8
 const (
 	Get  Verb = iota // read the record of Name
 	Swap             // write the record if the register's revision is still Rev
+	List             // read all records whose names begin with Name
 )
 
 // The effects.
 type (
 	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
-	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch.
+	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch. A List has that
+	// time for each record, and listTimeouts times as long in all.
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  driver.Record // for a Get, Name alone
+		Record  driver.Record // for a Get or a List, Name alone
 		Timeout time.Duration
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -35,6 +37,7 @@ type (
 		Incarnation string
 		Register    string // the heartbeat register: whose Renewed counts for this term
 		Deadline    Time
+		Guard       Time // before the deadline: when the term ends, even if the core is not stepped in time (rule 7)
 	}
 	// End tells the duty of a term to stop. The term is not believed any more.
 	End struct {
@@ -49,10 +52,13 @@ type (
 		Epoch    uint64
 		Kept     bool // the store did not take the release
 	}
-	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them.
+	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them, for
+	// that cause; an End of each of them follows.
 	Renewed struct {
 		Register string
 		Deadline Time
+		Guard    Time  // as in Begin
+		Cause    Cause // empty unless the heartbeat has ended
 	}
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
@@ -71,6 +77,7 @@ type (
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
 		Previous string          // the leader before
 		Reason   string
+		Error    string // what is wrong, for people to read
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }
@@ -92,6 +99,8 @@ type (
 		Name string // the register that it is about
 		What string
 	}
+	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
+	Subscribe struct{}
 	// Closed says that nothing is left to do.
 	Closed struct {
 		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
@@ -109,8 +118,16 @@ func (Changed) effect()   {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}
+func (Subscribe) effect() {}
 func (Closed) effect()    {}
 func (Decision) effect()  {}
+
+// decided says what was decided, and by which rule, if anybody wants to know.
+func (c *Core) decided(rule int, name, what string) {
+	if c.cfg.Explain {
+		c.emit(Decision{rule, name, what})
+	}
+}
 
 // EventKind is what an event is about, as noun:verb.
 type EventKind string
@@ -122,6 +139,7 @@ const (
 	EventLeaderChanged  EventKind = "coordinator:leader_changed"
 	EventRegressed      EventKind = "store:regressed"
 	EventUnreadable     EventKind = "register:unreadable"
+	EventStarted        EventKind = "member:started"
 	EventJoined         EventKind = "member:joined"
 	EventLeft           EventKind = "member:left"
 	EventDropped        EventKind = "member:dropped"
@@ -142,6 +160,8 @@ const (
 	SteppedDown Cause = "stepped down"
 	Paused      Cause = "paused"
 	FencedOff   Cause = "fenced"
+	Panicked    Cause = "panic" // of the driver; a Close carries it
+	Unhealthy   Cause = "unhealthy"
 )
 
 // Reasons in a record's past that are no causes.

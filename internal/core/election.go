@@ -40,12 +40,19 @@ type election struct {
 
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
+	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
+	exhausted bool            // its epoch is one that no term can follow, which was reported
 
 	open       bool            // it was judged free
 	openSince  Time            // when that began
 	holdBack   Time            // not to be claimed before, so that others have a chance
+	standBack  Time            // the members are not listed again before: one of them is better
+	loose      bool            // it is free, or was never judged
+	claimed    bool            // it was vacant and has changed since: it is read at the next poll
+	foundHeld  bool            // it was held when it was first received
+	seenLed    bool            // its holder was seen to send heartbeats, or was this member
 	claims     []claim         // sent, and maybe applied
 	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
 	fencedRow  int             // terms in a row that ended because a fence refused them
@@ -60,6 +67,8 @@ type election struct {
 	saveRev string
 	clash   bool // it was a conflict
 	asks    []ask
+	led     spot // in the core's led
+	rival   spot // in the core's rivals
 	tidied  bool // while closing: it was read once more
 }
 
@@ -117,6 +126,7 @@ func (c *Core) elect(name string) *election {
 	e.init(makeRef(electionKind, i))
 	c.names[name] = i
 	c.live++
+	c.judged(e, true) // for all we know
 	c.enqueue(e.ref)
 	return e
 }
@@ -129,6 +139,7 @@ func (c *Core) campaignIn(name string) {
 	}
 	e.wanted = true
 	c.wanted++
+	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
 }
@@ -157,6 +168,7 @@ func (c *Core) unwant(e *election) {
 	if e.wanted {
 		e.wanted = false
 		c.wanted--
+		c.attendable(e)
 	}
 }
 
@@ -176,6 +188,7 @@ func (c *Core) dropElection(e *election) {
 	e.seen = false
 	e.rec = driver.Record{}
 	c.attach(e)
+	c.judged(e, false)
 	c.unschedule(&e.entity)
 	c.elections.drop(e.index())
 	delete(c.names, e.name)
@@ -207,6 +220,9 @@ func (c *Core) notice(r driver.Record) {
 		c.sweepSoon()
 		return
 	}
+	if strings.HasPrefix(r.Name, driver.MemberPrefix) {
+		c.memberNotice(r.Name)
+	}
 	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		s := c.sights.all[i]
 		s.again = true
@@ -222,6 +238,7 @@ func (c *Core) notice(r driver.Record) {
 	switch {
 	case c.claimOnNotice(e, &r):
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
+	case c.claimedByOther(e, &r):
 	case e.term.state == noTerm:
 		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.stale = true

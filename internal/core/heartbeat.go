@@ -108,7 +108,7 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 	}
 	if b.deadline != before {
 		c.decided(1, b.register, "the heartbeat is applied: the deadline counts from before it was sent")
-		c.emit(Renewed{b.register, b.deadline})
+		c.emit(Renewed{Register: b.register, Deadline: b.deadline, Guard: b.guardAt()})
 		c.lifeline(b, false, false)
 	}
 
@@ -136,14 +136,34 @@ func (c *Core) tryFailed(b *beat) fate {
 }
 
 // endBeat makes sure that a heartbeat is never believed again.
-func (c *Core) endBeat(b *beat) {
+func (c *Core) endBeat(b *beat, cause Cause) {
 	if b.ended {
 		return
 	}
 	b.ended = true
 	b.deadline = 0
 	b.check = false
-	c.emit(Renewed{b.register, 0})
+	c.emit(Renewed{Register: b.register, Cause: cause})
+}
+
+// expired takes in that the shell has ended what depends on a heartbeat: whatever an answer shows that is received later,
+// it is not believed any more.
+func (c *Core) expired(in Expired) {
+	m := &c.member
+	if in.Register == m.rec.Name {
+		if m.phase == memberIn && m.beat.who.Incarnation == in.Incarnation {
+			c.dropMember(Partitioned)
+		}
+		return
+	}
+
+	i, ok := c.names[in.Register]
+	if !ok {
+		return
+	}
+	if e := c.elections.all[i]; e.term.state != noTerm && !e.beat.ended && e.beat.who.Incarnation == in.Incarnation {
+		c.loseOwn(e, Partitioned)
+	}
 }
 
 // lifeline tells the reaper what depends on a heartbeat. A heartbeat that is answered after all has stopped is not

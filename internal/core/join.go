@@ -15,7 +15,7 @@ func (c *Core) joinNow() {
 	switch {
 	case c.closing:
 		c.leaveNow()
-	case c.cfg.OwnLease && !c.cfg.Register, c.wanted == 0 && !c.cfg.Register:
+	case !c.joins():
 	case m.busy():
 	case c.now < m.retry:
 		m.wake(m.retry)
@@ -26,12 +26,12 @@ func (c *Core) joinNow() {
 
 // joinOn joins on a register as it was read: on a vacant one, or over an incarnation that this same process has
 // ended. Any other one must first expire and be revoked, so that two processes with one ID never both join.
-func (c *Core) joinOn(r driver.Record, sent Time) {
+func (c *Core) joinOn(r driver.Record, done call) {
 	m := &c.member
 	m.rec = r
 	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {
 		m.other = watch{}
-		m.other.see(&r, sent, c.now)
+		m.other.see(&r, done.order(), done.sent, c.now)
 		m.phase = memberWaiting
 		c.emit(Event{Kind: EventWaiting, Holder: r.Holder})
 		return
@@ -63,6 +63,9 @@ func (c *Core) awaitOther() {
 	case m.busy():
 	case c.now < m.retry:
 		m.wake(m.retry)
+	case m.other.rec.Holder != m.rec.Holder: // another request has shown that it has left
+		m.phase = memberOut
+		c.joinNow()
 	case m.other.expired(0):
 		c.swap(&m.entity, revokeCall, c.revoked(&m.other.rec))
 	default:
@@ -93,10 +96,11 @@ func (c *Core) joined(ok bool) {
 		m.claims = nil
 		c.emit(Event{Kind: EventJoined, Holder: m.beat.who})
 		c.enqueueAll()
+		c.enqueue(c.roster.ref)
 		return
 	}
 
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, Lost)
 	c.hasEnded(m.beat.who)
 	m.phase = memberOut
 	c.joinFailed()
@@ -120,14 +124,14 @@ func (c *Core) otherAnswered(done call, known bool, r driver.Record) {
 	case !known:
 		c.joinFailed()
 		m.other.began = 0 // it is read again before it is revoked
-	case done.kind == readCall && r.Holder == m.other.rec.Holder:
+	case done.kind == readCall && r.Holder == m.rec.Holder:
 		m.failed = 0
-		m.other.see(&r, done.sent, c.now)
+		m.other.see(&r, done.order(), done.sent, c.now)
 	default:
 		m.failed = 0
 		m.phase = memberOut
 		m.retry = 0
-		c.joinOn(r, done.sent)
+		c.joinOn(r, done)
 	}
 }
 

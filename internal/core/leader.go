@@ -30,9 +30,12 @@ func (c *Core) begin(e *election, k claim) bool {
 	c.decided(1, e.name, "the claim is applied: the term counts from before it, or the heartbeat, was sent")
 	e.claims = nil
 	e.open = false
+	c.judged(e, false)
+	e.seenLed = true
 	e.check = 0
 	e.doom = ""
 	e.term = term{state: leading, epoch: r.Epoch, who: k.who, began: c.now}
+	c.attendable(e)
 	b.held++
 	if !c.cfg.OwnLease {
 		c.holdOn(e)
@@ -41,7 +44,8 @@ func (c *Core) begin(e *election, k claim) bool {
 		c.lifeline(b, false, false)
 	}
 	c.emit(Begin{
-		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register, Deadline: b.deadline,
+		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register,
+		Deadline: b.deadline, Guard: b.guardAt(),
 	})
 	c.emit(Event{Kind: EventBecameLeader, Election: e.name, Epoch: r.Epoch, Holder: k.who})
 	c.obey(e) // a request may have been made before the answer to the claim was received
@@ -65,7 +69,7 @@ func (c *Core) lead(e *election) {
 		return
 	}
 	if c.closing {
-		c.end(e, Shutdown, "")
+		c.end(e, c.closeCause, "")
 		return
 	}
 	if c.cfg.OwnLease && !c.keepOwn(e) || e.busy() {
@@ -125,7 +129,7 @@ func (c *Core) loseOwn(e *election, cause Cause) {
 		c.decided(9, e.name, "the request that is under way is not waited for")
 	}
 	e.call = call{} // rule 9: nothing waits for it
-	c.endBeat(&e.beat)
+	c.endBeat(&e.beat, cause)
 	if e.term.state == leading {
 		c.end(e, cause, "")
 	}

@@ -97,7 +97,7 @@ func (c *Core) dropMember(cause Cause) {
 		c.decided(9, m.rec.Name, "the heartbeat that is under way is not waited for")
 	}
 	m.call = call{} // rule 9: the next join does not wait for it
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, cause)
 	m.phase = memberDropped
 	c.emit(Event{Kind: EventDropped, Holder: m.beat.who, Reason: string(cause)})
 	for _, i := range c.held {
@@ -136,11 +136,14 @@ func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 		r = driver.Record{Name: m.rec.Name}
 	}
 	known := o == Done || o == NotFound
+	if known {
+		c.shareOwn(&r, done)
+	}
 
 	switch m.phase {
 	case memberOut:
 		if known {
-			c.joinOn(r, done.sent)
+			c.joinOn(r, done)
 		} else {
 			c.joinFailed()
 		}
@@ -210,11 +213,11 @@ func (c *Core) leaveNow() {
 	if m.busy() {
 		return // bounded by its timeout: the leave is conditional on what it wrote
 	}
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, c.closeCause)
 	c.hasEnded(m.beat.who)
 	m.phase = memberLeaving
 	m.vac = vacating{
-		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(Shutdown), until: c.now.Add(c.timeout),
+		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(c.closeCause), until: c.now.Add(c.timeout),
 	}
 	c.leave()
 }

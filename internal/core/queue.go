@@ -1,10 +1,6 @@
 package core
 
-import (
-	"strings"
-
-	"github.com/regentd/regent/driver"
-)
+import "github.com/regentd/regent/driver"
 
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
@@ -16,6 +12,7 @@ const (
 	memberKind ref = iota << 30
 	electionKind
 	sightKind
+	rosterKind
 )
 
 const kindMask ref = 3 << 30
@@ -32,6 +29,7 @@ type entity struct {
 	next   Time // while it is advanced: what due will be
 	place  int32
 	queued bool
+	lists  bool // it waits for a list of the members
 }
 
 func (e *entity) init(r ref) {
@@ -51,6 +49,7 @@ type call struct {
 	sent  Time
 	until Time   // from then on the outcome is unknown, and an answer is ignored
 	nonce uint64 // what the swap writes
+	rev   string // the revision that the swap expects
 	old   bool   // what it shows may be older than what is known: read again
 }
 
@@ -66,7 +65,11 @@ const (
 	editCall                       // something is asked of a leader
 	pokeCall                       // the leader's heartbeat register is touched, so that the leader reads
 	revokeCall                     // an expired heartbeat is made vacant
+	listCall                       // the member registers are listed
 )
+
+// order is the place of the request among all of this core's.
+func (c *call) order() uint64 { return c.id >> 32 }
 
 // write reports whether the request changes anything.
 func (c *call) write() bool { return c.id != 0 && c.kind != readCall }
@@ -82,7 +85,7 @@ func (c *Core) swap(e *entity, kind callKind, r driver.Record) { c.send(e, kind,
 func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce}
+	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev}
 	e.wake(e.call.until)
 	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout})
 }
@@ -107,13 +110,16 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
-		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, driver.MemberPrefix) {
-			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
+		if a.Outcome == Done {
+			c.late(a.ID>>32, &a.Record)
 		}
 		return
 	}
 	if a.Outcome == Done || a.Outcome == Conflict || a.Outcome == NotFound {
 		c.answered = c.now
+	}
+	if r.kind() == rosterKind {
+		c.roster.coming = a.Records
 	}
 	c.settle(r, a.Outcome, a.Record)
 	c.enqueue(r)
@@ -124,6 +130,9 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 	e := c.entity(r)
 	done := e.call
 	e.call = call{}
+	if done.kind != readCall && (o == Done || o == Conflict) {
+		c.passed(r, done.rev)
+	}
 
 	switch r.kind() {
 	case memberKind:
@@ -132,12 +141,14 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
 		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
+	case rosterKind:
+		c.listAnswered(done, o)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
 	switch r.kind() {
-	case memberKind:
+	case memberKind, rosterKind:
 		return true
 	case electionKind:
 		return c.elections.get(r.index()) != nil
@@ -153,6 +164,8 @@ func (c *Core) entity(r ref) *entity {
 		return &c.elections.all[r.index()].entity
 	case sightKind:
 		return &c.sights.all[r.index()].entity
+	case rosterKind:
+		return &c.roster.entity
 	}
 	return &c.member.entity
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 // through here: it notices a store that has gone back, a new leader, and the end of a term.
 func (c *Core) receive(e *election, r *driver.Record, done call) {
 	c.learn(e.name, r.Epoch)
+	e.own.see(r, done.order(), done.sent, c.now) // every one, also if nobody else holds a lease of its own by it
 	highest := c.memory[e.name]
 	if r.Epoch < highest && done.old {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
@@ -26,6 +28,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 		c.regressed(e, highest)
 	}
 
+	c.reportExhausted(e, r)
 	previous := e.rec
 	if !r.Vacant() && r.Duration <= maxDuration { // else somebody holds it who does not use Regent
 		e.lastHeld = driver.Record{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}
@@ -33,17 +36,20 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
 		e.after = c.seq
+		e.standBack = 0
 	}
+	if !e.seen {
+		e.foundHeld = !r.Vacant()
+	}
+	e.claimed = false
 	e.rec = *r
+	e.shown = r.Epoch
 	first := !e.seen
 	e.seen = true
 	e.stale = done.old
 	e.check = 0
 	e.retry = retry{}
 	c.dropClaims(e)
-	if r.Via == "" { // a vacant one too: should a rollback bring the holder back, it counts anew
-		e.own.see(r, done.sent, c.now)
-	}
 
 	if e.wanted && r.Next == c.cfg.ID && c.followed(e) {
 		e.check = c.now.Add(c.cfg.HeartbeatInterval / 3) // the others hold back no longer than one heartbeat interval
@@ -58,9 +64,9 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen,
 // which counts once, or below the one of the record before, which counts each time: whoever held that one may still
-// believe.
+// believe. The record before is the last that any answer has shown, also one that came too late.
 func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
-	if e.seen && r.Epoch < e.rec.Epoch {
+	if r.Epoch < e.shown {
 		return true
 	}
 	if holder := holderOf(r); r.Epoch == e.lastHeld.Epoch && holder != "" && holder != e.lastHeld.Holder.ID {
@@ -76,6 +82,17 @@ func (c *Core) regressed(e *election, highest uint64) {
 	e.barred = max(e.barred, c.now.Add(wait))
 	c.decided(5, e.name, "the store has lost writes: wait one lease, whoever held it may hold it still")
 	c.emit(Event{Kind: EventRegressed, Election: e.name, Epoch: highest})
+}
+
+// reportExhausted reports, once, a record whose epoch no term can follow: the election stays without a leader until
+// somebody removes it.
+func (c *Core) reportExhausted(e *election, r *driver.Record) {
+	if exhausted(r.Epoch) && !e.exhausted {
+		c.emit(Event{Kind: EventUnreadable, Election: e.name, Reason: e.name, Error: fmt.Sprintf("epoch %d: no counting of "+
+			"terms can reach it, so something else than a member has written it; nobody can claim the election until the "+
+			"register is removed from the store", r.Epoch)})
+	}
+	e.exhausted = exhausted(r.Epoch)
 }
 
 // judgeAbsent judges an election whose heartbeat register does not show its holder. Usually that holder is dead.
@@ -153,7 +170,7 @@ func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 // moved makes the next poll come soon. The poll interval grows only while nothing changes.
 func (c *Core) moved(e *election) {
 	e.quiet = 0
-	e.pollAt = min(e.pollAt, c.now.Add(c.cfg.ElectionInterval))
+	e.pollAt = min(e.pollAt, c.now.Add(c.untilPhase(c.now, c.cfg.ElectionInterval)))
 }
 
 // pollInterval doubles while nothing changes, up to its maximum.
@@ -161,9 +178,10 @@ func (c *Core) pollInterval(e *election) time.Duration {
 	d := c.cfg.ElectionInterval
 	for range e.quiet {
 		if d > c.cfg.ElectionIntervalMax/2 {
-			return c.cfg.ElectionIntervalMax
+			d = c.cfg.ElectionIntervalMax
+			break
 		}
 		d *= 2
 	}
-	return d
+	return c.untilPhase(c.now, d)
 }
