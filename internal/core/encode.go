@@ -150,7 +150,7 @@ func (x *encoder) entity(e *entity) {
 }
 
 func (x *encoder) watch(w *watch, delay time.Duration, k *call) {
-	x.flags(w.seen, w.expired(delay), w.moved != 0, w.moved != 0 && k.order() <= w.moved)
+	x.flags(w.seen, w.expired(delay), w.moved != 0, w.moved != 0 && k.order() <= w.moved, w.gone)
 	if !w.seen {
 		return
 	}

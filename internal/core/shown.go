@@ -81,5 +81,6 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 		return false
 	}
 	w.moved = last
+	w.gone = w.gone || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true
 }

@@ -18,6 +18,7 @@ type watch struct {
 
 	order   uint64 // the number of that read
 	moved   uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
+	gone    bool   // a late answer has shown another heartbeat
 	renewed bool   // it was seen to change in the hands of this holder
 }
 
@@ -34,7 +35,7 @@ func (w *watch) see(r *driver.Record, order uint64, began, received Time) bool {
 		return false
 	}
 	same := known && w.moved == 0
-	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
+	edited := w.seen && !w.gone && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
 		w.renewed = w.seen && r.Rev != w.rec.Rev && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = received
@@ -44,6 +45,7 @@ func (w *watch) see(r *driver.Record, order uint64, began, received Time) bool {
 	w.began = began
 	w.order = order
 	w.moved = 0
+	w.gone = false
 	w.seen = true
 	return true
 }

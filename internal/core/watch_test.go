@@ -38,6 +38,14 @@ func TestWatch(t *testing.T) {
 }
 
 func TestMovedWatch(t *testing.T) {
+	t.Run("begins_anew_with_an_edit_if_another_heartbeat_had_replaced_it", func(t *testing.T) {
+		w := watch{}
+		w.see(&driver.Record{Rev: "1", Holder: other, Nonce: 7, Duration: 6}, 3, 20, 30)
+		w.replaced(&driver.Record{Rev: "2", Holder: other, Nonce: 8, Duration: 6}, 4, 9)
+		w.see(&driver.Record{Rev: "3", Holder: other, Nonce: 7, Edits: 1, Duration: 6}, 10, 40, 41)
+		equal(t, "watched since", w.since, 41)
+	})
+
 	seen := func() watch {
 		w := watch{}
 		w.see(&driver.Record{Rev: "1", Holder: other, Duration: 6}, 3, 20, 30)
