@@ -51,13 +51,42 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestLiveness runs clusters in which the faults stop changing, and stay as they are. A condition that no process was
+// in for ever is not tested, and so a failure.
+func TestLiveness(t *testing.T) {
+	n := number(t, "REGENT_SEEDS", 1000)
+	from := number(t, "REGENT_FROM", 0)
+	if testing.Short() || virtual.Raced {
+		n = min(n, 100)
+	}
+	var all Conditions
+	var runner Runner
+	for seed := from; seed < from+n; seed++ {
+		c, err := runner.RunLive(seed, nil)
+		if err != nil {
+			t.Errorf("%v\nreplay it: REGENT_LIVE=1 REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+		}
+		all |= c
+	}
+	if missing := all.Missing(); len(missing) > 0 && n >= 100 {
+		t.Errorf("no process was ever: %s", strings.Join(missing, ", "))
+	}
+}
+
 // TestSeed prints one run.
 func TestSeed(t *testing.T) {
 	if os.Getenv("REGENT_SEED") == "" {
 		t.Skip("REGENT_SEED names no seed")
 	}
 	seed := number(t, "REGENT_SEED", 0)
-	if _, err := Run(seed, func(line string) { t.Log(line) }); err != nil {
+	print := func(line string) { t.Log(line) }
+	var err error
+	if os.Getenv("REGENT_LIVE") != "" {
+		_, err = new(Runner).RunLive(seed, print)
+	} else {
+		_, err = Run(seed, print)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
