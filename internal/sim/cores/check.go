@@ -30,6 +30,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 	v := p.view(reg)
 	r := &e.Record
 	switch {
+	case reg.member && r.Vacant() && s.made(reg.rec.Holder, p, p.run): // it leaves
 	case reg.member && r.Vacant() && !s.made(v.holder, p, p.run):
 		delay := p.cfg.TakeoverDelay
 		if v.holder.ID == p.cfg.ID {
