@@ -55,10 +55,11 @@ type peer struct {
 	points    []uint64 // its places on the ring
 }
 
-const (
-	listTimeouts = 8    // how many request timeouts a list may take
-	takeIn       = 1024 // how much of a list one step takes in: records, and what has changed in them
-)
+// ListTimeouts is how many request timeouts a List may take.
+const ListTimeouts = 8
+
+// takeIn is how much of a list one step takes in: records, and what has changed in them.
+const takeIn = 1024
 
 // recentFor is how long a list counts. When many members join at once, each of them wakes all others: so a short age is
 // accepted.
@@ -108,7 +109,7 @@ func (c *Core) advanceRoster() {
 	}
 	r.wanted = false
 	c.send(&r.entity, listCall, List, driver.Record{Name: driver.MemberPrefix})
-	r.call.until = c.now.Add(listTimeouts * c.timeout)
+	r.call.until = c.now.Add(ListTimeouts * c.timeout)
 	r.wake(r.call.until)
 }
 
@@ -240,12 +241,6 @@ func (c *Core) watchedSince(rec *driver.Record) Time {
 		}
 	}
 	return c.now
-}
-
-// provedDead reports whether the process that wrote a heartbeat is proved dead.
-func (c *Core) provedDead(rec *driver.Record) bool {
-	i, ok := c.sighted[rec.Name]
-	return ok && c.sights.all[i].watch.gone && c.sights.all[i].watch.rec.Rev == rec.Rev
 }
 
 // showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer.
