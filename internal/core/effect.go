@@ -88,7 +88,7 @@ type (
 		Node           string        // whom it happened to, if that is another member
 		ReportedBy     string        // this member then
 
-		Took     time.Duration // how long a heartbeat has taken, from when it was due
+		Took     time.Duration // how long the start-up jitter was; how long a heartbeat has taken, from when it was due
 		Expected time.Duration // how long it should take at most
 		Other    driver.Record // the register of the other process that has this member's ID
 		Alive    bool          // that process is known to be alive
