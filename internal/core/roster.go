@@ -231,7 +231,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	p.data = rec.Data
 	c.learnPeer(p)
 	c.enrank(i)
-	return cost + len(p.elections)
+	return cost + len(p.elections) + 2*len(p.points)
 }
 
 // watchedSince is when a heartbeat was first received: now, unless it is watched already.
