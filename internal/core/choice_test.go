@@ -112,7 +112,7 @@ func TestChoiceGrowth(t *testing.T) {
 			many.settle()
 			t.Logf("rank %s: %d and %d steps, %d and %d claims", rank, few.ticks, many.ticks, few.claims, many.claims)
 			equal(t, "lists", many.lists, 1)
-			taken := members * (16 + 2*pointsEach) / takeIn // of the list
+			taken := members * (16 + 2*pointsEach) / takeIn     // of the list
 			if many.ticks > few.ticks+taken+elections/portion { // those that are left to others are looked at once more
 				t.Errorf("rank %s: %d steps among %d candidates, %d among 20", rank, many.ticks, members, few.ticks)
 			}
