@@ -40,8 +40,10 @@ type election struct {
 
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
+	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
+	exhausted bool            // its epoch is one that no term can follow, which was reported
 
 	open       bool            // it was judged free
 	openSince  Time            // when that began
@@ -54,6 +56,7 @@ type election struct {
 	claims     []claim         // sent, and maybe applied
 	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
 	fencedRow  int             // terms in a row that ended because a fence refused them
+	reported   uint64          // the epoch of the last own term whose end was reported
 
 	term    term
 	beat    beat  // of a term with a lease of its own
@@ -79,6 +82,7 @@ type term struct {
 	stuckAt Time // when the duty should have stopped
 	stuck   bool // that was reported
 	cause   Cause
+	detail  string // more about the cause, for people to read
 	next    string // the successor to name
 	asked   uint64 // the request that ended it; 0 if none did
 }
@@ -238,10 +242,12 @@ func (c *Core) notice(r driver.Record) {
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
 	case c.claimedByOther(e, &r):
 	case e.term.state == noTerm:
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.stale = true
 		e.call.old = true
 		c.enqueue(e.ref)
 	default: // one about this member's own claim is given time to pass
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.check = max(c.now, e.received.Add(echoWait), 1)
 		c.enqueue(e.ref)
 	}
@@ -260,7 +266,7 @@ func (r *retry) passed(now Time) bool { return now >= r.at }
 
 // unread notes that a register could not be read. It is read again after a while, which grows if the store answers
 // otherwise.
-func (c *Core) unread(r *retry, name string) {
+func (c *Core) unread(r *retry, name, fault string) {
 	answers := r.failed > 0 && c.answered >= r.since
 	wait := c.failureWait()
 	if answers {
@@ -276,6 +282,6 @@ func (c *Core) unread(r *retry, name string) {
 	r.at = c.now.Add(wait)
 	if answers && r.failed >= unreadable && !r.reported {
 		r.reported = true
-		c.emit(Event{Kind: EventUnreadable, Reason: name})
+		c.emit(Event{Kind: EventUnreadable, Register: name, Error: fault})
 	}
 }

@@ -228,6 +228,16 @@ func (r *rig) absent(kind EventKind) {
 	}
 }
 
+func (r *rig) count(kind EventKind) int {
+	n := 0
+	for _, e := range every[Event](r) {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *rig) event(kind EventKind) Event {
 	r.t.Helper()
 	for _, e := range every[Event](r) {

@@ -35,11 +35,15 @@ func takeTerminal(stdin *os.File, b brood.Brood, refused func()) *terminal {
 		return nil
 	}
 	t.group = group
+
+	// Before the program is told to go on: it may be stopped again right after that, and the kernel says so once.
+	signal.Notify(t.children, syscall.SIGCHLD)
 	if unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, b.Leader) != nil {
+		signal.Stop(t.children)
 		return nil // it has exited
 	}
 	_ = b.Signal(syscall.SIGCONT)
-	signal.Notify(t.children, syscall.SIGCHLD)
+
 	t.done.Go(func() {
 		for range t.children {
 			if stopped(b.Leader) {
