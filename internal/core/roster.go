@@ -2,6 +2,8 @@ package core
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -230,7 +232,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	p.data = rec.Data
 	c.learnPeer(p)
 	c.enrank(i)
-	return cost + len(p.elections)
+	return cost + len(p.elections) + 2*len(p.points)
 }
 
 // watchedSince is when a heartbeat was first received: now, unless it is watched already.
@@ -255,18 +257,27 @@ func (c *Core) showSight(rec *driver.Record) {
 	}
 }
 
-func (c *Core) dropPeer(i uint32) {
-	r := &c.roster
-	c.unrank(i)
-	p := r.peers.all[i]
-	delete(r.byName, driver.MemberRegister(p.who.ID))
-	r.peers.drop(i)
+// learnPeer reads what a member says of itself. One whose register cannot be read says nothing, and is no candidate.
+func (c *Core) learnPeer(p *peer) {
+	var says struct {
+		Eligible  bool     `json:"eligible"`
+		Healthy   bool     `json:"healthy"`
+		Priority  int      `json:"priority"`
+		Region    string   `json:"region"`
+		Elections []string `json:"elections"`
+	}
+	readable := json.Unmarshal(p.data, &says) == nil
+	p.standing = standing{p.who.ID, c.rank.place(says.Priority, says.Region)}
+	p.candidate = readable && p.live && says.Eligible && says.Healthy
+	p.elections = nil
+	if p.candidate {
+		slices.Sort(says.Elections)
+		p.elections = slices.Compact(says.Elections)
+	}
+	if slices.Contains(p.elections, everyElection) {
+		p.elections = []string{everyElection}
+	}
 }
 
-// peer returns a member by its register, or nil.
-func (r *roster) peer(name string) *peer {
-	if i, ok := r.byName[name]; ok {
-		return r.peers.all[i]
-	}
-	return nil
-}
+// everyElection stands for more elections than a member lists.
+const everyElection = "*"
