@@ -123,7 +123,9 @@ const (
 func (c *Core) ask(name string, a ask) {
 	e := c.elect(name)
 	if e.term.state != leading || a.pause || a.resume || !c.line(e).lives(c.now) {
-		a.until = c.now.Add(askTimeouts * c.timeout)
+		if a.until == 0 {
+			a.until = c.now.Add(askTimeouts * c.timeout)
+		}
 		e.asks = append(slices.Clip(e.asks), a)
 		c.enqueue(e.ref)
 		return
@@ -238,7 +240,7 @@ func (c *Core) askWritten(e *election) {
 }
 
 func (c *Core) askDone(e *election, code ResultCode) {
-	c.emit(Result{ID: e.asks[0].id, Result: code, Epoch: e.rec.Epoch})
+	c.result(e.asks[0].id, code, e.rec.Epoch)
 	e.asks = slices.Clone(e.asks[1:])
 	c.enqueue(e.ref)
 }
@@ -269,5 +271,12 @@ func (c *Core) pokeAnswered(s *sight, o Outcome) {
 func (c *Core) pokeDone(s *sight, code ResultCode) {
 	p := s.pokes[0]
 	s.pokes = slices.Clone(s.pokes[1:])
-	c.emit(Result{ID: p.id, Result: code, Epoch: p.epoch})
+	c.result(p.id, code, p.epoch)
+}
+
+// result answers a request, unless it was the core's own, which has no ID.
+func (c *Core) result(id uint64, code ResultCode, epoch uint64) {
+	if id != 0 {
+		c.emit(Result{ID: id, Result: code, Epoch: epoch})
+	}
 }

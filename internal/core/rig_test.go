@@ -2,8 +2,10 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,9 +76,35 @@ func (r *rig) serve() {
 	for len(r.pending) > 0 {
 		s := r.pending[0]
 		r.pending = r.pending[1:]
+		if s.Verb == List {
+			r.step(Answer{ID: s.ID, Outcome: Done, Records: r.members()})
+			continue
+		}
 		o, rec := r.apply(s)
 		r.step(Answer{ID: s.ID, Outcome: o, Record: rec})
 	}
+}
+
+// members returns the member registers, in the order of their names.
+func (r *rig) members() []driver.Record {
+	var all []driver.Record
+	for _, name := range slices.Sorted(maps.Keys(r.store)) {
+		if strings.HasPrefix(name, driver.MemberPrefix) {
+			all = append(all, r.store[name])
+		}
+	}
+	return all
+}
+
+// lists returns how often the members were listed since the last forget.
+func (r *rig) lists() int {
+	n := 0
+	for _, s := range every[Send](r) {
+		if s.Verb == List {
+			n++
+		}
+	}
+	return n
 }
 
 // apply lets a request reach the store.
@@ -198,6 +226,16 @@ func (r *rig) absent(kind EventKind) {
 			r.t.Fatalf("unexpected event: %+v", e)
 		}
 	}
+}
+
+func (r *rig) count(kind EventKind) int {
+	n := 0
+	for _, e := range every[Event](r) {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *rig) event(kind EventKind) Event {

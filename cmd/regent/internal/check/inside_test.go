@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 func TestNameservers(t *testing.T) {
@@ -58,8 +60,11 @@ func TestEcho(t *testing.T) {
 
 // FuzzDNS shows that no message makes the reader panic or go on for ever.
 func FuzzDNS(f *testing.F) {
-	q := dnsQuestion{id: 1, name: "a.test.", record: 15}
-	m := q.pack()
+	q := dnsQuestion{id: 1, name: "a.test.", record: dnsmessage.TypeMX}
+	m, err := q.pack()
+	if err != nil {
+		f.Fatal(err)
+	}
 	m[2] = 0x81
 	m[7] = 1
 	f.Add(append(m, 0xc0, 12, 0, 15, 0, 1, 0, 0, 0, 1, 0, 4, 0, 10, 0xc0, 12))
