@@ -3,12 +3,13 @@
 //
 // A program needs two lines in its main, and one at its member:
 //
-//	func main() {
-//		reaper.Main(openStore) // in the companion process this never returns
+//	reaper.Main(openStore) // first in main: in the companion process it never returns
 //
-//		companion, err := reaper.Start(ctx, reaper.Options{Store: address, StopTimeout: config.StopTimeout})
-//		member := &regent.Member{Store: store, ID: id, Config: config, OnLifeline: companion.Lifeline}
+//	companion, err := reaper.Start(ctx, reaper.Options{Store: address, StopTimeout: config.StopTimeout})
+//	if err != nil {
+//		log.Print("a crash is taken over when the lease expires: ", err)
 //	}
+//	member := &regent.Member{Store: store, ID: id, Config: config, OnLifeline: companion.Lifeline}
 //
 // [Start] runs the same binary again, with the argument [Command], in a session of its own. There [Main] becomes
 // the companion. It holds a pidfd of the process that started it, and gets every renewed deadline over a pipe:
