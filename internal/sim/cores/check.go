@@ -237,9 +237,19 @@ func (s *sim) checkGrant(q *request, before *driver.Record) {
 		return
 	}
 	via := s.store.register(before.Via)
-	if m := p.find(before.Via); via.rec.Holder == before.Holder && p.run == q.run && m != nil && m.at > via.lostAt {
+	if via.rec.Holder == before.Holder && q.firm && via.lostAt < q.at {
 		s.fail("rule 6: p%d claims %s from %s, which lives", p.index, reg.name, before.Holder)
 	}
+}
+
+// knowsHolder reports whether the store has not lost anything of the heartbeat of an election's holder since a process
+// was last shown it.
+func (p *proc) knowsHolder(reg *register) bool {
+	if reg.member {
+		return false
+	}
+	m := p.find(p.view(reg).via)
+	return m != nil && m.at > m.reg.lostAt
 }
 
 // checkReservation checks that an election which is reserved for somebody goes to nobody else for a heartbeat interval.

@@ -65,10 +65,11 @@ type request struct {
 	run     int
 	send    core.Send
 	reg     *register
-	sent    core.Time     // by the clock of its process
+	at      time.Duration // when it was sent
+	sent    core.Time     // the same by the clock of its process
 	known   uint64        // the highest epoch that its process had been shown
 	starts  int           // of the store, when it was sent
-	back    time.Duration // how long the answer takes
+	firm    bool          // what its process knows of the holder's heartbeat, the store has not lost since
 	outcome core.Outcome
 	rec     driver.Record
 	list    []driver.Record
@@ -127,10 +128,11 @@ func (s *sim) send(p *proc, e *core.Send) {
 	q.run = p.run
 	q.send = *e
 	q.reg = reg
+	q.at = s.now
 	q.sent = p.clock()
 	q.known = p.view(reg).highest
 	q.starts = s.store.starts
-	q.back = 0
+	q.firm = p.knowsHolder(reg)
 
 	f := &s.faults
 	switch {

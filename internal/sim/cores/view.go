@@ -106,7 +106,7 @@ func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time
 	}
 	now := p.clock()
 	same := v.seen && r.Rev == v.rev && !v.moved
-	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits > v.edits
+	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits != v.edits
 	if !same && !edited {
 		v.since = now
 	}
