@@ -52,6 +52,7 @@ type known struct {
 	asked     []asked // requests of users without a result
 	second    time.Duration
 	sent      int // requests in that second
+	stepped   int // steps in that second
 }
 
 // asked is a request of a user.
@@ -140,6 +141,7 @@ func (p *proc) step(in core.Input) {
 
 	s.steps++
 	p.before = s.numbers
+	p.checkSteps()
 	effects := p.core.Step(p.clock(), in)
 	s.most = max(s.most, len(effects))
 	for _, e := range effects {
