@@ -245,12 +245,6 @@ func (c *Core) watchedSince(rec *driver.Record) Time {
 	return c.now
 }
 
-// provedDead reports whether the process that wrote a heartbeat is proved dead.
-func (c *Core) provedDead(rec *driver.Record) bool {
-	i, ok := c.sighted[rec.Name]
-	return ok && c.sights.all[i].watch.gone && c.sights.all[i].watch.rec.Rev == rec.Rev
-}
-
 // showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer.
 func (c *Core) showSight(rec *driver.Record) {
 	i, ok := c.sighted[rec.Name]

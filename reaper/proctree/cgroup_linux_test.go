@@ -1,4 +1,4 @@
-package brood
+package proctree
 
 import (
 	"os"

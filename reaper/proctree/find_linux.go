@@ -1,4 +1,4 @@
-package brood
+package proctree
 
 import (
 	"bytes"
@@ -11,72 +11,86 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a line of /proc.
+// process is what /proc/PID/stat says of a process.
 type process struct {
-	pid, parent, group int
-	start              uint64
-	zombie             bool
+	pid    int
+	parent int
+	group  int
+	start  uint64
+	zombie bool
 }
 
-// look returns the living processes of the brood that are not in its group, and whether anything of it lives at all.
-func (b Brood) look() (strays []int, alive bool) {
-	grouped := b.grouped()
-	strays, held := b.confined()
+// scan returns the living processes of the tree that are not in its group, and whether any process of the tree
+// lives at all.
+func (t Tree) scan() (strays []int, alive bool) {
+	grouped := t.grouped()
+	strays, confined := t.confined()
 	all, err := processes()
-	if err != nil { // no /proc: the group is all that can be asked for
-		return strays, held || grouped && syscall.Kill(-b.Leader, 0) != syscall.ESRCH
+	if err != nil { // no /proc: only the group can be asked for
+		return strays, confined || grouped && syscall.Kill(-t.Leader, 0) != syscall.ESRCH
 	}
-	alive = held
+
+	alive = confined
 	ours := map[int]bool{}
 	for _, pid := range strays {
 		ours[pid] = true
 	}
+
 	rest := all[:0]
 	for _, p := range all {
 		switch {
 		case p.zombie && p.dead(), ours[p.pid]:
-		case grouped && p.group == b.Leader:
-			ours[p.pid], alive = true, true
-		case b.Adopter != 0 && p.parent == b.Adopter && p.pid != os.Getpid():
+		case grouped && p.group == t.Leader:
+			ours[p.pid] = true
+			alive = true
+		case t.Adopter != 0 && p.parent == t.Adopter && p.pid != os.Getpid():
 			ours[p.pid] = true
 			strays = append(strays, p.pid)
-		case p.start >= b.Start && b.marks(p.pid): // whatever began before the command is none of its children
+		case p.start >= t.Start && t.marks(p.pid): // what began before the command is none of its children
 			ours[p.pid] = true
 			strays = append(strays, p.pid)
-		case p.start >= b.Start:
+		case p.start >= t.Start:
 			rest = append(rest, p)
 		}
 	}
+	strays = append(strays, descendants(rest, ours)...)
+
+	if !alive && grouped && syscall.Kill(-t.Leader, 0) == syscall.EPERM {
+		alive = true // a process of another user, which /proc may hide
+	}
+	return strays, alive || len(strays) > 0
+}
+
+// descendants returns the processes of rest whose ancestors are ours, and adds them to ours.
+func descendants(rest []process, ours map[int]bool) (pids []int) {
 	for found := true; found; {
 		found = false
 		rest = slices.DeleteFunc(rest, func(p process) bool {
 			if !ours[p.parent] {
 				return false
 			}
-			ours[p.pid], found = true, true
-			strays = append(strays, p.pid)
+			found = true
+			ours[p.pid] = true
+			pids = append(pids, p.pid)
 			return true
 		})
 	}
-	if !alive && grouped && syscall.Kill(-b.Leader, 0) == syscall.EPERM {
-		alive = true // somebody of another user, whom /proc may hide
-	}
-	return strays, alive || len(strays) > 0
+	return pids
 }
 
-// grouped reports whether the number of the group still means this brood: not if another process has it as its pid by now, since that is
-// given out only once the group is empty.
-func (b Brood) grouped() bool {
-	if b.Leader <= 0 {
+// grouped reports whether the number of the group still means this tree. It does not if another process has it
+// as its pid: the kernel gives it out only once the group is empty.
+func (t Tree) grouped() bool {
+	if t.Leader <= 0 {
 		return false
 	}
-	start := startTime(b.Leader)
-	return start == 0 || start == b.Start
+	start := startTime(t.Leader)
+	return start == 0 || start == t.Start
 }
 
-// marks reports whether a process's environment has the mark.
-func (b Brood) marks(pid int) bool {
-	if b.Mark == "" || pid == os.Getpid() {
+// marks reports whether the environment of a process has the mark.
+func (t Tree) marks(pid int) bool {
+	if t.Mark == "" || pid == os.Getpid() {
 		return false
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
@@ -84,24 +98,27 @@ func (b Brood) marks(pid int) bool {
 		return false
 	}
 	for v := range bytes.SplitSeq(env, []byte{0}) {
-		if string(v) == b.Mark {
+		if string(v) == t.Mark {
 			return true
 		}
 	}
 	return false
 }
 
-// dead tells a process that is gone but for its parent's wait from one whose first thread has ended before the others.
+// dead reports whether a zombie has ended. The first thread of a process may end before the others, and is a
+// zombie then too.
 func (p process) dead() bool {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
 		return true
 	}
 	defer unix.Close(fd)
+
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0
 }
 
+// processes returns all processes of the host.
 func processes() ([]process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {

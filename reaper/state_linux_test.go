@@ -1,19 +1,14 @@
 package reaper
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 	"github.com/regentd/regent/driver"
-	"github.com/regentd/regent/internal/virtual"
-	"github.com/regentd/regent/memstore"
+	"github.com/regentd/regent/reaper/proctree"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,15 +17,15 @@ func held(incarnation string, killAt time.Duration) line {
 	return line{Register: "r", ID: "a", Incarnation: incarnation, KillAt: killAt, Holds: true}
 }
 
-// newWatch returns a watch that has no timer and opens no store.
-func newWatch() *watch {
-	w := &watch{board: newBoard(), timer: -1, log: slog.New(slog.DiscardHandler), link: &link{}}
+// newCompanion returns a companion that has no timer and opens no store.
+func newCompanion() *companion {
+	w := &companion{state: newState(), timer: -1, log: slog.New(slog.DiscardHandler), link: &link{}}
 	w.link.once.Do(func() {})
 	return w
 }
 
-func TestBoard(t *testing.T) {
-	t.Run("a_process_is_given_its_deadline_and_the_stop_timeout_less_half_of_what_its_terms_end_early", func(t *testing.T) {
+func TestState(t *testing.T) {
+	t.Run("a_process_has_its_deadline_and_the_stop_timeout_less_half_of_what_its_terms_end_early", func(t *testing.T) {
 		l := newLine(regent.Lifeline{Left: 20 * time.Second}, time.Hour, 5*time.Second)
 		if l.KillAt != time.Hour+25*time.Second-100*time.Millisecond {
 			t.Error(l.KillAt)
@@ -44,7 +39,7 @@ func TestBoard(t *testing.T) {
 		}
 	})
 	t.Run("the_end_of_an_incarnation_is_not_the_end_of_the_next", func(t *testing.T) {
-		b := newBoard()
+		b := newState()
 		first, second := held("1", 1), held("2", 2)
 		over := first
 		over.Over = true
@@ -77,7 +72,7 @@ func TestBoard(t *testing.T) {
 			"stopped after it was released": {[]line{first, stopped, over, stopped}, line{}},
 			"released though never known":   {[]line{over}, line{}},
 		} {
-			b := newBoard()
+			b := newState()
 			for _, l := range c.words {
 				b.note(l)
 			}
@@ -87,7 +82,7 @@ func TestBoard(t *testing.T) {
 		}
 	})
 	t.Run("one_whose_duties_have_stopped_is_not_overdue_but_is_freed_when_its_process_dies", func(t *testing.T) {
-		w := watch{board: newBoard()}
+		w := companion{state: newState()}
 		running, stopped := held("1", boottime()-time.Second), held("1", 0)
 		stopped.Stopped = true
 		if w.note(running); w.overdue() == nil {
@@ -99,7 +94,7 @@ func TestBoard(t *testing.T) {
 		}
 	})
 	t.Run("one_on_which_no_term_depends_is_not_overdue_but_is_freed_when_its_process_dies", func(t *testing.T) {
-		w := watch{board: newBoard()}
+		w := companion{state: newState()}
 		l := held("1", boottime()-time.Second)
 		l.Holds = false
 		w.note(l)
@@ -108,7 +103,7 @@ func TestBoard(t *testing.T) {
 		}
 	})
 	t.Run("the_timer_is_set_when_a_term_begins_to_depend_on_a_known_line_and_not_before", func(t *testing.T) {
-		w := newWatch()
+		w := newCompanion()
 		holds := held("1", boottime()+time.Hour)
 		waits := holds
 		waits.Holds = false
@@ -119,15 +114,15 @@ func TestBoard(t *testing.T) {
 			t.Errorf("set to %v, not %v", w.armed, holds.KillAt)
 		}
 		w.apply(message{Line: &waits}.encode(nil))
-		if w.ring(); w.armed != 0 {
+		if w.expire(); w.armed != 0 {
 			t.Errorf("set to %v after the term has ended", w.armed)
 		}
 	})
 	t.Run("a_slow_reaper_is_sent_the_newest_state_of_a_register_and_nothing_older", func(t *testing.T) {
 		who := driver.Identity{ID: "a", Incarnation: "1"}
 		next := driver.Identity{ID: "a", Incarnation: "2"}
-		r := &Reaper{board: newBoard(), pending: newPending(), kick: make(chan struct{}, 1)}
-		w := newWatch()
+		r := &Reaper{state: newState(), pending: newPending(), kick: make(chan struct{}, 1)}
+		w := newCompanion()
 		for _, c := range []struct {
 			words []regent.Lifeline
 			want  line
@@ -188,7 +183,7 @@ func TestBoard(t *testing.T) {
 		}
 		defer in.Close()
 		defer out.Close()
-		w := newWatch()
+		w := newCompanion()
 		w.in = int(in.Fd())
 		if err := unix.SetNonblock(w.in, true); err != nil {
 			t.Fatal(err)
@@ -215,19 +210,20 @@ func TestBoard(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a_group_is_known_by_its_mark", func(t *testing.T) {
-		b, g := newBoard(), brood.New()
-		b.take(message{Group: &g})
-		g.Leader = 5
-		b.take(message{Group: &g})
-		if m := b.group(g.Mark); m.Group == nil || *m.Group != g {
+	t.Run("a_process_tree_is_known_by_its_mark", func(t *testing.T) {
+		s := newState()
+		tree := proctree.New()
+		s.take(message{Track: &tree})
+		tree.Leader = 5
+		s.take(message{Track: &tree})
+		if m := s.tree(tree.Mark); m.Track == nil || *m.Track != tree {
 			t.Error(m)
 		}
-		if len(b.groups) != 1 || b.groups[g.Mark].Leader != 5 {
-			t.Error(b)
+		if len(s.trees) != 1 || s.trees[tree.Mark].Leader != 5 {
+			t.Error(s)
 		}
-		if b.take(message{Gone: &g}); !b.idle() || b.group(g.Mark).Gone == nil {
-			t.Error(b)
+		if s.take(message{Untrack: &tree}); !s.idle() || s.tree(tree.Mark).Untrack == nil {
+			t.Error(s)
 		}
 	})
 	t.Run("lines_are_taken_in_however_they_are_cut", func(t *testing.T) {
@@ -235,7 +231,7 @@ func TestBoard(t *testing.T) {
 		second.Register = "s"
 		text := message{Line: &second}.encode(message{Line: &first}.encode(nil))
 		for cut := range text {
-			w := newWatch()
+			w := newCompanion()
 			w.apply(text[:cut])
 			w.apply(text[cut:])
 			if len(w.lines) != 2 || len(w.part) > 0 {
@@ -246,59 +242,11 @@ func TestBoard(t *testing.T) {
 	t.Run("no_reaper_is_a_reaper_that_does_nothing", func(t *testing.T) {
 		var r *Reaper
 		r.Lifeline(regent.Lifeline{})
-		r.Group(brood.New())
-		r.Ungroup(brood.New())
+		r.Track(proctree.New())
+		r.Untrack(proctree.New())
 		r.Close()
 		if r.PID() != 0 {
 			t.Error(r.PID())
 		}
-	})
-}
-
-func TestLink(t *testing.T) {
-	dead := held("1", 0)
-	t.Run("a_store_that_cannot_be_opened_or_does_not_answer_is_opened_again", func(t *testing.T) {
-		virtual.Test(t, func(t *testing.T) {
-			store := memstore.New()
-			if _, err := store.Swap(t.Context(), driver.Record{Name: "r", Holder: dead.holder(), Epoch: 1, Nonce: 1, Duration: time.Minute}); err != nil {
-				t.Fatal(err)
-			}
-			var opened atomic.Int64
-			l := &link{ctx: t.Context(), log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(context.Context, string) (driver.Store, error) {
-				switch n := opened.Add(1); {
-				case n < 3:
-					return nil, errors.New("not yet")
-				case n == 3:
-					return store.Client("broken", memstore.Faults{Outage: true}), nil
-				}
-				return store.Client("works", memstore.Faults{}), nil
-			}}
-			if err := l.reap(t.Context(), dead); err != nil || opened.Load() != 4 {
-				t.Errorf("%v after %d", err, opened.Load())
-			}
-			if got, err := store.Get(t.Context(), "r"); err != nil || !got.Vacant() {
-				t.Errorf("%+v, %v", got, err)
-			}
-			l.close()
-		})
-	})
-	t.Run("reaping_is_given_up_when_it_makes_no_sense_any_more", func(t *testing.T) {
-		virtual.Test(t, func(t *testing.T) {
-			broken := errors.New("broken")
-			open, stop := context.WithCancel(t.Context())
-			l := &link{ctx: open, log: slog.New(slog.DiscardHandler), ready: make(chan struct{}), dial: func(ctx context.Context, _ string) (driver.Store, error) {
-				if ctx.Err() != nil {
-					return memstore.New(), nil // so that the goroutine ends
-				}
-				return nil, broken
-			}}
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			if err := l.reap(ctx, dead); !errors.Is(err, broken) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			stop()
-			<-l.ready
-		})
 	})
 }

@@ -25,7 +25,7 @@ func TestDeath(t *testing.T) {
 			at := a.kill(syscall.SIGKILL)
 			took := b.leads(early).At - at
 			t.Logf("took %v", took)
-			a.logged("process is gone: freed what it held")
+			a.logged("process is gone: released what it held")
 			a.ended()
 		})
 	})
@@ -85,7 +85,7 @@ func TestDeath(t *testing.T) {
 		}
 		at := a.kill(syscall.SIGKILL)
 		t.Logf("took %v", b.leads(early).At-at)
-		if by := a.logged("process is gone: freed what it held")["pid"]; by != float64(reaper) {
+		if by := a.logged("process is gone: released what it held")["pid"]; by != float64(reaper) {
 			t.Errorf("%v did it, not %d", by, reaper)
 		}
 	})
@@ -167,7 +167,7 @@ func TestSilence(t *testing.T) {
 		lifelines(b, 1)
 		b.reaper()
 		b.kill(syscall.SIGKILL) // only now does its reaper open the store: it held nothing
-		if l := b.logged("process is gone: freed what it held"); l["registers"] != 1.0 {
+		if l := b.logged("process is gone: released what it held"); l["registers"] != 1.0 {
 			t.Error(l)
 		}
 		if all := g.records(); slices.ContainsFunc(all, func(r string) bool { return strings.Contains(r, " b/") }) {
@@ -187,7 +187,7 @@ func TestSilence(t *testing.T) {
 		sendSignal(t, reaper, syscall.SIGCONT)
 		renewsPastItsDeadline(a, g.cfg)
 		a.kill(syscall.SIGKILL)
-		a.logged("process is gone: freed what it held")
+		a.logged("process is gone: released what it held")
 	})
 
 	t.Run("a_leader_that_waits_for_its_stopped_reaper_to_read_is_not_killed", func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestSilence(t *testing.T) {
 		}
 		renewsPastItsDeadline(a, g.cfg)
 		a.kill(syscall.SIGKILL)
-		a.logged("process is gone: freed what it held")
+		a.logged("process is gone: released what it held")
 	})
 
 	t.Run("a_leader_that_renews_is_left_alone", func(t *testing.T) {

@@ -7,30 +7,31 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/runner"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/reaper/proctree"
 	"github.com/regentd/regent/store/sqlite"
 	"golang.org/x/sys/unix"
 )
 
 // The test binary is also the member and its reaper: processes are real, and so are signals and time.
 func TestMain(m *testing.M) {
-	var err error
-	switch {
-	case len(os.Args) > 1 && os.Args[1] == Command:
-		err = Main(context.Background(), os.Stdin, open, slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	case len(os.Args) > 2 && os.Args[1] == "member":
-		err = member(os.Args[2])
-	default:
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	if !slices.Contains(os.Args, "without-main") {
+		Main(open)
+	}
+	if len(os.Args) < 3 || os.Args[1] != "member" {
 		os.Exit(m.Run())
 	}
-	if err != nil {
+	if err := member(os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -101,9 +102,8 @@ func member(arg string) error {
 	defer cancel()
 	go func() {
 		if s.Shell != "" {
-			code, err := runner.Supervise(ctx, m, seat, &runner.Command{Path: "/bin/sh", Args: []string{"-c", s.Shell}, Stdout: os.Stdout,
-				StopTimeout: s.Config.StopTimeout, OnStart: r.Group, OnEnd: r.Ungroup}, runner.Policy{})
-			say(report{Kind: "out", PID: code, Text: fmt.Sprint(err)})
+			err := m.Lead(ctx, seat, func(ctx context.Context, _ regent.Term) error { return shell(ctx, r, s) })
+			say(report{Kind: "out", Text: fmt.Sprint(err)})
 			return
 		}
 		err := m.Lead(ctx, seat, func(ctx context.Context, t regent.Term) error {
@@ -155,6 +155,27 @@ func member(arg string) error {
 		}
 	}
 	return nil
+}
+
+// shell runs a shell and tracks what it starts, until ctx ends.
+func shell(ctx context.Context, r *Reaper, s setup) error {
+	tree := proctree.New()
+	r.Track(tree)
+	defer r.Untrack(tree)
+
+	cmd := exec.Command("/bin/sh", "-c", s.Shell)
+	cmd.Env = append(os.Environ(), tree.Mark)
+	cmd.Stdout = os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	tree = tree.Started(cmd.Process.Pid)
+	r.Track(tree)
+
+	<-ctx.Done()
+	tree.Stop(s.Config.StopTimeout/2, func() {})
+	return cmd.Wait()
 }
 
 // lives reports whether a process runs, and is not only waited for.

@@ -1,4 +1,4 @@
-package brood
+package proctree
 
 import (
 	"bufio"
@@ -56,7 +56,7 @@ func limit(t *testing.T) context.Context {
 // all kinds of children: in the group, out of it, in a session of its own, as a daemon whose parent is gone.
 const all = `echo $$; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; setsid sleep 1000 & echo $!; (setsid sh -c 'echo $$; exec sleep 1000' &); wait`
 
-func TestBrood(t *testing.T) {
+func TestTree(t *testing.T) {
 	gone := func(t *testing.T, pids []int) {
 		t.Helper()
 		for _, pid := range pids {
@@ -68,7 +68,7 @@ func TestBrood(t *testing.T) {
 	t.Run("everything_is_killed_in_the_group_and_out_of_it", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, all, 5)
-		if err := b.Led(cmd.Process.Pid).Kill(limit(t)); err != nil {
+		if err := b.Started(cmd.Process.Pid).Kill(limit(t)); err != nil {
 			t.Error(err)
 		}
 		gone(t, pids)
@@ -84,7 +84,7 @@ func TestBrood(t *testing.T) {
 	t.Run("a_descendant_without_the_mark_is_found_by_its_parent", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `env -u REGENT_RUN setsid sh -c 'echo $$; sleep 1000 & echo $!; wait' & wait`, 2)
-		if err := b.Led(cmd.Process.Pid).Kill(limit(t)); err != nil {
+		if err := b.Started(cmd.Process.Pid).Kill(limit(t)); err != nil {
 			t.Error(err)
 		}
 		gone(t, pids[:1])
@@ -92,14 +92,14 @@ func TestBrood(t *testing.T) {
 	t.Run("those_who_hear_TERM_end_by_it_and_the_others_by_KILL", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `trap 'exit 7' TERM; (trap '' TERM; sh -c 'echo $$; exec sleep 1000') & sleep 1000 & echo $!; wait`, 2)
-		b.Led(cmd.Process.Pid).Stop(50*time.Millisecond, func() {})
+		b.Started(cmd.Process.Pid).Stop(50*time.Millisecond, func() {})
 		gone(t, pids)
 	})
 	t.Run("a_stopped_process_hears_TERM", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `echo $$; kill -STOP $$; sleep 1000`, 1)
 		began := time.Now()
-		b.Led(cmd.Process.Pid).Stop(10*time.Second, func() {})
+		b.Started(cmd.Process.Pid).Stop(10*time.Second, func() {})
 		gone(t, pids)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("took %v", took)
@@ -124,7 +124,7 @@ func TestBrood(t *testing.T) {
 		cmd, _ := start(t, b.Mark, `echo $$; exec sleep 1000`, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := b.Led(cmd.Process.Pid).until(ctx, func([]int) {}); err == nil {
+		if err := b.Started(cmd.Process.Pid).until(ctx, func([]int) {}); err == nil {
 			t.Error("it said that nothing lives")
 		}
 	})

@@ -1,4 +1,4 @@
-package brood
+package proctree
 
 import (
 	"bufio"
@@ -12,27 +12,29 @@ import (
 	"time"
 )
 
-// A process leaves its cgroup only by being moved, which needs a permission that most programs lack: neither a new session, nor a
-// clean environment, nor the death of its parent gets it out. The kernel says when a cgroup is empty, and kills all of it at once.
+// A process leaves its cgroup only if it is moved, which needs a permission that most programs lack. A new session,
+// a clean environment or the death of its parent do not get it out. The kernel reports when a cgroup is empty, and
+// kills all of it at once.
 
-// Confined returns the brood with a cgroup (version 2) of its own, below that of this process, for its command to be started in.
-// An error says that this process may not have one, or that the system has none.
-func (b Brood) Confined() (Brood, error) {
+// Confined returns the tree with a cgroup (version 2) of its own, below that of this process. Start the command in
+// it (syscall.SysProcAttr.UseCgroupFD). It returns an error if this process may not make a cgroup, or if the system
+// has none.
+func (t Tree) Confined() (Tree, error) {
 	parent, err := ownCgroup()
 	if err != nil {
-		return b, err
+		return t, err
 	}
 	removeOld(parent)
-	_, id, _ := strings.Cut(b.Mark, "=")
+	_, id, _ := strings.Cut(t.Mark, "=")
 	dir := filepath.Join(parent, cgroupPrefix+id)
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return b, fmt.Errorf("make a cgroup: %w", err)
+		return t, fmt.Errorf("make a cgroup: %w", err)
 	}
-	with := b
+	with := t
 	with.Cgroup = dir
 	if _, err := populated(dir); err != nil {
 		with.Remove()
-		return b, fmt.Errorf("make a cgroup: %w", err)
+		return t, fmt.Errorf("make a cgroup: %w", err)
 	}
 	return with, nil
 }
@@ -40,10 +42,10 @@ func (b Brood) Confined() (Brood, error) {
 // cgroupPrefix begins the names of all cgroups that Regent makes.
 const cgroupPrefix = "regent-"
 
-// oldAfter is how old a cgroup is that nobody is about to start a program in.
+// oldAfter is the age from which an empty cgroup is certainly not about to be used.
 const oldAfter = 10 * time.Minute
 
-// removeOld removes empty cgroups of processes that died before they could: the kernel removes none by itself.
+// removeOld removes empty cgroups of processes that died before they removed them: the kernel removes none by itself.
 func removeOld(parent string) {
 	all, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
 	for _, dir := range all {
@@ -53,7 +55,7 @@ func removeOld(parent string) {
 	}
 }
 
-// Confinable returns why programs cannot be started in cgroups of their own, or nil.
+// Confinable returns nil if commands can be started in cgroups of their own, and else the reason why they cannot.
 func Confinable() error {
 	b, err := New().Confined()
 	if err == nil {
@@ -115,16 +117,17 @@ func populated(dir string) (bool, error) {
 	return strings.Contains(string(text), "populated 1"), nil
 }
 
-// confined returns the processes in the cgroup and below it, and whether there are any, even such as this process cannot see.
-func (b Brood) confined() (pids []int, alive bool) {
-	if b.Cgroup == "" {
+// confined returns the processes in the cgroup and below it. alive reports whether there are any, including processes
+// that this one cannot see.
+func (t Tree) confined() (pids []int, alive bool) {
+	if t.Cgroup == "" {
 		return nil, false
 	}
-	alive, err := populated(b.Cgroup)
+	alive, err := populated(t.Cgroup)
 	if err != nil {
 		return nil, !errors.Is(err, fs.ErrNotExist) // nobody removes one that is not empty
 	}
-	for _, dir := range b.cgroups() {
+	for _, dir := range t.cgroups() {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue
@@ -138,10 +141,10 @@ func (b Brood) confined() (pids []int, alive bool) {
 	return pids, alive
 }
 
-// cgroups returns the brood's cgroup and all below it, those at the top first.
-func (b Brood) cgroups() []string {
+// cgroups returns the tree's cgroup and all below it, parents first.
+func (t Tree) cgroups() []string {
 	var dirs []string
-	_ = filepath.WalkDir(b.Cgroup, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(t.Cgroup, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}
@@ -150,25 +153,25 @@ func (b Brood) cgroups() []string {
 	return dirs
 }
 
-// killCgroup kills all in the cgroup in one step, so that none escapes by forking (Linux 5.14; else they are killed one by one,
-// as often as it takes).
-func (b Brood) killCgroup() {
-	if b.Cgroup != "" {
-		_ = os.WriteFile(filepath.Join(b.Cgroup, "cgroup.kill"), []byte("1"), 0)
+// killCgroup kills all processes of the cgroup in one step, so that none escapes by forking. It needs Linux 5.14; on
+// older kernels the caller kills them one by one, as often as it takes.
+func (t Tree) killCgroup() {
+	if t.Cgroup != "" {
+		_ = os.WriteFile(filepath.Join(t.Cgroup, "cgroup.kill"), []byte("1"), 0)
 	}
 }
 
-// Remove removes the cgroup, once nothing lives in it. The kernel may take a moment to let go of what has died.
-func (b Brood) Remove() {
-	if b.Cgroup == "" {
+// Remove removes the cgroup, once nothing lives in it. The kernel may take a moment after the last process has ended.
+func (t Tree) Remove() {
+	if t.Cgroup == "" {
 		return
 	}
 	for n := range 20 {
-		dirs := b.cgroups()
+		dirs := t.cgroups()
 		for i := len(dirs) - 1; i >= 0; i-- {
 			_ = os.Remove(dirs[i])
 		}
-		if _, err := os.Stat(b.Cgroup); err != nil {
+		if _, err := os.Stat(t.Cgroup); err != nil {
 			return
 		}
 		time.Sleep(time.Duration(n) * time.Millisecond)
