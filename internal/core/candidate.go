@@ -92,6 +92,9 @@ func (c *Core) refreshRecord(e *election) {
 		return
 	}
 	if c.now >= e.pollAt {
+		if e.seen {
+			c.decided(12, e.name, "no notification has come for long: read the register")
+		}
 		e.pollAt = c.pollTime(c.pollInterval(e))
 		e.quiet++
 	}
@@ -152,7 +155,23 @@ func (c *Core) claimFree(e *election) {
 	case c.now < at:
 		e.wake(at)
 	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
+		c.explainClaim(e)
 		c.bid(e, &e.rec)
+	}
+}
+
+// explainClaim says why an election is free.
+func (c *Core) explainClaim(e *election) {
+	switch {
+	case !c.cfg.Explain:
+	case e.rec.Rev == "":
+		c.decided(6, e.name, "the register was never written: claim it")
+	case e.rec.Vacant():
+		c.decided(10, e.name, "it is vacant: claim it, without a takeover delay")
+	case e.rec.Via == "":
+		c.decided(2, e.name, "its lease has expired on this member's clock: claim it")
+	default:
+		c.decided(6, e.name, "its holder's incarnation is dead: claim it")
 	}
 }
 
@@ -160,10 +179,11 @@ func (c *Core) claimFree(e *election) {
 // claim was lost, or its release was. A claim that is known, was not released and still lives is adopted. Anything
 // else is given back at once, since nobody else could claim it while this member's heartbeat goes on (rule 6).
 func (c *Core) settleOwn(e *election) {
-	k := slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
+	k := e.claimIndex()
 	if k >= 0 && e.wanted && !c.closing && c.begin(e, e.claims[k]) {
 		return
 	}
+	c.decided(6, e.name, "the record names this member, which does not hold it: give it back")
 
 	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows
 	// (rule 3).
@@ -176,6 +196,11 @@ func (c *Core) settleOwn(e *election) {
 	})
 	e.vac = vacating{on: true, who: who, epoch: e.rec.Epoch, reason: ReasonAbandoned, until: c.now.Add(c.timeout)}
 	c.giveBack(e)
+}
+
+// claimIndex returns which of this member's claims the record shows, or -1.
+func (e *election) claimIndex() int {
+	return slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
 }
 
 // giveBack sends the next request of the release of a record that this member does not hold a term on.

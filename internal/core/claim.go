@@ -93,6 +93,7 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	}
 
+	c.decided(12, e.name, "the notification shows it vacant: claim that revision without a read")
 	e.dropRead()
 	c.bid(e, r)
 	e.stale = true
@@ -104,14 +105,19 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	switch o {
 	case Done:
+		// A notification that came meanwhile is most likely its own. The term need not wait for a read of that: it
+		// counts from when the claim was sent, and the record is read again after the next heartbeat.
+		done.old = done.old && r.Epoch < c.memory[e.name]
 		c.receive(e, r, done)
 		return
 	case Conflict, NotSent: // it was not applied and never will be
 		e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool { return k.nonce == done.nonce })
 	}
 	if o == Conflict {
+		c.decided(4, e.name, "somebody else was first: the claim was not applied, and never will be")
 		e.hold = c.now.Add(conflictWait)
 	} else {
+		c.decided(3, e.name, "the outcome of the claim is not known: read the register")
 		c.failed()
 	}
 	e.stale = true

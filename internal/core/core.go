@@ -16,16 +16,16 @@ type Core struct {
 	now     Time
 	timeout time.Duration // of one request
 
-	started bool
-	startAt Time
-	closing bool
-	closed  bool
-	tidyEnd Time   // when closing does not wait for the store any more
-	refresh uint64 // counts the notices that anything may have changed
-	healthy bool
-	failing bool // a duty keeps failing
-
+	started    bool
+	startAt    Time
+	closing    bool
+	closed     bool
 	closeCause Cause
+	tidyEnd    Time   // when closing does not wait for the store any more
+	refresh    uint64 // counts the notices that anything may have changed
+	healthy    bool
+	failing    bool // a duty keeps failing
+
 	subscribed bool // the shell was told to subscribe
 	lookAt     Time // when elections are first read
 	joinedAt   Time // when the member was started, before the start-up jitter
@@ -220,6 +220,7 @@ func (c *Core) start() {
 	c.started = true
 	c.joinedAt = c.now
 	c.startAt = c.now.Add(c.cfg.StartDelay)
+	c.decided(11, "", "the first request comes after the start-up jitter")
 	c.enqueue(c.member.ref)
 }
 
@@ -251,6 +252,13 @@ func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait()))
 func (c *Core) failureWait() time.Duration { return min(c.cfg.ElectionInterval, time.Second) }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
+
+// decided says what was decided, and by which rule, if anybody wants to know.
+func (c *Core) decided(rule int, name, what string) {
+	if c.cfg.Explain {
+		c.emit(Decision{rule, name, what})
+	}
+}
 
 // trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the
 // holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.

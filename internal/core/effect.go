@@ -113,6 +113,13 @@ type (
 	Wake struct{ At Time }
 	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
 	Subscribe struct{}
+	// Decision says what was decided and by which rule, before the effects of that, if Config.Explain asks for it. A
+	// shell has nothing to do about it.
+	Decision struct {
+		Rule int    // its number, or 0 for what has none
+		Name string // the register that it is about
+		What string
+	}
 	// Closed says that nothing is left to do.
 	Closed struct {
 		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
@@ -133,6 +140,7 @@ func (Withdrawn) effect() {}
 func (Wake) effect()      {}
 func (Subscribe) effect() {}
 func (Closed) effect()    {}
+func (Decision) effect()  {}
 
 // EventKind is what an event is about, as noun:verb.
 type EventKind string

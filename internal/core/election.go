@@ -102,6 +102,7 @@ func (e *election) index() uint32 { return e.ref.index() }
 // advanceElection is where candidate, leader and former leader alternate. A candidate becomes a leader when the record
 // shows its own claim; a leader becomes a former leader by end; a former leader becomes a candidate again by finish.
 func (c *Core) advanceElection(e *election) {
+	c.expireAsks(e)
 	switch e.term.state {
 	case noTerm:
 		c.campaign(e)
@@ -250,10 +251,12 @@ func (c *Core) notice(r driver.Record) {
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
 	case c.claimedByOther(e, &r):
 	case e.term.state == noTerm:
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.stale = true
 		e.call.old = true
 		c.enqueue(e.ref)
 	default: // one about this member's own claim is given time to pass
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.check = max(c.now, e.received.Add(echoWait), 1)
 		c.enqueue(e.ref)
 	}

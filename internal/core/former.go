@@ -17,6 +17,7 @@ func (c *Core) end(e *election, cause Cause, next string) {
 	t.stuckAt = c.now.Add(c.cfg.StopTimeout)
 	c.attendable(e)
 	e.dropRead()
+	c.decided(7, e.name, "the term ends: its duty stops first, then the election is released")
 	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next, Detail: t.detail})
 	c.endSaves(e)
 	c.enqueue(e.ref)
@@ -60,6 +61,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	}
 
 	b := c.line(e)
+	c.decided(7, e.name, "the duty has stopped: the election may be released")
 	t.state = releasing
 	b.held--
 	switch {

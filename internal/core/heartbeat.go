@@ -74,10 +74,15 @@ func (b *beat) shows(r *driver.Record) (newest, ours bool) {
 }
 
 // attempted notes the answer to a heartbeat that was not plainly applied: the register is read next.
-func (b *beat) attempted(o Outcome, done call) {
+func (c *Core) attempted(b *beat, o Outcome, done call) {
 	b.check = true
 	b.conflict = o == Conflict
 	b.fault = "heartbeat: " + done.faultText(o)
+	if b.conflict {
+		c.decided(3, b.register, "the register has moved: read it")
+	} else {
+		c.decided(3, b.register, "the outcome of the heartbeat is not known: read the register")
+	}
 }
 
 // unread notes that the read after a heartbeat has failed, too.
@@ -112,6 +117,7 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 	before := b.deadline
 	newest, ours := b.shows(r)
 	if !ours {
+		c.decided(3, b.register, "the register shows none of this incarnation's attempts: it is not held")
 		b.why = lostText(b, r)
 		return beatLost
 	}
@@ -127,6 +133,7 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 		b.cycle = b.due
 	}
 	if b.deadline != before {
+		c.decided(1, b.register, "the heartbeat is applied: the deadline counts from before it was sent")
 		c.emit(Renewed{Register: b.register, Deadline: b.deadline, Guard: b.guardAt()})
 		c.lifeline(b, false, false)
 	}
@@ -146,9 +153,11 @@ func (c *Core) tryFailed(b *beat) fate {
 	b.check = false
 	c.stats.RenewFailures++
 	if b.failed == len(c.cfg.RenewBackoff) {
+		c.decided(9, b.register, "the last try has failed: give it up")
 		b.why = fmt.Sprintf("%d tries failed, the last with: %s", b.failed+1, b.fault)
 		return beatGivenUp
 	}
+	c.decided(9, b.register, "the heartbeat is tried again after a while")
 	b.due = c.now.Add(c.cfg.RenewBackoff[b.failed])
 	b.failed++
 	return beatFailed
@@ -234,6 +243,7 @@ func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool
 		return false, true
 	}
 
+	c.decided(4, r.Name, "release this very record, if nobody has changed it")
 	v.tries++
 	v.check = true
 	if e.ref.kind() == memberKind {

@@ -50,6 +50,7 @@ type Config struct {
 	Priority            int             // under rank priority: the higher, the better
 	Region              string          // under rank region
 	Preempt             bool            // ask a leader of lower rank to hand over
+	Explain             bool            // say which rule decides what: see Decision
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.

@@ -38,6 +38,7 @@ func (c *Core) joinOn(r driver.Record, done call) {
 		return
 	}
 
+	c.decided(0, r.Name, "the register is vacant, or shows an incarnation that this process has ended: join")
 	c.runs = max(c.runs, r.Epoch) + 1
 	who := driver.Identity{ID: c.cfg.ID, Incarnation: strconv.FormatUint(c.runs, 10) + "." + c.src.Incarnation()}
 	w := c.cfg.memberLease()
@@ -147,7 +148,7 @@ func (c *Core) joinAnswered(done call, o Outcome, r driver.Record) {
 		c.member.rec = r
 		c.joined(c.shown(b, &r) == beatApplied)
 	case done.kind == renewCall:
-		b.attempted(o, done)
+		c.attempted(b, o, done)
 	default:
 		c.joined(false)
 	}

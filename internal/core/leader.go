@@ -23,10 +23,12 @@ func (c *Core) begin(e *election, k claim) bool {
 		return false
 	}
 	if !b.lives(c.now) {
+		c.decided(8, e.name, "the claim was applied, but its deadline has passed")
 		b.ended = b.ended || c.cfg.OwnLease
 		return false
 	}
 
+	c.decided(1, e.name, "the claim is applied: the term counts from before it, or the heartbeat, was sent")
 	e.claims = nil
 	e.open = false
 	c.judged(e, false)
@@ -119,6 +121,7 @@ func (c *Core) keepOwn(e *election) bool {
 		return true
 	}
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
+		c.decided(7, e.name, "the deadline is near and no renewal is confirmed: the term ends before it")
 		b.why = unconfirmed
 		c.loseOwn(e, Partitioned)
 		return false
@@ -141,6 +144,9 @@ func (c *Core) keepOwn(e *election) bool {
 
 // loseOwn ends a lease of an election's own, and the term that depends on it.
 func (c *Core) loseOwn(e *election, cause Cause) {
+	if e.call.id != 0 {
+		c.decided(9, e.name, "the request that is under way is not waited for")
+	}
 	e.call = call{} // rule 9: nothing waits for it
 	c.noteEnd(&e.beat, cause)
 	c.endBeat(&e.beat, cause)
@@ -158,7 +164,7 @@ func (c *Core) renewAnswered(e *election, done call, o Outcome, r *driver.Record
 	case o == Done:
 		c.receive(e, r, done)
 	case done.kind == renewCall:
-		b.attempted(o, done)
+		c.attempted(b, o, done)
 	case o == NotFound:
 		b.why = fmt.Sprintf(forgotText, e.name)
 		c.loseOwn(e, Lost)

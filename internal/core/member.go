@@ -66,6 +66,7 @@ func (c *Core) keepMember() {
 	m := &c.member
 	b := &m.beat
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
+		c.decided(7, b.register, "the deadline is near and no heartbeat is confirmed: all terms end before it")
 		b.why = unconfirmed
 		c.dropMember(Partitioned)
 		return
@@ -96,6 +97,9 @@ func (c *Core) keepMember() {
 // dropMember ends an incarnation, and all terms that depend on it.
 func (c *Core) dropMember(cause Cause) {
 	m := &c.member
+	if m.call.id != 0 {
+		c.decided(9, m.rec.Name, "the heartbeat that is under way is not waited for")
+	}
 	m.call = call{} // rule 9: the next join does not wait for it
 	c.noteEnd(&m.beat, cause)
 	c.endBeat(&m.beat, cause)
@@ -118,6 +122,7 @@ func (c *Core) awaitDuties() {
 		return
 	}
 	c.hasEnded(m.beat.who)
+	c.decided(7, m.beat.register, "all duties have stopped: join again, as a new incarnation")
 	c.lifeline(&m.beat, true, false)
 	m.phase = memberOut
 	m.retry = 0
@@ -166,7 +171,7 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	b := &m.beat
 	if o != Done && done.kind == renewCall {
-		b.attempted(o, done)
+		c.attempted(b, o, done)
 		return
 	}
 

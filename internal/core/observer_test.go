@@ -289,6 +289,28 @@ func TestNotices(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 6)
 	})
 
+	t.Run("one_of_its_own_claim_does_not_delay_the_term", func(t *testing.T) {
+		for _, bare := range []bool{false, true} {
+			r := newRig(t, clusterConfig())
+			r.start()
+			for r.pending[0].Verb == Get || r.pending[0].Record.Name != election1 {
+				s := r.pending[0]
+				r.pending = r.pending[1:]
+				o, rec := r.apply(s)
+				r.answer(s, o, rec)
+			}
+			claim := r.take(election1)
+			_, applied := r.apply(claim)
+			if bare {
+				r.step(Notice{driver.Record{Name: election1}})
+			} else {
+				r.step(Notice{applied})
+			}
+			r.answer(claim, Done, applied)
+			equal(t, "epoch", find[Begin](r).Epoch, 1)
+		}
+	})
+
 	t.Run("one_that_names_nothing_has_everything_read", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.put(held(other, 5, ""))

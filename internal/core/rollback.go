@@ -43,6 +43,9 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
+	if r.Next != previous.Next { // a reservation counts from when the record that makes it was first found free
+		e.open = false
+	}
 	e.claimed = false
 	e.rec = *r
 	e.shown = r.Epoch
@@ -55,6 +58,9 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 
 	if e.wanted && r.Next == c.cfg.ID && c.followed(e) {
 		e.check = c.now.Add(c.cfg.HeartbeatInterval / 3) // the others hold back no longer than one heartbeat interval
+	}
+	if c.cfg.Explain && done.kind == readCall && e.term.state == noTerm && e.claimIndex() >= 0 {
+		c.decided(6, e.name, "the record shows this member's own claim, not released yet: adopt it")
 	}
 	c.noteLeader(e, &previous, first)
 	c.checkTerm(e)
@@ -79,6 +85,7 @@ func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
 func (c *Core) regressed(e *election, highest uint64, what string) {
 	wait := max(c.cfg.LeaseDuration, min(e.rec.Duration, maxDuration))
 	e.barred = max(e.barred, c.now.Add(wait))
+	c.decided(5, e.name, "the store has lost writes: wait one lease, whoever held it may hold it still")
 	c.emit(Event{Kind: EventRegressed, Election: e.name, Epoch: highest, Error: what + lostWrites})
 }
 

@@ -122,5 +122,6 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 		return false
 	}
 	w.moved = last
+	w.other = w.other || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true
 }

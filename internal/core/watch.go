@@ -20,6 +20,7 @@ type watch struct {
 	moved uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
 	gone  bool   // the process that wrote it is proved dead
 
+	other   bool        // a late answer has shown another heartbeat
 	renewed bool        // it was seen to change in the hands of this holder
 	former  driver.Past // how the last holder but this one ended, as far as that is known
 }
@@ -40,7 +41,7 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 		w.former = c.endedBefore(w, r)
 	}
 	same := known && w.moved == 0
-	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
+	edited := w.seen && !w.other && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
 		w.renewed = w.seen && !known && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = c.now
@@ -53,6 +54,7 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 	w.began = by.sent
 	w.order = by.order()
 	w.moved = 0
+	w.other = false
 	w.seen = true
 	return true
 }
@@ -185,6 +187,7 @@ func (c *Core) advanceSight(s *sight) {
 	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch)
 	switch {
 	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
+		c.decided(10, s.name, "expired, and still so after the takeover delay: revoke this very heartbeat")
 		c.swap(&s.entity, revokeCall, c.revoked(&s.watch))
 		return
 	case !s.retry.passed(c.now):
@@ -199,8 +202,21 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
-	if s.revoke && (c.mayLead() || c.lastResort()) {
+	if s.revoke && c.now < c.backoff {
 		s.wake(c.backoff)
+	}
+}
+
+// explainSight says since when a heartbeat counts.
+func (c *Core) explainSight(s *sight) {
+	w := &s.watch
+	switch {
+	case !c.cfg.Explain || w.rec.Vacant():
+	case w.since == c.now:
+		c.decided(2, s.name, "a new heartbeat: it counts from now on, on this member's clock")
+	case w.expired(c.cfg.TakeoverDelay):
+	case c.now >= w.expires():
+		c.decided(10, s.name, "expired on this member's clock: wait for the takeover delay, and read again")
 	}
 }
 
@@ -243,6 +259,7 @@ func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	if !c.see(&s.watch, r, done) {
 		return
 	}
+	c.explainSight(s)
 	s.proof = done.order()
 	s.retry = retry{}
 

@@ -40,6 +40,17 @@ func TestWatch(t *testing.T) {
 }
 
 func TestMovedWatch(t *testing.T) {
+	t.Run("begins_anew_with_an_edit_if_another_heartbeat_had_replaced_it", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		w := watch{}
+		r.c.now = 30
+		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Nonce: 7, Duration: 6}, call{id: 3 << 32, sent: 20})
+		w.replaced(&driver.Record{Rev: "2", Holder: other, Nonce: 8, Duration: 6}, 4, 9)
+		r.c.now = 41
+		r.c.see(&w, &driver.Record{Rev: "3", Holder: other, Nonce: 7, Edits: 1, Duration: 6}, call{id: 10 << 32, sent: 40})
+		equal(t, "watched since", w.since, 41)
+	})
+
 	seen := func() watch {
 		r := newRig(t, lockConfig())
 		w := watch{}

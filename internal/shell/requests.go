@@ -25,6 +25,7 @@ type requests struct {
 	store     driver.Store
 	batcher   driver.Batcher   // nil if the store is none
 	refresher driver.Refresher // likewise
+	witness   driver.Witness   // likewise
 
 	mu      sync.Mutex
 	active  int
@@ -56,6 +57,7 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.store = store
 	r.batcher, _ = store.(driver.Batcher)
 	r.refresher, _ = store.(driver.Refresher)
+	r.witness, _ = store.(driver.Witness)
 }
 
 // group makes requests to the store of what the core asks for. What concerns a member register is a request of its own:
@@ -194,8 +196,14 @@ func (r *requests) perform(j *job) []core.Input {
 	outs, records := r.call(j)
 	for i, out := range outs {
 		a := core.Answer{ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record, Records: records}
-		if j.ctx.Err() != nil && errors.Is(out.Err, errNotSent) {
+		if out.Err != nil {
+			a.Error = out.Err.Error()
+		}
+		if errors.Is(out.Err, errNotSent) {
 			a.Outcome = core.NotSent
+		}
+		if j.sends[i].Witness && out.Err == nil && r.witness != nil && !out.Record.Vacant() {
+			a.Gone = r.witness.Gone(j.ctx, out.Record)
 		}
 		answers[i] = a
 	}

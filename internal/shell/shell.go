@@ -50,6 +50,8 @@ type Host interface {
 	End(*Term, core.End)
 	// Handle takes all other effects, except those that the shell executes: Send, Subscribe and Wake.
 	Handle(core.Effect)
+	// Stepped says that the core has taken in everything. It may be queried now.
+	Stepped(*core.Core)
 }
 
 // Config is what a Shell needs. All fields must be set.
@@ -58,7 +60,7 @@ type Config struct {
 	Store driver.Store
 	Clock Clock
 	Host  Host
-	Cause func(core.Cause) error // what ends the context of a term
+	Cause func(cause core.Cause, detail string) error // what ends the context of a term; it must not wait for anything
 
 	// Panicked is told of a panic of the driver, of the host or of the core, from any goroutine. After one of the host or the
 	// core the shell is dead: all terms have ended, and the core is not stepped any more.
@@ -70,7 +72,7 @@ type Shell struct {
 	core  *core.Core
 	clock Clock
 	host  Host
-	cause func(core.Cause) error
+	cause func(core.Cause, string) error
 
 	panicked func(error)
 
@@ -204,6 +206,7 @@ func (s *Shell) step() []*job {
 			run = append(run, s.dispatch()...)
 		}
 		if !ok {
+			s.host.Stepped(s.core)
 			s.loop.wake(s.core.Next())
 			if s.queue.release(s.now()) {
 				return run
@@ -225,10 +228,10 @@ func (s *Shell) step() []*job {
 // die ends everything after a panic: nobody steps the core any more.
 func (s *Shell) die(err error) {
 	for _, l := range s.leases {
-		l.end(s.cause(core.Panicked))
+		l.end(s.cause(core.Panicked, ""))
 	}
 	for _, t := range s.terms {
-		t.Drop(s.cause(core.Panicked))
+		t.Drop(s.cause(core.Panicked, ""))
 	}
 	s.believed.Clear()
 	if !s.over {
