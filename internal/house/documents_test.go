@@ -61,7 +61,7 @@ func testSource(t *testing.T) string {
 	t.Helper()
 
 	var source strings.Builder
-	for _, path := range files(t, "_test.go") {
+	for _, path := range append(files(t, "_test.go"), "reaper/example/main.go") { // which its test runs
 		for line := range strings.Lines(read(t, path)) {
 			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
 				source.WriteString(flat(line))
