@@ -141,9 +141,17 @@ func (c *Core) campaignIn(name string) {
 	}
 	e.wanted = true
 	c.wanted++
+	c.show(e)
 	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
+}
+
+// show tells whoever is newly interested in an election what is known of it.
+func (c *Core) show(e *election) {
+	if e.seen {
+		c.emit(Changed{e.rec})
+	}
 }
 
 // withdraw ends a candidacy.

@@ -19,7 +19,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 		s.fail("rule 11: p%d sends a request before its start-up jitter has passed", p.index)
 	}
 	p.checkSpin()
-	if e.Verb == core.Get {
+	if e.Verb != core.Swap {
 		if reg == p.register {
 			p.mustJoin = 0
 			p.joins = true
@@ -121,7 +121,7 @@ func (p *proc) checkOwnWrite(v *view, r *driver.Record) {
 	if t.epoch != r.Epoch || t.incarnation != r.Holder.Incarnation || r.Edits > v.edits && r.Next != "" {
 		return // it asks something of a term of its own
 	}
-	renews := t.own && r.Nonce != v.nonce
+	renews := t.own && r.Nonce > p.before
 	saves := slices.ContainsFunc(p.asked, func(a asked) bool { return a.save != "" && a.save == string(r.Data) })
 	if now := p.clock(); (renews || saves) && now >= p.deadline(i) {
 		p.sim.fail("rule 9: p%d writes %s %v after the deadline of its term", p.index, v.reg.name,
