@@ -136,7 +136,9 @@ func (c *Core) take(in Input) {
 	case Withdraw:
 		c.withdraw(in.Election)
 	case Watch:
-		c.elect(in.Election).watchers++
+		e := c.elect(in.Election)
+		e.watchers++
+		c.show(e)
 	case Unwatch:
 		c.unwatch(in.Election)
 	case Answer:

@@ -23,7 +23,7 @@ const (
 type (
 	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
 	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch. A List has that
-	// time for each record, and listTimeouts times as long in all.
+	// time for each record, and ListTimeouts times as long in all.
 	Send struct {
 		ID      uint64
 		Verb    Verb
@@ -88,13 +88,18 @@ type (
 		Node           string        // whom it happened to, if that is another member
 		ReportedBy     string        // this member then
 
-		Took     time.Duration // how long a heartbeat has taken, from when it was due
+		Took     time.Duration // how long the start-up jitter was; how long a heartbeat has taken, from when it was due
 		Expected time.Duration // how long it should take at most
 		Other    driver.Record // the register of the other process that has this member's ID
 		Alive    bool          // that process is known to be alive
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }
+	// Learned is the highest epoch of an election that was seen anywhere, for fences.
+	Learned struct {
+		Election string
+		Epoch    uint64
+	}
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64
@@ -129,6 +134,7 @@ func (Renewed) effect()   {}
 func (Lifeline) effect()  {}
 func (Event) effect()     {}
 func (Changed) effect()   {}
+func (Learned) effect()   {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}

@@ -102,6 +102,7 @@ func (e *election) index() uint32 { return e.ref.index() }
 // advanceElection is where candidate, leader and former leader alternate. A candidate becomes a leader when the record
 // shows its own claim; a leader becomes a former leader by end; a former leader becomes a candidate again by finish.
 func (c *Core) advanceElection(e *election) {
+	c.expireAsks(e)
 	switch e.term.state {
 	case noTerm:
 		c.campaign(e)
@@ -141,9 +142,17 @@ func (c *Core) campaignIn(name string) {
 	}
 	e.wanted = true
 	c.wanted++
+	c.show(e)
 	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
+}
+
+// show tells whoever is newly interested in an election what is known of it.
+func (c *Core) show(e *election) {
+	if e.seen {
+		c.emit(Changed{e.rec})
+	}
 }
 
 // withdraw ends a candidacy.

@@ -153,7 +153,7 @@ func (x *encoder) entity(e *entity) {
 }
 
 func (x *encoder) watch(w *watch, delay time.Duration, k *call) {
-	x.flags(w.seen, w.expired(delay), w.gone, w.moved != 0, w.moved != 0 && k.order() <= w.moved)
+	x.flags(w.seen, w.expired(delay), w.gone, w.other, w.moved != 0, w.moved != 0 && k.order() <= w.moved)
 	if !w.seen {
 		return
 	}

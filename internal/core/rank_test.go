@@ -181,7 +181,7 @@ func TestList(t *testing.T) {
 			r.answer(s, o, rec)
 		}
 		list := r.take(driver.MemberPrefix)
-		r.run(listTimeouts * list.Timeout)
+		r.run(ListTimeouts * list.Timeout)
 		equal(t, "awaits", r.c.Awaits(list.ID), false)
 	})
 

@@ -43,6 +43,9 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
+	if r.Next != previous.Next { // a reservation counts from when the record that makes it was first found free
+		e.open = false
+	}
 	e.claimed = false
 	e.rec = *r
 	e.shown = r.Epoch

@@ -47,10 +47,17 @@ func (c *Core) shareSight(r *driver.Record, done call) {
 	}
 }
 
+// provedDead reports whether the process that wrote a heartbeat is proved dead.
+func (c *Core) provedDead(rec *driver.Record) bool {
+	i, ok := c.sighted[rec.Name]
+	return ok && c.sights.all[i].watch.gone && c.sights.all[i].watch.rec.Rev == rec.Rev
+}
+
 // learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
 func (c *Core) learn(name string, epoch uint64) {
 	if epoch > c.memory[name] && !exhausted(epoch) {
 		c.memory[name] = epoch
+		c.emit(Learned{name, epoch})
 	}
 }
 
@@ -115,5 +122,6 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 		return false
 	}
 	w.moved = last
+	w.other = w.other || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true
 }

@@ -85,7 +85,7 @@ func (c *Core) firstLook() {
 			c.lookAt = c.now.Add(c.phaseOf(left))
 		}
 		if c.spreads() && !c.cfg.Restarted {
-			c.emit(Event{Kind: EventStarted})
+			c.emit(Event{Kind: EventStarted, Took: time.Duration(c.now - c.joinedAt)})
 		}
 	}
 	if c.now >= c.lookAt {

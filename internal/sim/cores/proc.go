@@ -31,6 +31,7 @@ type proc struct {
 	beat    core.Time // the deadline of its member heartbeat; 0 if none counts
 	reading bool      // the input is the answer to a read
 	noticed bool      // the input is a notification
+	before  uint64    // the last number before this step
 
 	known // what the simulation knows of this run
 }
@@ -51,6 +52,7 @@ type known struct {
 	asked     []asked // requests of users without a result
 	second    time.Duration
 	sent      int // requests in that second
+	stepped   int // steps in that second
 }
 
 // asked is a request of a user.
@@ -138,6 +140,8 @@ func (p *proc) step(in core.Input) {
 	}
 
 	s.steps++
+	p.before = s.numbers
+	p.checkSteps()
 	effects := p.core.Step(p.clock(), in)
 	s.most = max(s.most, len(effects))
 	for _, e := range effects {
