@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,7 +187,7 @@ var faults = []fault{
 
 // TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
 func TestMutantsApply(t *testing.T) {
-	for _, f := range faults {
+	for _, f := range slices.Concat(faults, rankFaults) {
 		if err := mutant.Check(root, f.edit()); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 		}
@@ -200,7 +201,7 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
-	for i, f := range faults {
+	for i, f := range slices.Concat(faults, rankFaults) {
 		if !all && i%10 != 0 {
 			continue
 		}
