@@ -158,7 +158,8 @@ func runScript(t *testing.T, dir, script string) string {
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), "bash", "-c", script)
 	c.Dir = dir
-	c.Env = append(withoutRegent(os.Environ()), "no_proxy=127.0.0.1")
+	c.Env = append(withoutRegent(os.Environ()), "no_proxy=127.0.0.1",
+		"REGENT_LEASE_DURATION=60s") // so that no node of a slow machine loses its lease
 	c.Stdout, c.Stderr = &out, &errs
 	c.WaitDelay = time.Minute
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

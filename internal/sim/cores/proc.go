@@ -25,6 +25,8 @@ type proc struct {
 	frozen  time.Duration // nothing happens in it before
 	missed  []event       // what would have happened meanwhile
 	link    link          // its way to the store
+	gone    bool          // it never starts again
+	able    bool          // it can lead for ever: see RunLive
 	wakeAt  core.Time
 	waking  bool
 	terms   []term    // by the place of the election
@@ -99,7 +101,7 @@ func (p *proc) duration(d core.Time) time.Duration {
 
 // start starts the process, without memory.
 func (p *proc) start() {
-	if p.core != nil {
+	if p.core != nil || p.gone {
 		return
 	}
 	p.run++
@@ -184,6 +186,7 @@ func (p *proc) begin(e *core.Begin) {
 	s := p.sim
 	i := s.places[e.Election]
 	p.checkBegin(i, e)
+	p.checkSteady("begins", e.Election, e.Epoch)
 	p.terms[i] = term{
 		leading: true, running: true, own: e.Register == e.Election, epoch: e.Epoch, incarnation: e.Incarnation,
 		withdrawn: p.terms[i].withdrawn,
@@ -222,6 +225,7 @@ func (p *proc) endTerm(e *core.End) {
 	s := p.sim
 	i := s.places[e.Election]
 	p.checkDeadline(i)
+	p.checkSteady("ends", e.Election, e.Epoch)
 	p.terms[i].leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()
