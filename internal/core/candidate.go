@@ -95,7 +95,7 @@ func (c *Core) refreshRecord(e *election) {
 		if e.seen {
 			c.decided(12, e.name, "no notification has come for long: read the register")
 		}
-		e.pollAt = c.now.Add(c.pollInterval(e))
+		e.pollAt = c.pollTime(c.pollInterval(e))
 		e.quiet++
 	}
 	e.stale = true // until the answer is there

@@ -12,6 +12,7 @@ type claim struct {
 	epoch uint64
 	sent  Time
 	who   driver.Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	ended driver.Past     // the term that it ends, if its leader could not say so itself
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all expires by
@@ -58,9 +59,10 @@ func (c *Core) bid(e *election, r *driver.Record) {
 		Duration: c.cfg.LeaseDuration, Since: c.src.Wall(), Data: r.Data,
 	}
 	if r.Vacant() {
-		next.Past = endedByStore(r, &e.lastHeld, next.Since)
+		next.Past = endedByStore(r, &e.lastHeld, c.endingByStore(e, r))
 	} else {
-		next.Past = ended(r, next.Since, ReasonExpired)
+		end := c.endingOf(e, r)
+		next.Past = ended(r, end.at, end.reason)
 	}
 	if c.cfg.OwnLease {
 		next.Holder = driver.Identity{ID: c.cfg.ID, Incarnation: c.src.Incarnation()}
@@ -70,7 +72,9 @@ func (c *Core) bid(e *election, r *driver.Record) {
 	}
 
 	keep := e.claims[max(0, len(e.claims)-maxClaims+1):]
-	e.claims = append(slices.Clip(keep), claim{nonce: next.Nonce, epoch: next.Epoch, sent: c.now, who: next.Holder})
+	e.claims = append(slices.Clip(keep), claim{
+		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, who: next.Holder, ended: c.unsaid(e, r, next.Past),
+	})
 	c.swap(&e.entity, claimCall, next)
 }
 
@@ -85,7 +89,9 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case c.rank.kind != rankFirst || !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case c.rank.kind != rankFirst: // others may have to come first
+		return false
+	case !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 

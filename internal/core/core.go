@@ -16,11 +16,10 @@ type Core struct {
 	now     Time
 	timeout time.Duration // of one request
 
-	started bool
-	startAt Time
-	closing bool
-	closed  bool
-
+	started    bool
+	startAt    Time
+	closing    bool
+	closed     bool
 	closeCause Cause
 	tidyEnd    Time   // when closing does not wait for the store any more
 	refresh    uint64 // counts the notices that anything may have changed
@@ -50,8 +49,12 @@ type Core struct {
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
 	endings []driver.Identity // incarnations that this process has ended
+	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
+	info    []byte            // what the member register carries about the member
 
+	pollAt    Time // the next of the moments at which elections are polled
+	contended Time // when the last contention event was sent
 	answered  Time // when the store last answered anything
 	backoff   Time // no claim and no revocation before: the store has failed
 	sweepAt   Time // when the next held elections are read
@@ -59,6 +62,7 @@ type Core struct {
 	sweepFrom int // the place in held where the sweep goes on
 	sweepLeft int // how many of held are still to be read by this sweep
 
+	stats Stats
 	seq   uint64 // the last request
 	queue []ref  // to be advanced in this step, or the next
 	all   int    // the elections from this index on are to be advanced too
@@ -78,6 +82,7 @@ func New(cfg Config, src Source) *Core {
 	c.member.init(makeRef(memberKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
+	c.info = cfg.Info
 	c.rank = parseRank(cfg.Rank)
 	c.roster.init(makeRef(rosterKind, 0))
 	c.sweepAt = Never
@@ -131,7 +136,9 @@ func (c *Core) take(in Input) {
 	case Withdraw:
 		c.withdraw(in.Election)
 	case Watch:
-		c.elect(in.Election).watchers++
+		e := c.elect(in.Election)
+		e.watchers++
+		c.show(e)
 	case Unwatch:
 		c.unwatch(in.Election)
 	case Answer:
@@ -144,6 +151,10 @@ func (c *Core) take(in Input) {
 		c.expired(in)
 	case Health:
 		c.setHealth(in)
+	case Publish:
+		c.info = in.Info
+	case Shown:
+		c.late(c.seq, &in.Record)
 	case HandOff:
 		c.ask(in.Election, ask{id: in.ID, to: in.To, at: in.AtEpoch})
 	case StepDown:
@@ -234,40 +245,6 @@ func (c *Core) close(cause Cause) {
 	c.enqueue(c.member.ref)
 }
 
-// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
-func (c *Core) learn(name string, epoch uint64) {
-	if epoch > c.memory[name] && !exhausted(epoch) {
-		c.memory[name] = epoch
-	}
-}
-
-// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
-// election, so it is believed only if it is not far beyond what is known.
-func (c *Core) observe(name string, epoch uint64) {
-	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
-		c.overhear(name, epoch)
-	}
-}
-
-// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
-// is known to be old.
-func (c *Core) overhear(name string, epoch uint64) {
-	if epoch <= c.memory[name] || exhausted(epoch) {
-		return
-	}
-	c.learn(name, epoch)
-	i, ok := c.names[name]
-	if !ok {
-		return
-	}
-	e := c.elections.all[i]
-	e.call.old = true
-	if e.seen && e.rec.Epoch < epoch {
-		e.stale = true
-		c.enqueue(e.ref)
-	}
-}
-
 // failed notes that the store did not take or answer a request.
 func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait())) }
 
@@ -275,6 +252,13 @@ func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait()))
 func (c *Core) failureWait() time.Duration { return min(c.cfg.ElectionInterval, time.Second) }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
+
+// decided says what was decided, and by which rule, if anybody wants to know.
+func (c *Core) decided(rule int, name, what string) {
+	if c.cfg.Explain {
+		c.emit(Decision{rule, name, what})
+	}
+}
 
 // trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the
 // holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.

@@ -23,12 +23,13 @@ const (
 type (
 	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
 	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch. A List has that
-	// time for each record, and listTimeouts times as long in all.
+	// time for each record, and ListTimeouts times as long in all.
 	Send struct {
 		ID      uint64
 		Verb    Verb
 		Record  driver.Record // for a Get or a List, Name alone
 		Timeout time.Duration
+		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
 	Begin struct {
@@ -44,6 +45,7 @@ type (
 		Election string
 		Epoch    uint64
 		Cause    Cause
+		Detail   string // more about the cause, for people to read
 		Next     string // the successor, if one was named
 	}
 	// Finished says that a term is over: its duty has stopped, and the election is released if the store took that.
@@ -59,6 +61,7 @@ type (
 		Deadline Time
 		Guard    Time  // as in Begin
 		Cause    Cause // empty unless the heartbeat has ended
+		Detail   string
 	}
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
@@ -75,12 +78,28 @@ type (
 		Election string
 		Epoch    uint64
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
-		Previous string          // the leader before
 		Reason   string
+		Register string // that cannot be read
 		Error    string // what is wrong, for people to read
+
+		Previous       string        // the leader before
+		PreviousReason string        // why its term ended
+		Vacant         time.Duration // how long nobody led after that; -1 if not known
+		Node           string        // whom it happened to, if that is another member
+		ReportedBy     string        // this member then
+
+		Took     time.Duration // how long the start-up jitter was; how long a heartbeat has taken, from when it was due
+		Expected time.Duration // how long it should take at most
+		Other    driver.Record // the register of the other process that has this member's ID
+		Alive    bool          // that process is known to be alive
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }
+	// Learned is the highest epoch of an election that was seen anywhere, for fences.
+	Learned struct {
+		Election string
+		Epoch    uint64
+	}
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64
@@ -92,6 +111,8 @@ type (
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
+	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
+	Subscribe struct{}
 	// Decision says what was decided and by which rule, before the effects of that, if Config.Explain asks for it. A
 	// shell has nothing to do about it.
 	Decision struct {
@@ -99,8 +120,6 @@ type (
 		Name string // the register that it is about
 		What string
 	}
-	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
-	Subscribe struct{}
 	// Closed says that nothing is left to do.
 	Closed struct {
 		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
@@ -115,19 +134,13 @@ func (Renewed) effect()   {}
 func (Lifeline) effect()  {}
 func (Event) effect()     {}
 func (Changed) effect()   {}
+func (Learned) effect()   {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}
 func (Subscribe) effect() {}
 func (Closed) effect()    {}
 func (Decision) effect()  {}
-
-// decided says what was decided, and by which rule, if anybody wants to know.
-func (c *Core) decided(rule int, name, what string) {
-	if c.cfg.Explain {
-		c.emit(Decision{rule, name, what})
-	}
-}
 
 // EventKind is what an event is about, as noun:verb.
 type EventKind string
@@ -144,6 +157,7 @@ const (
 	EventLeft           EventKind = "member:left"
 	EventDropped        EventKind = "member:dropped"
 	EventWaiting        EventKind = "member:waiting"
+	EventContention     EventKind = "contention:detected"
 	EventDutyStuck      EventKind = "duty:stuck"
 )
 
@@ -162,12 +176,6 @@ const (
 	FencedOff   Cause = "fenced"
 	Panicked    Cause = "panic" // of the driver; a Close carries it
 	Unhealthy   Cause = "unhealthy"
-)
-
-// Reasons in a record's past that are no causes.
-const (
-	ReasonExpired   = "expired"   // the successor found the heartbeat expired
-	ReasonAbandoned = "abandoned" // a claim was applied after it had been given up
 )
 
 // ResultCode is how a request ended.

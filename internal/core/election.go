@@ -56,6 +56,7 @@ type election struct {
 	claims     []claim         // sent, and maybe applied
 	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
 	fencedRow  int             // terms in a row that ended because a fence refused them
+	reported   uint64          // the epoch of the last own term whose end was reported
 
 	term    term
 	beat    beat  // of a term with a lease of its own
@@ -81,6 +82,7 @@ type term struct {
 	stuckAt Time // when the duty should have stopped
 	stuck   bool // that was reported
 	cause   Cause
+	detail  string // more about the cause, for people to read
 	next    string // the successor to name
 	asked   uint64 // the request that ended it; 0 if none did
 }
@@ -140,9 +142,17 @@ func (c *Core) campaignIn(name string) {
 	}
 	e.wanted = true
 	c.wanted++
+	c.show(e)
 	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
+}
+
+// show tells whoever is newly interested in an election what is known of it.
+func (c *Core) show(e *election) {
+	if e.seen {
+		c.emit(Changed{e.rec})
+	}
 }
 
 // withdraw ends a candidacy.
@@ -265,7 +275,7 @@ func (r *retry) passed(now Time) bool { return now >= r.at }
 
 // unread notes that a register could not be read. It is read again after a while, which grows if the store answers
 // otherwise.
-func (c *Core) unread(r *retry, name string) {
+func (c *Core) unread(r *retry, name, fault string) {
 	answers := r.failed > 0 && c.answered >= r.since
 	wait := c.failureWait()
 	if answers {
@@ -281,6 +291,6 @@ func (c *Core) unread(r *retry, name string) {
 	r.at = c.now.Add(wait)
 	if answers && r.failed >= unreadable && !r.reported {
 		r.reported = true
-		c.emit(Event{Kind: EventUnreadable, Reason: name})
+		c.emit(Event{Kind: EventUnreadable, Register: name, Error: fault})
 	}
 }

@@ -28,6 +28,8 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 	}
 	x.ahead(c.startAt)
 	x.ahead(c.backoff)
+	x.ahead(c.pollAt)
+	x.text(string(c.info))
 	if c.closing {
 		x.ahead(c.tidyEnd)
 	}
@@ -139,6 +141,7 @@ func (x *encoder) call(k *call) {
 	x.ahead(k.until)
 	x.flags(k.old)
 	if k.kind == readCall {
+		x.flags(k.witness)
 		x.age(k.sent)
 	}
 }
@@ -150,7 +153,7 @@ func (x *encoder) entity(e *entity) {
 }
 
 func (x *encoder) watch(w *watch, delay time.Duration, k *call) {
-	x.flags(w.seen, w.expired(delay), w.moved != 0, w.moved != 0 && k.order() <= w.moved, w.gone)
+	x.flags(w.seen, w.expired(delay), w.gone, w.other, w.moved != 0, w.moved != 0 && k.order() <= w.moved)
 	if !w.seen {
 		return
 	}

@@ -18,7 +18,7 @@ func (c *Core) end(e *election, cause Cause, next string) {
 	c.attendable(e)
 	e.dropRead()
 	c.decided(7, e.name, "the term ends: its duty stops first, then the election is released")
-	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next})
+	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next, Detail: t.detail})
 	c.endSaves(e)
 	c.enqueue(e.ref)
 }
@@ -53,6 +53,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	}
 	switch {
 	case t.state == leading && e.doom != "": // its context has ended with the heartbeat, and its turn has not come yet
+		t.detail = c.member.beat.why
 		c.end(e, e.doom, "")
 	case t.state == leading: // it returned of its own accord
 		c.end(e, Returned, "")
@@ -65,6 +66,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	b.held--
 	switch {
 	case c.cfg.OwnLease: // once the release is sent the claim is never believed again (rule 3)
+		c.noteEnd(b, t.cause)
 		c.endBeat(b, t.cause)
 		c.lifeline(b, true, false)
 	case b.held == 0:
@@ -114,6 +116,7 @@ func (c *Core) finish(e *election, kept bool) {
 	case FencedOff:
 		e.holdBack = c.now.Add(e.fencedAgain(time.Duration(c.now - t.began)))
 	}
+	e.reported = t.epoch
 	c.emit(Event{Kind: EventLostLeadership, Election: e.name, Epoch: t.epoch, Reason: string(t.cause)})
 	c.emit(Finished{Election: e.name, Epoch: t.epoch, Kept: kept})
 	if t.asked != 0 {
@@ -169,7 +172,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 	case known:
 		c.receive(e, &r, done)
 	case done.kind == readCall:
-		c.unread(&e.retry, e.name)
+		c.unread(&e.retry, e.name, done.faultText(o))
 		e.stale = true
 	}
 	if known && done.kind == readCall {

@@ -44,7 +44,8 @@ type Config struct {
 	Register            bool            // write a member register even where no election depends on it
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
-	Info                []byte          // what the member register carries about the member
+	Info                []byte          // what the member register carries about the member, until a Publish
+	ContentionThreshold float64         // how many intervals a heartbeat may take before that is reported; 0 to report none
 	Rank                string          // who should win when several could: see the constants
 	Priority            int             // under rank priority: the higher, the better
 	Region              string          // under rank region
@@ -82,6 +83,8 @@ type (
 		ID      uint64
 		Outcome Outcome
 		Record  driver.Record // as read, or as written with its new revision
+		Gone    bool          // if Send.Witness asked for it: the process that wrote the record is proved dead
+		Error   string        // what the store said, if it failed; for people to read
 
 		Records []driver.Record // of a List: those that could be read
 	}
@@ -106,6 +109,10 @@ type (
 		Healthy     bool // its health check says so, or it has none
 		DutyFailing bool // a duty keeps failing: it leads only if nobody healthy is there
 	}
+	// Publish changes what the member register carries about the member. Others are told with the next heartbeat.
+	Publish struct{ Info []byte }
+	// Shown is a record that the store has shown to somebody who asked through this member, without the core.
+	Shown struct{ Record driver.Record }
 	// HandOff asks whoever leads, this member or any other, to hand over to another.
 	HandOff struct {
 		ID       uint64
@@ -166,6 +173,8 @@ func (Tick) input()        {}
 func (DutyStopped) input() {}
 func (Expired) input()     {}
 func (Health) input()      {}
+func (Publish) input()     {}
+func (Shown) input()       {}
 func (HandOff) input()     {}
 func (StepDown) input()    {}
 func (Pause) input()       {}

@@ -31,9 +31,10 @@ func (c *Core) joinOn(r driver.Record, done call) {
 	m.rec = r
 	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {
 		m.other = watch{}
-		m.other.see(&r, done.order(), done.sent, c.now)
+		c.see(&m.other, &r, done)
 		m.phase = memberWaiting
-		c.emit(Event{Kind: EventWaiting, Holder: r.Holder})
+		m.alive = false
+		c.emit(Event{Kind: EventWaiting, Holder: r.Holder, Other: r})
 		return
 	}
 
@@ -45,7 +46,7 @@ func (c *Core) joinOn(r driver.Record, done call) {
 	m.phase = memberJoining
 	m.swapHeartbeat(c, driver.Record{
 		Name: r.Name, Rev: r.Rev, Holder: who, Addr: c.cfg.Addr, Epoch: c.runs, Duration: w,
-		Since: c.src.Wall(), Data: c.cfg.Info,
+		Since: c.src.Wall(), Data: c.info, Past: c.pastOf(&r),
 	})
 }
 
@@ -67,7 +68,7 @@ func (c *Core) awaitOther() {
 		m.phase = memberOut
 		c.joinNow()
 	case m.other.expired(0):
-		c.swap(&m.entity, revokeCall, c.revoked(&m.other.rec))
+		c.swap(&m.entity, revokeCall, c.revoked(&m.other))
 	default:
 		next := min(m.other.expires(), m.other.began.Add(c.cfg.HeartbeatInterval))
 		if c.now < next {
@@ -126,7 +127,12 @@ func (c *Core) otherAnswered(done call, known bool, r driver.Record) {
 		m.other.began = 0 // it is read again before it is revoked
 	case done.kind == readCall && r.Holder == m.rec.Holder:
 		m.failed = 0
-		m.other.see(&r, done.order(), done.sent, c.now)
+		renewed := r.Nonce != m.other.rec.Nonce
+		c.see(&m.other, &r, done)
+		if renewed && !m.alive {
+			m.alive = true
+			c.emit(Event{Kind: EventWaiting, Holder: r.Holder, Other: r, Alive: true})
+		}
 	default:
 		m.failed = 0
 		m.phase = memberOut
@@ -142,7 +148,7 @@ func (c *Core) joinAnswered(done call, o Outcome, r driver.Record) {
 		c.member.rec = r
 		c.joined(c.shown(b, &r) == beatApplied)
 	case done.kind == renewCall:
-		c.attempted(b, o)
+		c.attempted(b, o, done)
 	default:
 		c.joined(false)
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/regentd/regent/driver"
@@ -14,6 +15,7 @@ type member struct {
 	rec    driver.Record // the register as last seen
 	beat   beat
 	other  watch // the incarnation that has the register while this one waits for it
+	alive  bool  // it was seen to heartbeat
 	failed int   // attempts to join, in a row
 	retry  Time  // not to be read before
 	vac    vacating
@@ -65,6 +67,7 @@ func (c *Core) keepMember() {
 	b := &m.beat
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
 		c.decided(7, b.register, "the deadline is near and no heartbeat is confirmed: all terms end before it")
+		b.why = unconfirmed
 		c.dropMember(Partitioned)
 		return
 	}
@@ -85,7 +88,8 @@ func (c *Core) keepMember() {
 		m.claims = append(m.claims, m.fresh...)
 		m.fresh = nil
 		next := m.rec
-		next.Data = c.cfg.Info
+		next.Data = c.info
+		next.Past = nil // the first heartbeat alone tells how the incarnation before ended, so that the others stay small
 		c.swap(&m.entity, renewCall, c.attempt(b, next))
 	}
 }
@@ -97,9 +101,12 @@ func (c *Core) dropMember(cause Cause) {
 		c.decided(9, m.rec.Name, "the heartbeat that is under way is not waited for")
 	}
 	m.call = call{} // rule 9: the next join does not wait for it
+	c.noteEnd(&m.beat, cause)
 	c.endBeat(&m.beat, cause)
 	m.phase = memberDropped
-	c.emit(Event{Kind: EventDropped, Holder: m.beat.who, Reason: string(cause)})
+	c.emit(Event{
+		Kind: EventDropped, Holder: m.beat.who, Reason: string(cause), Error: string(cause) + ": " + m.beat.why,
+	})
 	for _, i := range c.held {
 		c.elections.all[i].doom = cause
 		c.enqueue(c.elections.all[i].ref)
@@ -145,6 +152,7 @@ func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 		if known {
 			c.joinOn(r, done)
 		} else {
+			c.stats.RenewFailures++
 			c.joinFailed()
 		}
 	case memberWaiting:
@@ -163,7 +171,7 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	b := &m.beat
 	if o != Done && done.kind == renewCall {
-		c.attempted(b, o)
+		c.attempted(b, o, done)
 		return
 	}
 
@@ -179,8 +187,10 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 			c.poked() // whoever edited the register waits for an effect
 		}
 	case NotFound:
+		b.why = fmt.Sprintf(forgotText, m.rec.Name)
 		f = beatLost
 	default:
+		b.unread(o, done)
 		f = c.tryFailed(b)
 	}
 
@@ -213,6 +223,7 @@ func (c *Core) leaveNow() {
 	if m.busy() {
 		return // bounded by its timeout: the leave is conditional on what it wrote
 	}
+	c.noteEnd(&m.beat, c.closeCause)
 	c.endBeat(&m.beat, c.closeCause)
 	c.hasEnded(m.beat.who)
 	m.phase = memberLeaving

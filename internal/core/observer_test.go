@@ -432,6 +432,6 @@ func TestCandidacy(t *testing.T) {
 			r.pass(100 * time.Millisecond)
 		}
 		equal(t, "election", find[Begin](r).Election, election1)
-		equal(t, "register", r.event(EventUnreadable).Reason, "broken")
+		equal(t, "register", r.event(EventUnreadable).Register, "broken")
 	})
 }

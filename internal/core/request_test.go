@@ -300,7 +300,7 @@ func TestReplay(t *testing.T) {
 	equal(t, "effects", strings.Join(first, "\n"), strings.Join(second, "\n"))
 
 	before := r.c.Encode(nil, r.now, plain{})
-	clone := r.c.Clone(&counter{1000})
+	clone := r.c.Clone(&counter{last: 1000})
 	clone.Step(r.now.Add(time.Hour), Tick{})
 	if !bytes.Equal(before, r.c.Encode(nil, r.now, plain{})) {
 		t.Fatal("a step of the clone has changed the original")

@@ -57,10 +57,11 @@ type peer struct {
 	points    []uint64 // its places on the ring
 }
 
-const (
-	listTimeouts = 8    // how many request timeouts a list may take
-	takeIn       = 1024 // how much of a list one step takes in: records, and what has changed in them
-)
+// ListTimeouts is how many request timeouts a List may take.
+const ListTimeouts = 8
+
+// takeIn is how much of a list one step takes in: records, and what has changed in them.
+const takeIn = 1024
 
 // recentFor is how long a list counts. When many members join at once, each of them wakes all others: so a short age is
 // accepted.
@@ -97,6 +98,8 @@ func (c *Core) advanceRoster() {
 	}
 	if len(r.coming) > 0 {
 		c.takeList()
+	}
+	if len(r.coming) > 0 {
 		r.wake(c.now) // the rest in the next step
 		return
 	}
@@ -108,7 +111,7 @@ func (c *Core) advanceRoster() {
 	}
 	r.wanted = false
 	c.send(&r.entity, listCall, List, driver.Record{Name: driver.MemberPrefix})
-	r.call.until = c.now.Add(listTimeouts * c.timeout)
+	r.call.until = c.now.Add(ListTimeouts * c.timeout)
 	r.wake(r.call.until)
 }
 
@@ -218,7 +221,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	p.edits = rec.Edits
 	p.lease = rec.Duration
 
-	live := c.now < p.since.Add(p.lease)
+	live := c.now < p.since.Add(p.lease) && !c.provedDead(rec)
 	if ok && live == p.live && rec.Holder == p.who && bytes.Equal(rec.Data, p.data) {
 		return 1
 	}
@@ -229,7 +232,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	p.data = rec.Data
 	c.learnPeer(p)
 	c.enrank(i)
-	return cost + len(p.elections)
+	return cost + len(p.elections) + 2*len(p.points)
 }
 
 // watchedSince is when a heartbeat was first received: now, unless it is watched already.
@@ -278,19 +281,3 @@ func (c *Core) learnPeer(p *peer) {
 
 // everyElection stands for more elections than a member lists.
 const everyElection = "*"
-
-func (c *Core) dropPeer(i uint32) {
-	r := &c.roster
-	c.unrank(i)
-	p := r.peers.all[i]
-	delete(r.byName, driver.MemberRegister(p.who.ID))
-	r.peers.drop(i)
-}
-
-// peer returns a member by its register, or nil.
-func (r *roster) peer(name string) *peer {
-	if i, ok := r.byName[name]; ok {
-		return r.peers.all[i]
-	}
-	return nil
-}

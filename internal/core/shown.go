@@ -42,8 +42,49 @@ func (c *Core) shareOwn(r *driver.Record, done call) {
 // shareSight shows what a sight was shown to the member, if that waits for another process to leave the register.
 func (c *Core) shareSight(r *driver.Record, done call) {
 	if m := &c.member; r.Name == m.rec.Name && m.phase == memberWaiting {
-		m.other.see(r, done.order(), done.sent, c.now)
+		c.see(&m.other, r, done)
 		c.enqueue(m.ref)
+	}
+}
+
+// provedDead reports whether the process that wrote a heartbeat is proved dead.
+func (c *Core) provedDead(rec *driver.Record) bool {
+	i, ok := c.sighted[rec.Name]
+	return ok && c.sights.all[i].watch.gone && c.sights.all[i].watch.rec.Rev == rec.Rev
+}
+
+// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
+func (c *Core) learn(name string, epoch uint64) {
+	if epoch > c.memory[name] && !exhausted(epoch) {
+		c.memory[name] = epoch
+		c.emit(Learned{name, epoch})
+	}
+}
+
+// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
+// election, so it is believed only if it is not far beyond what is known.
+func (c *Core) observe(name string, epoch uint64) {
+	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
+		c.overhear(name, epoch)
+	}
+}
+
+// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
+// is known to be old.
+func (c *Core) overhear(name string, epoch uint64) {
+	if epoch <= c.memory[name] || exhausted(epoch) {
+		return
+	}
+	c.learn(name, epoch)
+	i, ok := c.names[name]
+	if !ok {
+		return
+	}
+	e := c.elections.all[i]
+	e.call.old = true
+	if e.seen && e.rec.Epoch < epoch {
+		e.stale = true
+		c.enqueue(e.ref)
 	}
 }
 
@@ -81,6 +122,6 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 		return false
 	}
 	w.moved = last
-	w.gone = w.gone || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
+	w.other = w.other || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true
 }

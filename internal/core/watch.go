@@ -16,36 +16,45 @@ type watch struct {
 	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
 	began Time // when the newest read of it was sent
 
-	order   uint64 // the number of that read
-	moved   uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
-	gone    bool   // a late answer has shown another heartbeat
-	renewed bool   // it was seen to change in the hands of this holder
+	order uint64 // the number of that read
+	moved uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
+	gone  bool   // the process that wrote it is proved dead
+
+	other   bool        // a late answer has shown another heartbeat
+	renewed bool        // it was seen to change in the hands of this holder
+	former  driver.Past // how the last holder but this one ended, as far as that is known
 }
 
-// see takes in what a request showed that was sent at began and answered at received, and reports whether that is news.
-// A read that was sent before the newest one may be older, and says nothing. Nor does one that was sent before a swap
-// had shown that the record has moved, if it still shows it.
+// see takes in what a request has shown, and reports whether that is news. A read that was sent before the newest one may
+// be older, and says nothing. Nor does one that was sent before a swap had shown that the record has moved, if it still
+// shows it.
 //
 // An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
 // gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from
 // now on: a heartbeat, but also a record that comes back after the store has lost writes.
-func (w *watch) see(r *driver.Record, order uint64, began, received Time) bool {
+func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 	known := w.seen && r.Rev == w.rec.Rev
-	if w.seen && order < w.order || known && order <= w.moved {
+	if w.seen && by.order() < w.order || known && by.order() <= w.moved {
 		return false
 	}
+	if w.seen && r.Holder != w.rec.Holder && w.rec.Via == "" {
+		w.former = c.endedBefore(w, r)
+	}
 	same := known && w.moved == 0
-	edited := w.seen && !w.gone && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
+	edited := w.seen && !w.other && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
-		w.renewed = w.seen && r.Rev != w.rec.Rev && r.Holder == w.rec.Holder && !r.Vacant()
-		w.since = received
+		w.renewed = w.seen && !known && r.Holder == w.rec.Holder && !r.Vacant()
+		w.since = c.now
+	}
+	if !same || by.witness {
+		w.gone = by.gone
 	}
 
 	w.rec = *r
-	w.began = began
-	w.order = order
+	w.began = by.sent
+	w.order = by.order()
 	w.moved = 0
-	w.gone = false
+	w.other = false
 	w.seen = true
 	return true
 }
@@ -62,9 +71,12 @@ func (w *watch) passed(rev string, last uint64) {
 func (w *watch) expires() Time { return w.since.Add(w.rec.Duration) }
 
 // expired reports whether a read that began late enough still showed the same heartbeat (rule 10: after the
-// takeover delay it is read again, and only then is it revoked).
+// takeover delay it is read again, and only then is it revoked), or its process is proved dead.
 func (w *watch) expired(delay time.Duration) bool {
-	return w.seen && !w.rec.Vacant() && w.moved == 0 && w.began >= w.expires().Add(delay)
+	if !w.seen || w.rec.Vacant() || w.moved != 0 {
+		return false
+	}
+	return w.gone || w.began >= w.expires().Add(delay)
 }
 
 // readAt is when the register should be read again: when it would have expired, and three times in a lease. By that
@@ -85,11 +97,9 @@ func (w *watch) readAt(delay time.Duration) Time {
 
 // revoked returns the record that ends the incarnation of an expired heartbeat: on the very revision that was watched
 // (rule 4). If it has moved, its holder lives, or somebody else was first.
-func (c *Core) revoked(dead *driver.Record) driver.Record {
-	r := vacated(dead, c.src.Nonce(), c.src.Wall(), ReasonExpired)
-	r.Past = nil
-	r.Data = nil
-	return r
+func (c *Core) revoked(dead *watch) driver.Record {
+	end := c.endingOfWatch(dead)
+	return vacatedBeat(&dead.rec, c.src.Nonce(), end.at, end.reason)
 }
 
 // sight is a member register that elections of others depend on.
@@ -178,7 +188,7 @@ func (c *Core) advanceSight(s *sight) {
 	switch {
 	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
 		c.decided(10, s.name, "expired, and still so after the takeover delay: revoke this very heartbeat")
-		c.swap(&s.entity, revokeCall, c.revoked(&s.watch.rec))
+		c.swap(&s.entity, revokeCall, c.revoked(&s.watch))
 		return
 	case !s.retry.passed(c.now):
 		s.wake(s.retry.at)
@@ -192,7 +202,7 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
-	if s.revoke && (c.mayLead() || c.lastResort()) {
+	if s.revoke && c.now < c.backoff {
 		s.wake(c.backoff)
 	}
 }
@@ -231,7 +241,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 		c.seen(s, &r, done)
 		c.shareSight(&r, done)
 	case done.kind == readCall:
-		c.unread(&s.retry, s.name)
+		c.unread(&s.retry, s.name, done.faultText(o))
 	default: // a revocation that is not known to be applied is none: the next read tells
 		s.proof = 0
 		s.revoke = false
@@ -246,7 +256,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 // seen takes in what the register shows, and advances the elections for which that may make a difference.
 func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	moved := !s.watch.seen || s.watch.rec.Holder != r.Holder
-	if !s.watch.see(r, done.order(), done.sent, c.now) {
+	if !c.see(&s.watch, r, done) {
 		return
 	}
 	c.explainSight(s)

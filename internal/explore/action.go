@@ -192,10 +192,7 @@ func (w *world) act(a action) error {
 		return w.apply(a.i)
 	case deliver:
 		m := w.take(a.i)
-		if m.outcome == core.Done {
-			w.see(m.proc, &m.got)
-		}
-		return w.answer(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got}, m.verb)
+		return w.answer(&m)
 	case loseRequest, loseAnswer:
 		w.left.losses--
 		m := w.take(a.i)
@@ -281,7 +278,7 @@ func (w *world) moot(m *message, late *int) bool {
 	if p.core != nil && !m.late && p.core.Awaits(m.id) {
 		return false
 	}
-	if m.applied || m.verb == core.Get || !w.store.restorable(m.record.Name, m.record.Rev) {
+	if m.applied || m.verb != core.Swap || !w.store.restorable(m.record.Name, m.record.Rev) {
 		return true
 	}
 	*late++

@@ -11,8 +11,8 @@ import (
 // apply lets a request reach the store, and checks what it does there.
 func (w *world) apply(i int) error {
 	m := &w.msgs[i]
-	if m.verb == core.Get {
-		m.got, m.outcome = w.store.get(m.record.Name)
+	if m.verb != core.Swap {
+		w.store.read(m)
 		m.applied = true
 		if w.setup.Reads == AtomicReads {
 			return w.act(action{verb: deliver, i: i})

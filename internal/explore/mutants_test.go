@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ var faults = []fault{
 		"return w - w/500 - cfg.StopTimeout", "return w + w/2",
 		explored + "TestOwnLeaseHolds/for_two_processes"},
 	{"rule_2_an_observer_counts_from_before_its_read", "watch.go",
-		"\t\tw.since = received\n", "\t\tw.since = began\n",
+		"\t\tw.since = c.now\n", "\t\tw.since = by.sent\n",
 		explored + "TestOwnLeaseHolds/with_reads_that_are_sent_late"},
 	{"rule_2_a_heartbeat_expires_at_once", "watch.go",
 		"w.began >= w.expires().Add(delay)", "w.began >= w.since",
@@ -130,7 +131,7 @@ var faults = []fault{
 	{"rule_5_an_old_answer_counts_as_a_rollback", "rollback.go",
 		"\tif r.Epoch < highest && done.old {\n", "\tif false {\n",
 		tested + "TestRollback"},
-	{"rule_5_every_reported_epoch_is_believed", "core.go",
+	{"rule_5_every_reported_epoch_is_believed", "shown.go",
 		" && epoch <= c.memory[name]+maxJump {\n", " {\n",
 		tested + "TestRollback"},
 	{"rule_5_what_a_late_answer_shows_is_forgotten", "shown.go",
@@ -161,10 +162,10 @@ var faults = []fault{
 	{"a_won_election_is_not_read_after_the_next_heartbeat", "member.go",
 		"\t\tc.checkClaims()\n", "",
 		tested + "TestMember"},
-	{"held_elections_are_not_swept", "leader.go",
+	{"held_elections_are_not_swept", "sweep.go",
 		"\tif c.now >= c.sweepAt && len(c.held) > 0 {\n", "\tif false {\n",
 		tested + "TestMember"},
-	{"a_sweep_of_many_batches_takes_longer", "leader.go",
+	{"a_sweep_of_many_batches_takes_longer", "sweep.go",
 		"max(half/time.Duration(batches), ", "max(half/2, ",
 		tested + "TestSweep"},
 	{"a_member_that_was_dropped_has_left", "member.go",
@@ -186,7 +187,7 @@ var faults = []fault{
 
 // TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
 func TestMutantsApply(t *testing.T) {
-	for _, f := range faults {
+	for _, f := range slices.Concat(faults, rankFaults) {
 		if err := mutant.Check(root, f.edit()); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 		}
@@ -200,7 +201,7 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
-	for i, f := range faults {
+	for i, f := range slices.Concat(faults, rankFaults) {
 		if !all && i%10 != 0 {
 			continue
 		}

@@ -26,11 +26,13 @@ const (
 	Saved                                 // a checkpoint was written
 	HandedOver                            // an election was claimed by the successor that was named
 	Left                                  // a member register was made vacant by its own process
+	Listed                                // a list showed another member
 )
 
 var witnesses = [...]string{
 	"took over after expiry", "took over after a release", "adopted", "applied late", "conflicted", "revoked",
 	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left",
+	"listed",
 }
 
 // String lists the witnesses.

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
@@ -34,6 +35,20 @@ func (s *store) index(name string) int {
 		}
 	}
 	return -1
+}
+
+// read lets a read or a list reach the store.
+func (s *store) read(m *message) {
+	if m.verb == core.Get {
+		m.got, m.outcome = s.get(m.record.Name)
+		return
+	}
+	m.outcome = core.Done
+	for _, r := range s.records {
+		if strings.HasPrefix(r.Name, m.record.Name) && r.Rev != "" {
+			m.list = append(m.list, r)
+		}
+	}
 }
 
 func (s *store) get(name string) (driver.Record, core.Outcome) {

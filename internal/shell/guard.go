@@ -77,7 +77,7 @@ func (g *guard) expire(now core.Time) time.Duration {
 		}
 		// The core hears of it before any duty can stop because of it.
 		g.s.queue.add(core.Expired{Register: l.register, Incarnation: l.incarnation})
-		l.end(g.s.cause(core.Partitioned))
+		l.end(g.s.cause(core.Partitioned, ""))
 		go g.s.Do() // it may take long: if a callback blocks, for example
 	}
 }

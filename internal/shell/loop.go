@@ -24,8 +24,9 @@ type loop struct {
 	elections atomic.Pointer[subscription]
 
 	// What follows belongs to whoever steps the core.
-	names   map[string]int // the elections of the inputs, and how often each was asked for
-	renamed bool           // names has a new one
+	names      map[string]int // the elections of the inputs, and how often each was asked for
+	renamed    bool           // names has a new one
+	subscribed bool           // the core has asked for notifications
 }
 
 const notWaiting = math.MinInt64
@@ -156,7 +157,7 @@ func (l *loop) unname(election string) {
 // subscribe subscribes to all members, and to the elections if there are some that the subscription does not cover. The
 // subscription before it is given up only then, so that nothing is missed in between.
 func (l *loop) subscribe() {
-	if l.waker == nil || l.s.ctx.Err() != nil {
+	if l.waker == nil || !l.subscribed || l.s.ctx.Err() != nil {
 		return
 	}
 	if l.members.Load() == nil {

@@ -25,6 +25,7 @@ type requests struct {
 	store     driver.Store
 	batcher   driver.Batcher   // nil if the store is none
 	refresher driver.Refresher // likewise
+	witness   driver.Witness   // likewise
 
 	mu      sync.Mutex
 	active  int
@@ -56,19 +57,20 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.store = store
 	r.batcher, _ = store.(driver.Batcher)
 	r.refresher, _ = store.(driver.Refresher)
+	r.witness, _ = store.(driver.Witness)
 }
 
 // group makes requests to the store of what the core asks for. What concerns a member register is a request of its own:
 // a heartbeat does not wait for others.
 func (r *requests) group(sends []core.Send) []*job {
 	var jobs []*job
-	var open [2]*job // by verb
+	var open [core.List + 1]*job // by verb
 	for _, send := range sends {
 		batched := send.Verb == core.Get && r.refresher != nil || send.Verb == core.Swap && r.batcher != nil
 		j := open[send.Verb]
 		if !batched || j == nil || len(j.sends) == batch || strings.HasPrefix(send.Record.Name, driver.MemberPrefix) {
 			j = &job{verb: send.Verb}
-			j.ctx, j.cancel = context.WithTimeout(r.s.ctx, send.Timeout)
+			j.ctx, j.cancel = context.WithTimeout(r.s.ctx, timeout(send))
 			jobs = append(jobs, j)
 			if batched && !strings.HasPrefix(send.Record.Name, driver.MemberPrefix) {
 				open[send.Verb] = j
@@ -77,6 +79,14 @@ func (r *requests) group(sends []core.Send) []*job {
 		j.sends = append(j.sends, send)
 	}
 	return jobs
+}
+
+// timeout returns how long a request may take. A long list may take longer than any other request.
+func timeout(send core.Send) time.Duration {
+	if send.Verb == core.List {
+		return core.ListTimeouts * send.Timeout
+	}
+	return send.Timeout
 }
 
 // admit returns those of new requests that have a slot. The others wait for one.
@@ -183,10 +193,17 @@ func (r *requests) wait() {
 // perform sends a request, and returns the answers for the core.
 func (r *requests) perform(j *job) []core.Input {
 	answers := make([]core.Input, len(j.sends))
-	for i, out := range r.call(j) {
-		a := core.Answer{ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record}
-		if j.ctx.Err() != nil && errors.Is(out.Err, errNotSent) {
+	outs, records := r.call(j)
+	for i, out := range outs {
+		a := core.Answer{ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record, Records: records}
+		if out.Err != nil {
+			a.Error = out.Err.Error()
+		}
+		if errors.Is(out.Err, errNotSent) {
 			a.Outcome = core.NotSent
+		}
+		if j.sends[i].Witness && out.Err == nil && r.witness != nil && !out.Record.Vacant() {
+			a.Gone = r.witness.Gone(j.ctx, out.Record)
 		}
 		answers[i] = a
 	}
@@ -196,10 +213,11 @@ func (r *requests) perform(j *job) []core.Input {
 // errNotSent says that a request has waited for a slot until its timeout.
 var errNotSent = errors.New("not sent: too many requests are under way")
 
-// call makes the call of the store. A panic of the driver leaves the outcome unknown.
-func (r *requests) call(j *job) (outs []driver.Outcome) {
+// call makes the call of the store, and returns the outcome for each register, or the records of a list. A panic of the
+// driver leaves the outcome unknown.
+func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) {
 	if j.ctx.Err() != nil {
-		return failed(j, errNotSent)
+		return failed(j, errNotSent), nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
@@ -209,15 +227,12 @@ func (r *requests) call(j *job) (outs []driver.Outcome) {
 		}
 	}()
 
+	if j.verb == core.List {
+		listed, err := r.list(j)
+		return []driver.Outcome{{Err: err}}, listed
+	}
 	if len(j.sends) == 1 {
-		send := j.sends[0]
-		var o driver.Outcome
-		if j.verb == core.Get {
-			o.Record, o.Err = r.store.Get(j.ctx, send.Record.Name)
-		} else {
-			o.Record, o.Err = r.store.Swap(j.ctx, send.Record)
-		}
-		return []driver.Outcome{o}
+		return []driver.Outcome{r.single(j.ctx, j.sends[0])}, nil
 	}
 
 	records := make([]driver.Record, len(j.sends))
@@ -225,9 +240,40 @@ func (r *requests) call(j *job) (outs []driver.Outcome) {
 		records[i] = send.Record
 	}
 	if j.verb == core.Get {
-		return complete(records, r.refresher.Refresh(j.ctx, records))
+		return complete(records, r.refresher.Refresh(j.ctx, records)), nil
 	}
-	return complete(records, r.batcher.SwapAll(j.ctx, records))
+	return complete(records, r.batcher.SwapAll(j.ctx, records)), nil
+}
+
+// single makes the call for one register.
+func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome) {
+	if send.Verb == core.Get {
+		o.Record, o.Err = r.store.Get(ctx, send.Record.Name)
+	} else {
+		o.Record, o.Err = r.store.Swap(ctx, send.Record)
+	}
+	return o
+}
+
+// list reads all registers below a prefix, except those that cannot be read. The store has the timeout of one request for
+// each step.
+func (r *requests) list(j *job) ([]driver.Record, error) {
+	ctx, cancel := context.WithCancel(j.ctx)
+	defer cancel()
+	limit := time.AfterFunc(j.sends[0].Timeout, cancel)
+	defer limit.Stop()
+
+	var all []driver.Record
+	for record, err := range r.store.List(ctx, j.sends[0].Record.Name) {
+		limit.Reset(j.sends[0].Timeout)
+		switch {
+		case err == nil:
+			all = append(all, record)
+		case record.Name == "":
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func failed(j *job, err error) []driver.Outcome {

@@ -89,7 +89,7 @@ func start(t *testing.T, store *memstore.Store, cfg core.Config, elections ...st
 func (p *process) run(store driver.Store, cfg core.Config) {
 	p.shell = New(Config{
 		Core: core.New(cfg, Source{}), Store: store, Clock: wallClock{time.Now()}, Host: p,
-		Cause: func(c core.Cause) error { return causeError(c) },
+		Cause: func(c core.Cause, _ string) error { return causeError(c) },
 		Panicked: func(err error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -132,6 +132,9 @@ func (p *process) Begin(t *Term) {
 
 // End is for Host.
 func (p *process) End(*Term, core.End) {}
+
+// Stepped is for Host.
+func (p *process) Stepped(*core.Core) {}
 
 // Handle is for Host.
 func (p *process) Handle(e core.Effect) {

@@ -48,8 +48,10 @@ type Host interface {
 	Begin(*Term)
 	// End says that a term has ended. Its context has ended too, maybe before this call.
 	End(*Term, core.End)
-	// Handle takes all other effects, except those that the shell executes: Send and Wake.
+	// Handle takes all other effects, except those that the shell executes: Send, Subscribe and Wake.
 	Handle(core.Effect)
+	// Stepped says that the core has taken in everything. It may be queried now.
+	Stepped(*core.Core)
 }
 
 // Config is what a Shell needs. All fields must be set.
@@ -58,7 +60,7 @@ type Config struct {
 	Store driver.Store
 	Clock Clock
 	Host  Host
-	Cause func(core.Cause) error // what ends the context of a term
+	Cause func(cause core.Cause, detail string) error // what ends the context of a term; it must not wait for anything
 
 	// Panicked is told of a panic of the driver, of the host or of the core, from any goroutine. After one of the host or the
 	// core the shell is dead: all terms have ended, and the core is not stepped any more.
@@ -70,7 +72,7 @@ type Shell struct {
 	core  *core.Core
 	clock Clock
 	host  Host
-	cause func(core.Cause) error
+	cause func(core.Cause, string) error
 
 	panicked func(error)
 
@@ -90,6 +92,7 @@ type Shell struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // its goroutines, except those of requests
 	closed chan struct{}  // closed when the core is
+	dead   chan struct{}  // closed when nobody steps the core any more, after a panic
 }
 
 // New starts a shell. It sends nothing before the core has been told to join.
@@ -98,6 +101,7 @@ func New(cfg Config) *Shell {
 	s.leases = map[string]*lease{}
 	s.terms = map[string]*Term{}
 	s.closed = make(chan struct{})
+	s.dead = make(chan struct{})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.requests.init(s, cfg.Store)
 	s.loop.init(s, cfg.Store)
@@ -115,6 +119,29 @@ func (s *Shell) Do(in ...core.Input) {
 	for _, j := range s.step() {
 		go s.work(j)
 	}
+}
+
+// Queue queues inputs without stepping the core. A Do must follow. It is for callers that hold a lock which their Host needs.
+func (s *Shell) Queue(in ...core.Input) { s.queue.add(in...) }
+
+// Query calls f with the core, between two steps, and returns when f has; after a panic it may not be called at all. The Host
+// must not use it.
+func (s *Shell) Query(f func(*core.Core, core.Time)) {
+	done := make(chan struct{})
+	s.Do(query{f: func(c *core.Core, now core.Time) {
+		defer close(done)
+		f(c, now)
+	}})
+	select {
+	case <-done:
+	case <-s.dead:
+	}
+}
+
+// query is an input for the shell itself.
+type query struct {
+	core.Tick
+	f func(*core.Core, core.Time)
 }
 
 // Leads returns the current term of an election if this member's lease has not expired.
@@ -179,6 +206,7 @@ func (s *Shell) step() []*job {
 			run = append(run, s.dispatch()...)
 		}
 		if !ok {
+			s.host.Stepped(s.core)
 			s.loop.wake(s.core.Next())
 			if s.queue.release(s.now()) {
 				return run
@@ -186,6 +214,10 @@ func (s *Shell) step() []*job {
 			continue // another input has come
 		}
 
+		if q, ok := in.(query); ok {
+			q.f(s.core, now)
+			continue
+		}
 		for _, e := range s.core.Step(now, in) {
 			s.execute(e)
 		}
@@ -196,25 +228,26 @@ func (s *Shell) step() []*job {
 // die ends everything after a panic: nobody steps the core any more.
 func (s *Shell) die(err error) {
 	for _, l := range s.leases {
-		l.end(s.cause(core.Panicked))
+		l.end(s.cause(core.Panicked, ""))
 	}
 	for _, t := range s.terms {
-		t.Drop(s.cause(core.Panicked))
+		t.Drop(s.cause(core.Panicked, ""))
 	}
 	s.believed.Clear()
 	if !s.over {
 		s.over = true
 		close(s.closed)
 	}
+	close(s.dead)
 	s.panicked(err)
 }
 
 // dispatch sends what the core has asked for.
 func (s *Shell) dispatch() []*job {
+	s.loop.subscribe() // before anything is read, so that no change is missed
 	if len(s.sends) == 0 {
 		return nil
 	}
-	s.loop.subscribe() // before anything is read, so that no change is missed (rule 11: and not before the first request)
 	jobs := s.requests.group(s.sends)
 	s.sends = nil
 	return s.requests.admit(jobs)
@@ -226,6 +259,8 @@ func (s *Shell) execute(e core.Effect) {
 	case core.Send:
 		s.sends = append(s.sends, e)
 	case core.Wake: // Core.Next is asked when everything has been taken in
+	case core.Subscribe:
+		s.loop.subscribed = true
 	case core.Begin:
 		s.begin(e)
 	case core.End:

@@ -73,7 +73,7 @@ func (s *Shell) end(e core.End) {
 	t.over.Store(true)
 	s.believed.CompareAndDelete(e.Election, t)
 	t.lease.detach(t)
-	t.cancel(s.cause(e.Cause))
+	t.cancel(s.cause(e.Cause, e.Detail))
 	s.host.End(t, e)
 }
 
@@ -92,7 +92,7 @@ func (s *Shell) renewed(e core.Renewed) {
 		cause = core.Partitioned // it has passed meanwhile
 	}
 	delete(s.leases, e.Register)
-	l.end(s.cause(cause))
+	l.end(s.cause(cause, e.Detail))
 	s.guard.remove(l)
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +25,7 @@ type terminal struct {
 //
 // Ctrl-Z stops it no longer than a moment: a program that leads and does nothing is of no use to anybody, and the shell could not be told,
 // since this process must not stop: it holds the lease. refused is called then.
-func takeTerminal(stdin *os.File, b brood.Brood, refused func()) *terminal {
+func takeTerminal(stdin *os.File, b proctree.Tree, refused func()) *terminal {
 	if stdin == nil {
 		return nil
 	}
