@@ -100,7 +100,7 @@ var mutants = []fault{
 	{"a_core_has_itself_called_again_and_again", ".* is called more than", []edit{{inCore + "request.go",
 		"\tif len(e.asks) > 0 && c.now < e.asks[0].until {", "\tif len(e.asks) > 0 {"}}},
 	{"a_lost_claim_is_never_noticed", ".* and the store shows", []edit{
-		{inCore + "leader.go", "\tif c.now >= c.sweepAt && len(c.held) > 0 {\n", "\tif false {\n"},
+		{inCore + "sweep.go", "\tif c.now >= c.sweepAt && len(c.held) > 0 {\n", "\tif false {\n"},
 		{inCore + "member.go", "\t\tc.checkClaims()\n", ""}}},
 	{"the_store_takes_writes_over_any_revision", ".", []edit{{inCores + "store.go",
 		"\tcase reg.rec.Rev != q.send.Record.Rev:\n", "\tcase reg.rec.Rev == \"\" && q.send.Record.Rev != \"\":\n"}}},

@@ -10,7 +10,7 @@ import (
 )
 
 // reaper is the companion of one run of a process: it is told what the process holds, kills the process if that is
-// silent for too long, and releases what a dead process held. The rules are those of cmd/regent/internal/reaper.
+// silent for too long, and releases what a dead process held. The rules are those of package reaper.
 type reaper struct {
 	proc   *proc
 	run    int
