@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -135,6 +136,12 @@ const MemberPrefix = Reserved + "member/"
 
 // MemberRegister returns the name of the register that a member rewrites at every heartbeat.
 func MemberRegister(id string) string { return MemberPrefix + id }
+
+// FloorRegister is the register that keeps the epoch floor of the whole store. It is never removed.
+const FloorRegister = Reserved + "floor"
+
+// Rest is how long a register must have stayed as it is, at least, before it is removed.
+const Rest = 10 * time.Minute
 
 // MaxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
 const MaxName = 250

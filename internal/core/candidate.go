@@ -85,6 +85,9 @@ func (c *Core) refreshRecord(e *election) {
 		e.wake(e.retry.at)
 		return
 	}
+	if e.awaits { // what the read shows makes no sense without the floor
+		return
+	}
 	if c.now >= e.pollAt {
 		e.pollAt = c.now.Add(c.pollInterval(e))
 		e.quiet++
@@ -144,6 +147,8 @@ func (c *Core) claimFree(e *election) {
 	case !e.wanted || !c.mayLead() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
+	case !c.floorFresh():
+		c.needFloor(&e.entity)
 	default:
 		c.bid(e, &e.rec)
 	}

@@ -32,6 +32,9 @@ type Core struct {
 	sights    slab[sight]
 	sighted   map[string]uint32
 
+	floor       floor
+	retirements slab[retirement]
+
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
@@ -61,6 +64,7 @@ func New(cfg Config, src Source) *Core {
 	c.memory = map[string]uint64{}
 	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
 	c.member.init(makeRef(memberKind, 0))
+	c.floor.init(makeRef(floorKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
 	c.sweepAt = Never
@@ -137,6 +141,8 @@ func (c *Core) take(in Input) {
 		c.observe(in.Election, in.Epoch)
 	case Fenced:
 		c.fenced(in)
+	case Retire:
+		c.retire(in)
 	case Close:
 		c.close()
 	}
@@ -172,6 +178,10 @@ func (c *Core) advance(r ref) {
 		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
 		c.advanceSight(c.sights.all[r.index()])
+	case floorKind:
+		c.advanceFloor()
+	case retireKind:
+		c.advanceRetirement(c.retirements.all[r.index()])
 	}
 	c.schedule(r, e)
 }
@@ -184,6 +194,7 @@ func (c *Core) start() {
 	c.started = true
 	c.startAt = c.now.Add(c.cfg.StartDelay)
 	c.enqueue(c.member.ref)
+	c.enqueue(c.floor.ref)
 }
 
 // setHealth takes in a health check. An unhealthy member does not claim.
@@ -217,6 +228,11 @@ func (c *Core) close() {
 	}
 	c.enqueueAll()
 	c.enqueue(c.member.ref)
+	for _, t := range c.retirements.all {
+		if t != nil {
+			c.enqueue(t.ref)
+		}
+	}
 }
 
 // learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.

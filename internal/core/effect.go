@@ -14,8 +14,10 @@ type Verb uint8
 
 // The verbs.
 const (
-	Get  Verb = iota // read the record of Name
-	Swap             // write the record if the register's revision is still Rev
+	Get    Verb = iota // read the record of Name
+	Swap               // write the record if the register's revision is still Rev
+	Remove             // remove the register if its revision is still Rev
+	Named              // find an election that somebody holds and whose record names Name as its heartbeat register
 )
 
 // The effects.
@@ -25,7 +27,7 @@ type (
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  driver.Record // for a Get, Name alone
+		Record  driver.Record // for a Get or Named, Name alone; for a Remove, Name, Rev and Epoch
 		Timeout time.Duration
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -119,6 +121,7 @@ const (
 	EventDropped        EventKind = "member:dropped"
 	EventWaiting        EventKind = "member:waiting"
 	EventDutyStuck      EventKind = "duty:stuck"
+	EventRetired        EventKind = "store:retired"
 )
 
 // Cause is why a term ended.
@@ -155,4 +158,5 @@ const (
 	LeadsAlready              // a HandOff
 	IsPaused                  // a HandOff: nobody could take over
 	Unanswered                // the store did not take the request in time
+	InUse                     // a Retire: the register is held, has changed, or must be kept
 )

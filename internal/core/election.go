@@ -131,6 +131,7 @@ func (c *Core) campaignIn(name string) {
 	c.wanted++
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
+	c.enqueue(c.floor.ref)
 }
 
 // withdraw ends a candidacy.

@@ -75,6 +75,9 @@ func (x *encoder) claims(c *Core, e *election) {
 			if c.cfg.OwnLease { // else the member's heartbeat decides
 				x.within(k.sent, c.cfg.LeaseDuration)
 			}
+			if c.cfg.Rest > 0 {
+				x.within(k.floor, c.floorLife())
+			}
 		}
 	}
 	x.flags(len(e.claims) > 0)

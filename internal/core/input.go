@@ -42,6 +42,7 @@ type Config struct {
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
 	Info                []byte          // what the member register carries about the member
+	Rest                time.Duration   // how long a register stays as it is before it is removed; 0 if none ever is
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.
@@ -130,6 +131,13 @@ type (
 		Epoch    uint64 // of the term that was refused
 		Newest   uint64
 	}
+	// Retire removes a register that nobody uses any more: of an election, or of a member. It takes as long as the register
+	// must stay as it is: Idle, and at least Config.Rest.
+	Retire struct {
+		ID       uint64
+		Register string
+		Idle     time.Duration
+	}
 	// Close ends all terms, releases what is held and leaves. Closed is its effect.
 	Close struct{}
 )
@@ -151,4 +159,5 @@ func (Resume) input()      {}
 func (Save) input()        {}
 func (Observed) input()    {}
 func (Fenced) input()      {}
+func (Retire) input()      {}
 func (Close) input()       {}

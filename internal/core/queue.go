@@ -9,16 +9,18 @@ import (
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
 
-// ref names an entity: its kind in the upper two bits, its index below.
+// ref names an entity: its kind in the upper three bits, its index below.
 type ref uint32
 
 const (
-	memberKind ref = iota << 30
+	memberKind ref = iota << 29
 	electionKind
 	sightKind
+	floorKind
+	retireKind
 )
 
-const kindMask ref = 3 << 30
+const kindMask ref = 7 << 29
 
 func makeRef(kind ref, index uint32) ref { return kind | ref(index) }
 func (r ref) kind() ref                  { return r & kindMask }
@@ -32,6 +34,7 @@ type entity struct {
 	next   Time // while it is advanced: what due will be
 	place  int32
 	queued bool
+	awaits bool // the floor
 }
 
 func (e *entity) init(r ref) {
@@ -66,6 +69,9 @@ const (
 	editCall                       // something is asked of a leader
 	pokeCall                       // the leader's heartbeat register is touched, so that the leader reads
 	revokeCall                     // an expired heartbeat is made vacant
+	floorCall                      // the floor is raised
+	namedCall                      // whether an election names a member register
+	removeCall                     // a register is removed
 )
 
 // write reports whether the request changes anything.
@@ -107,7 +113,11 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
-		if a.Outcome == Done && !strings.HasPrefix(a.Record.Name, driver.MemberPrefix) {
+		switch {
+		case a.Outcome != Done:
+		case a.Record.Name == driver.FloorRegister:
+			c.learnFloor(a.Record.Epoch)
+		case !strings.HasPrefix(a.Record.Name, driver.Reserved):
 			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
 		}
 		return
@@ -116,7 +126,9 @@ func (c *Core) answer(a Answer) {
 		c.answered = c.now
 	}
 	c.settle(r, a.Outcome, a.Record)
-	c.enqueue(r)
+	if c.exists(r) {
+		c.enqueue(r)
+	}
 }
 
 // settle ends the request of an entity with its outcome.
@@ -132,17 +144,23 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
 		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
+	case floorKind:
+		c.floorAnswered(done, o, rec)
+	case retireKind:
+		c.retirementAnswered(c.retirements.all[r.index()], done, o, &rec)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
 	switch r.kind() {
-	case memberKind:
+	case memberKind, floorKind:
 		return true
 	case electionKind:
 		return c.elections.get(r.index()) != nil
 	case sightKind:
 		return c.sights.get(r.index()) != nil
+	case retireKind:
+		return c.retirements.get(r.index()) != nil
 	}
 	return false
 }
@@ -153,6 +171,10 @@ func (c *Core) entity(r ref) *entity {
 		return &c.elections.all[r.index()].entity
 	case sightKind:
 		return &c.sights.all[r.index()].entity
+	case floorKind:
+		return &c.floor.entity
+	case retireKind:
+		return &c.retirements.all[r.index()].entity
 	}
 	return &c.member.entity
 }

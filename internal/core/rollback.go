@@ -18,7 +18,13 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
 		return
 	}
-	if c.wentBack(e, r, highest) {
+	removed, known := c.retired(e, r)
+	if !known {
+		e.stale = true // it is read again once the floor is known
+		c.needFloor(&e.entity)
+		return
+	}
+	if !removed && c.wentBack(e, r, highest) {
 		e.barredFor = highest
 		if r.Epoch == e.lastHeld.Epoch {
 			e.lastHeld.Holder = driver.Identity{ID: holderOf(r)} // else the same record would bar the election at every read
