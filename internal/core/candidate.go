@@ -85,7 +85,7 @@ func (c *Core) refreshRecord(e *election) {
 		e.wake(e.retry.at)
 		return
 	}
-	if e.awaits { // what the read shows makes no sense without the floor
+	if e.vanished && e.awaits { // why it has no register any more is told by the floor
 		return
 	}
 	if c.now >= e.pollAt {

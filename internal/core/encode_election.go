@@ -17,7 +17,7 @@ func (x *encoder) election(c *Core, e *election) {
 	if c.cfg.ElectionIntervalMax > c.cfg.ElectionInterval {
 		x.number(min(e.quiet, 8))
 	}
-	x.flags(e.check != 0, e.tidied, e.withdrawn)
+	x.flags(e.check != 0, e.tidied, e.withdrawn, e.vanished)
 	x.ahead(e.check)
 	x.ahead(e.barred)
 	x.unsigned(x.canon.Epoch(e.name, e.barredFor))

@@ -81,10 +81,15 @@ func (c *Core) advanceRetirement(t *retirement) {
 	}
 }
 
+// covered reports whether the floor is known to have come up to the epoch of a register.
+func (c *Core) covered(t *retirement) bool {
+	return t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch
+}
+
 // raiseFor waits until the floor covers the epochs of an election. From then on the register must stay as it is, and the
 // floor must stand, for all of the time (rule 13).
 func (c *Core) raiseFor(t *retirement) {
-	if !t.isMember() && (!c.floor.seen || c.floor.rec.Epoch < t.rec.Epoch) {
+	if !c.covered(t) {
 		c.raiseFloor(t.rec.Epoch, &t.entity)
 		return
 	}
@@ -111,11 +116,10 @@ func (c *Core) awaitRest(t *retirement) {
 // begins anew.
 func (c *Core) remove(t *retirement) {
 	switch {
-	case t.isMember():
-	case !c.floorFresh():
+	case !t.isMember() && !c.floorFresh():
 		c.needFloor(&t.entity)
 		return
-	case c.floor.rec.Epoch < t.rec.Epoch:
+	case !c.covered(t):
 		t.phase = retireRaise
 		c.enqueue(t.ref)
 		return

@@ -19,7 +19,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 		return
 	}
 	removed, known := c.retired(e, r)
-	if !known {
+	if e.vanished = !known; e.vanished {
 		e.stale = true // it is read again once the floor is known
 		c.needFloor(&e.entity)
 		return
