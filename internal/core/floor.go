@@ -141,6 +141,8 @@ func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 		return false, true
 	case c.memory[e.name] <= c.floor.epoch:
 		return true, true
+	case e.term.state == stopping || e.term.state == releasing:
+		return true, true // nobody relies on it: it is read again, and judged, once the term is over
 	}
-	return false, c.floorFresh() || e.term.state != noTerm
+	return false, c.floorFresh() || e.term.state == leading
 }

@@ -54,10 +54,8 @@ var verbs = [...]string{
 // passes only when nothing else is left to do.
 func (w *world) fair(a action) bool {
 	switch a.verb {
-	case wake, apply, deliver, dutyStops, rouse:
+	case wake, apply, deliver, dutyStops, rouse, comeBack:
 		return true
-	case comeBack:
-		return !w.contended(a.k)
 	case pass:
 		return w.settled()
 	case restart:

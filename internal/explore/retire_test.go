@@ -15,26 +15,51 @@ func resting(own bool) core.Config {
 }
 
 func TestRetirementHolds(t *testing.T) {
+	own := resting(true)
+	beat := resting(false)
 	for name, c := range map[string]setup{
 		"of_an_election": {small,
-			Setup{IDs: two, Config: resting(true), Prompt: true, Withdraws: 2, Retires: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Late: 1, Reads: InstantReads},
 			Removed | BeganAgain},
 		"of_an_election_while_a_process_sleeps": {small,
-			Setup{IDs: two, Config: resting(true), Prompt: true, Withdraws: 1, Retires: 1, Sleeps: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 1, Retires: 1, Sleeps: 1, Late: 1, Reads: InstantReads},
 			Removed | BeganAgain},
-		"of_an_election_while_an_answer_is_late": {small,
-			Setup{IDs: two, Config: resting(true), Prompt: true, Withdraws: 1, Retires: 1, Sleeps: 1},
+		"of_an_election_while_an_answer_is_late": {large,
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 1, Retires: 1, Sleeps: 1, Reads: LastSlow},
+			Removed | BeganAgain},
+		"of_an_election_when_outcomes_are_unknown": {small,
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Losses: 1, Late: 1, Reads: InstantReads},
+			Removed | BeganAgain},
+		"of_an_election_when_a_process_crashes": {small,
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Crashes: 1, Late: 1, Reads: InstantReads},
+			Removed | BeganAgain},
+		"of_an_election_when_the_store_loses_writes": {large,
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Rollbacks: 1, Undo: 2, Reads: InstantReads},
+			Removed | BeganAgain | WaitedForRollback},
+		"of_an_election_with_notifications": {small,
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Notices: true, Reads: InstantReads},
+			Removed | BeganAgain},
+		"of_an_election_twice": {large,
+			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 3, Retires: 2, Reads: InstantReads},
 			Removed | BeganAgain},
 		"of_an_election_that_a_heartbeat_keeps": {small,
-			Setup{IDs: two, Config: resting(false), Prompt: true, Withdraws: 2, Retires: 1, Late: 1, Losses: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: beat, Prompt: true, Withdraws: 2, Retires: 1, Late: 1, Reads: InstantReads},
+			Removed | BeganAgain},
+		"of_an_election_that_a_heartbeat_keeps_while_a_process_sleeps": {huge,
+			Setup{IDs: two, Config: beat, Prompt: true, Withdraws: 1, Retires: 1, Sleeps: 1, Reads: InstantReads},
 			Removed | BeganAgain},
 		"of_a_member": {small,
-			Setup{IDs: two, Config: resting(false), Prompt: true, Crashes: 1, RetiresOf: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: beat, Prompt: true, Withdraws: 1, Crashes: 1, RetiresOf: 1, Reads: InstantReads},
+			Removed},
+		"of_a_member_that_has_left": {small,
+			Setup{IDs: two, Config: beat, Prompt: true, Closes: 1, RetiresOf: 1, Reads: InstantReads},
+			Removed | Left},
+		"of_a_member_when_outcomes_are_unknown": {large,
+			Setup{IDs: two, Config: beat, Prompt: true, Crashes: 1, RetiresOf: 1, Losses: 1, Reads: InstantReads},
 			Removed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.skip(t)
-			c.Limit = 600_000
 			c.holds(t, true)
 		})
 	}

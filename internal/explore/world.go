@@ -29,7 +29,7 @@ type Setup struct {
 	Prompt    bool // processes do what is due before time passes, but for Freezes times
 	Notices   bool // releases and claims are notified, or not
 	SlowDuty  bool // a duty stops some time after it was told to
-	Withdraws int  // a process ends its candidacy; it may campaign again
+	Withdraws int  // a process, and the first before all others, ends its candidacy until nobody else campaigns
 	Sleeps    int  // the last process does nothing, and gets no answer, until it wakes: for however long
 	Retires   int  // the first process retires an election that is vacant
 	RetiresOf int  // the first process retires a member register that is vacant
@@ -45,6 +45,7 @@ const (
 	SlowReads    Reads = iota // anything may happen before and after a read is applied
 	AtomicReads               // anything may happen before a read is applied, and then it is answered at once
 	InstantReads              // a read is answered in the step that sends it
+	LastSlow                  // those of the last process are slow, the others instant
 )
 
 const tick = core.Time(time.Second)
@@ -220,7 +221,7 @@ func (w *world) step(i int, in core.Input) error {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case core.Send:
-			if isRead(e.Verb) && w.setup.Reads == InstantReads {
+			if isRead(e.Verb) && w.instant(i) {
 				reads = append(reads, e)
 				continue
 			}
@@ -286,6 +287,11 @@ func (w *world) answer(i int, a core.Answer, verb core.Verb) error {
 	err := w.step(i, a)
 	w.reading = false
 	return err
+}
+
+// instant reports whether the reads of a process are answered at once.
+func (w *world) instant(i int) bool {
+	return w.setup.Reads == InstantReads || w.setup.Reads == LastSlow && i < len(w.procs)-1
 }
 
 // leads reports whether a process believes that it leads an election: by its deadline.
