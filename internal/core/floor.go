@@ -40,7 +40,8 @@ func (c *Core) floorCounts(read Time) bool {
 
 // floorFresh reports whether the floor is known well enough for a claim that is sent now, and takes a while.
 func (c *Core) floorFresh() bool {
-	return c.cfg.Rest == 0 || c.floor.seen && c.now.Add(c.timeout) < c.floor.read.Add(c.floorLife())
+	claim := min(c.timeout, c.floorLife()/4) // where leases are long, so are timeouts
+	return c.cfg.Rest == 0 || c.floor.seen && c.now.Add(claim) < c.floor.read.Add(c.floorLife())
 }
 
 // refreshFloorAt is when the floor is read while nobody waits for it, so that no claim has to.

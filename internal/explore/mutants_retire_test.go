@@ -22,7 +22,7 @@ var retireFaults = []fault{
 		"floor: c.floor.read,", "floor: c.now,",
 		tested + "TestFloor"},
 	{"rule_13_a_floor_counts_for_ever", "floor.go",
-		"c.floor.seen && c.now.Add(c.timeout) < c.floor.read.Add(c.floorLife())", "c.floor.seen",
+		"c.floor.seen && c.now.Add(claim) < ", "c.floor.seen || c.now.Add(claim) < ",
 		explored + "TestRetirementHolds/of_an_election_while_a_process_sleeps"},
 	{"rule_13_a_floor_counts_from_its_answer", "floor.go",
 		"\t\tf.read = done.sent\n", "\t\tf.read = c.now\n",
