@@ -1,7 +1,7 @@
 # Two commands do everything: 'make demo' and 'make test'. 'make help' lists the rest.
 
 SHELL   := /bin/bash
-MODULES := . store/sqlite store/redis cmd/regent bench
+MODULES := . store/sqlite store/redis reaper cmd/regent bench
 BIN     := $(CURDIR)/.bin
 SEEDS   ?= 20000
 BENCHTIME ?= 1s
@@ -27,7 +27,7 @@ test: need ## every module's tests, with the race detector; installs what they n
 	@# Real processes wait more than they compute. So more of them run at once, and the model and the pure core beside them.
 	@mkdir -p $(BIN)
 	@nice go test -timeout 20m ./model ./internal/explore ./internal/sim/cores >$(BIN)/model.log 2>&1 & model=$$!; \
-	for m in cmd/regent bench; do \
+	for m in reaper cmd/regent bench; do \
 		echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 20m -parallel 4 ./...) || { kill $$model; exit 1; }; \
 	done; \
 	echo "== the model and the pure core, whole"; wait $$model; code=$$?; cat $(BIN)/model.log; exit $$code
@@ -58,3 +58,4 @@ need: # what the tests need on a fresh Debian machine with Go: a C compiler, for
 	@command -v gcc >/dev/null || scripts/install gcc libc6-dev
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || scripts/install postgresql
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || scripts/install redis-server redis-tools
+	@command -v curl >/dev/null || scripts/install curl

@@ -21,6 +21,6 @@
 //
 //	m := &regent.Member{Store: store}
 //	err := m.Lead(ctx, "reports", func(ctx context.Context, t regent.Term) error {
-//		… // runs on one process only, until ctx ends
+//		return report(ctx, t) // on at most one process; ctx ends with the term
 //	})
 package regent

@@ -12,6 +12,24 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
+// The shortest program. Every process runs it; at most one of them reports at a time.
+func Example() {
+	ctx, store := context.Background(), memstore.New()
+	report := func(_ context.Context, t regent.Term) error {
+		fmt.Println("reporting, epoch", t.Epoch)
+		return nil
+	}
+
+	m := &regent.Member{Store: store}
+	err := m.Lead(ctx, "reports", func(ctx context.Context, t regent.Term) error {
+		return report(ctx, t) // on at most one process; ctx ends with the term
+	})
+	fmt.Println(err)
+	// Output:
+	// reporting, epoch 1
+	// <nil>
+}
+
 // A loop that runs on one process of many.
 func ExampleMember_Lead() {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -11,7 +11,7 @@
 //
 //	s := memstore.New()
 //	a := s.Client("a", memstore.Faults{})
-//	b := s.Client("b", memstore.Faults{Seed: 7, LoseAnswer: 0.1, Answer: memstore.Delay{Max: time.Second}})
+//	b := s.Client("b", memstore.Faults{Seed: 7, LoseAnswer: 0.1, Answer: memstore.Delay{Max: 10 * time.Millisecond}})
 package memstore
 
 import (

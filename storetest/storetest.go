@@ -3,8 +3,8 @@
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Open {
-//			path := filepath.Join(t.TempDir(), "regent.db")
-//			return func() (driver.Store, error) { return sqlite.Open(t.Context(), path, sqlite.Options{}) }
+//			s := memstore.New()
+//			return func() (driver.Store, error) { return s.Client(t.Name(), memstore.Faults{}), nil }
 //		})
 //	}
 //

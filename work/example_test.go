@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/regentd/regent"
@@ -13,15 +14,20 @@ import (
 
 // A worker that greets, and a leader that has it greet somebody.
 func Example() {
-	w := &work.Worker{Election: "greetings", Token: "secret"}
-	w.Handle("greet", func(ctx context.Context, t work.Task) (json.RawMessage, error) {
+	greet := func(ctx context.Context, t work.Task) (json.RawMessage, error) {
 		var name string
 		if err := json.Unmarshal(t.Payload, &name); err != nil {
 			return nil, err
 		}
 		return json.Marshal(fmt.Sprintf("hello %s, in epoch %d", name, t.Epoch))
-	})
-	server := httptest.NewServer(w)
+	}
+
+	w := &work.Worker{Election: "greetings", Token: "secret"}
+	w.Handle("greet", greet)
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/tasks", w)
+	mux.Handle("POST /v1/tasks/results", w)
+	server := httptest.NewServer(mux)
 	defer server.Close()
 
 	m := &regent.Member{Store: memstore.New(), ID: "a"}

@@ -1,22 +1,27 @@
-// Package work carries tasks from a leader to workers over HTTP, and keeps a former leader's tasks from running.
+// Package work carries tasks from a leader to workers over HTTP, and keeps tasks of former leaders from running.
 //
-// Every task carries the token of the term that sends it: its epoch, and which term it is. A [Worker] keeps the highest token that it has seen,
-// on disk if it is told where, and refuses what is older, or of another term with the same epoch, with 409 and the token that beats it; a [Pool] that
-// is told so ends its term. Work can reach a worker late, twice, or
-// from a leader that has not noticed its own end: what is not guaranteed is that it arrives at all. A task id runs once per worker, however
-// often it is delivered, as long as the worker remembers it: Worker.Keep says how many.
+// Every task carries the token of the term that sends it: its epoch and its term. A [Worker] keeps the highest token
+// that it has seen, on disk if its Fence has a Path. It refuses an older token, or another term with the same epoch,
+// with 409 and the token that it has seen. A [Pool] that gets this answer ends its term.
 //
-// A fencing token is not a credential: set a Token, or have clients verified by the server's TLS configuration. A pool signs
-// its requests with the Token, and never sends it: a worker's address may come from whoever can write the store. The clocks
-// of leaders and workers must be within a minute of each other for that.
+// A task can reach a worker late, twice, or from a leader that has not noticed the end of its term. Arrival is not
+// guaranteed. A worker runs a task ID once, however often it is delivered, as long as the worker remembers it:
+// Worker.Keep sets how many it remembers.
 //
-//	w := &work.Worker{Election: "coordinator", Fence: &regent.Fence{Path: "epoch"}, Token: token}
-//	w.Handle("resize", func(ctx context.Context, t work.Task) (json.RawMessage, error) {
-//		return nil, resize(ctx, t.Payload)
-//	})
-//	http.Handle("/v1/tasks", w)
+// A fencing token is not a credential. Set a Token, or have the server's TLS configuration verify clients. A pool signs
+// its requests with the Token and never sends it, because a worker's address may come from anybody who can write the
+// store. A signature is fresh by a challenge of the worker, so the wall clocks of leaders and workers may differ.
 //
-// The leader's side is a Pool, which lives as long as a term: see its example.
+// A worker is mounted at two paths: one for tasks, one for their results. Without the second, the leader gets 404 and
+// never learns how a task ended.
+//
+//	w := &work.Worker{Election: "greetings", Token: "secret"}
+//	w.Handle("greet", greet)
+//	mux := http.NewServeMux()
+//	mux.Handle("POST /v1/tasks", w)
+//	mux.Handle("POST /v1/tasks/results", w)
+//
+// The leader's side is a [Pool], which lives as long as a term: see the example.
 package work
 
 import (

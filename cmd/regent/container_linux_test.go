@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/reaper"
+	"github.com/regentd/regent/reaper"
 )
 
 // inNamespace runs the real command in a pid namespace of its own, as a container does: as its first process, or right below one that

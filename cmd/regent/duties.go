@@ -10,8 +10,8 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/node"
-	"github.com/regentd/regent/cmd/regent/internal/reaper"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
+	"github.com/regentd/regent/reaper"
 )
 
 // programs makes duties of the programs in the configuration: each runs while the node leads, by the engine of 'regent run'.
@@ -23,7 +23,7 @@ func programs(s *config.Settings, companion *reaper.Reaper, log *slog.Logger) []
 		left := s.Regent.StopTimeout * time.Duration(before+i+1) / n
 		all[i] = regent.Duty{Election: s.Election, Name: d.Name, Run: func(ctx context.Context, t regent.Term) error {
 			c := &runner.Command{Path: d.Command[0], Args: d.Command[1:], Dir: d.Dir, Env: environ(d.Env), Node: s.Node,
-				Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: left, OnStart: companion.Group, OnEnd: companion.Ungroup,
+				Stdout: os.Stdout, Stderr: os.Stderr, StopTimeout: left, OnStart: companion.Track, OnEnd: companion.Untrack,
 				OnKill: warnOfKill(log, s.Regent.StopTimeout, "duty", d.Name)}
 			for {
 				err := runDuty(ctx, t, c, d, log)

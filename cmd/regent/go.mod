@@ -5,10 +5,12 @@ go 1.26.0
 require (
 	github.com/prometheus/client_golang v1.24.1
 	github.com/regentd/regent v0.0.0
+	github.com/regentd/regent/reaper v0.0.0
 	github.com/regentd/regent/store/redis v0.0.0
 	github.com/regentd/regent/store/sqlite v0.0.0
 	go.yaml.in/yaml/v3 v3.0.5
-	golang.org/x/sys v0.48.0
+	golang.org/x/net v0.62.0
+	golang.org/x/sys v0.49.0
 )
 
 require (
@@ -33,6 +35,7 @@ require (
 
 replace (
 	github.com/regentd/regent => ../..
+	github.com/regentd/regent/reaper => ../../reaper
 	github.com/regentd/regent/store/redis => ../../store/redis
 	github.com/regentd/regent/store/sqlite => ../../store/sqlite
 )

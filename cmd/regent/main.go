@@ -16,8 +16,8 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/demo"
-	"github.com/regentd/regent/cmd/regent/internal/reaper"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/reaper"
 )
 
 // Exit codes, besides those of a program under 'regent run'.
@@ -47,6 +47,9 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 func main() {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil))) // the reaper's log
+	reaper.Main(openForReaper)
+
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	var exit *exitError
 	if err != nil && (!errors.As(err, &exit) || exit.err != nil) {
@@ -85,9 +88,6 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 	}
 	if command == "run" { // which passes signals on
 		return runProgram(ctx, args, in, out, errs)
-	}
-	if command == reaper.Command { // which outlives them
-		return reap(ctx, in, errs)
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -139,12 +139,9 @@ func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *rea
 	return r
 }
 
-// reap is the companion process.
-func reap(ctx context.Context, in *os.File, errs io.Writer) error {
-	open := func(ctx context.Context, address string) (driver.Store, error) {
-		return opener(address, true, 0, func(string) {})(ctx)
-	}
-	return reaper.Main(ctx, in, open, slog.New(slog.NewTextHandler(errs, nil)))
+// openForReaper opens the store in the companion process.
+func openForReaper(ctx context.Context, address string) (driver.Store, error) {
+	return opener(address, true, 0, func(string) {})(ctx)
 }
 
 // version is what the Go tool has stamped into the binary.

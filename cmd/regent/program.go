@@ -16,8 +16,8 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/cmd/regent/internal/runner"
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/reaper/proctree"
 )
 
 // runProgram is 'regent run ELECTION [flags] -- CMD ...': a program that runs only while this process leads.
@@ -68,7 +68,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return err
 	}
 	log.Info("campaigning", "election", s.Election, "store", location(s.Store), "profile", s.Profile)
-	if err := brood.Confinable(); err != nil && container.Adopter() == 0 {
+	if err := proctree.Confinable(); err != nil && container.Adopter() == 0 {
 		log.Info("program has no cgroup of its own: what leaves its session with a clean environment is not found", "reason", err)
 	}
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
@@ -99,7 +99,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	m.OnEvent = beginStore(store, regent.LogEvents(log))
 	c := &runner.Command{Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
 		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),
-		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Group, OnEnd: companion.Ungroup,
+		StopTimeout: s.Regent.StopTimeout, OnStart: companion.Track, OnEnd: companion.Untrack,
 		OnKill: warnOfKill(log, s.Regent.StopTimeout, "election", s.Election),
 		OnSuspend: func() {
 			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)

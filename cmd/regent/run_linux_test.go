@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 )
 
 // runCommand is a real 'regent run' of a script, with what it prints.
@@ -114,7 +114,7 @@ const witness = `if [ -e /proc/PID/stat ]; then sed 's/.*) //' /proc/PID/stat; e
 
 // TestEscapee kills a real 'regent run' whose program has left a process that nothing leads to. Whoever leads next looks at it.
 func TestEscapee(t *testing.T) {
-	if err := brood.Confinable(); err != nil {
+	if err := proctree.Confinable(); err != nil {
 		t.Skip("no cgroup can be made here:", err)
 	}
 	for name, sig := range map[string]syscall.Signal{

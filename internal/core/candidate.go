@@ -45,13 +45,18 @@ func (c *Core) contend(e *election) {
 	}
 	c.attach(e) // whose incarnation it names may have ended since the record was received
 	e.wake(e.pollAt)
+	if e.claimed {
+		return
+	}
 	if c.followed(e) && e.rec.Via == "" {
-		e.wake(e.own.readAt(c.cfg.TakeoverDelay, false))
+		e.seenLed = e.seenLed || e.own.renewed
+		e.wake(e.own.readAt(c.cfg.TakeoverDelay))
 	}
 
 	switch v, at := c.judge(e); v {
 	case taken:
 		e.open = false
+		c.judged(e, false)
 		e.wake(at)
 	case dead:
 		s := c.sightOf(e.rec.Via)
@@ -62,6 +67,7 @@ func (c *Core) contend(e *election) {
 			e.open = true
 			e.openSince = c.now
 		}
+		c.judged(e, true)
 		c.claimFree(e)
 	}
 }
@@ -74,22 +80,25 @@ func (c *Core) current(e *election) bool {
 	if e.check != 0 && c.now >= e.check {
 		e.stale = true
 	}
-	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay, false)
+	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay)
 	return e.seen && !e.stale && c.now < e.pollAt && !expiring
 }
 
 // refreshRecord reads the record, if that is not to be waited for. With every notification lost, this is all that
 // it takes (rule 12).
 func (c *Core) refreshRecord(e *election) {
-	if !e.retry.passed(c.now) {
-		e.wake(e.retry.at)
+	if at := max(e.retry.at, c.lookAt); c.now < at {
+		e.wake(at)
 		return
 	}
 	if e.vanished && e.awaits { // why it has no register any more is told by the floor
 		return
 	}
 	if c.now >= e.pollAt {
-		e.pollAt = c.now.Add(c.pollInterval(e))
+		if e.seen {
+			c.decided(12, e.name, "no notification has come for long: read the register")
+		}
+		e.pollAt = c.pollTime(c.pollInterval(e))
 		e.quiet++
 	}
 	e.stale = true // until the answer is there
@@ -134,6 +143,7 @@ func (c *Core) judge(e *election) (verdict, Time) {
 		return c.judgeAbsent(e, s)
 	}
 	e.forgotten = driver.Identity{}
+	e.seenLed = e.seenLed || s.watch.renewed
 	if s.watch.expired(c.cfg.TakeoverDelay) {
 		return dead, 0
 	}
@@ -144,13 +154,29 @@ func (c *Core) judge(e *election) (verdict, Time) {
 func (c *Core) claimFree(e *election) {
 	at := max(c.notBefore(e, &e.rec), e.hold, c.backoff)
 	switch {
-	case !e.wanted || !c.mayLead() || exhausted(e.rec.Epoch):
+	case !e.wanted || !c.mayLead() && !c.lastResort() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
 	case !c.floorFresh():
 		c.needFloor(&e.entity)
-	default:
+	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
+		c.explainClaim(e)
 		c.bid(e, &e.rec)
+	}
+}
+
+// explainClaim says why an election is free.
+func (c *Core) explainClaim(e *election) {
+	switch {
+	case !c.cfg.Explain:
+	case e.rec.Rev == "":
+		c.decided(6, e.name, "the register was never written: claim it")
+	case e.rec.Vacant():
+		c.decided(10, e.name, "it is vacant: claim it, without a takeover delay")
+	case e.rec.Via == "":
+		c.decided(2, e.name, "its lease has expired on this member's clock: claim it")
+	default:
+		c.decided(6, e.name, "its holder's incarnation is dead: claim it")
 	}
 }
 
@@ -158,10 +184,11 @@ func (c *Core) claimFree(e *election) {
 // claim was lost, or its release was. A claim that is known, was not released and still lives is adopted. Anything
 // else is given back at once, since nobody else could claim it while this member's heartbeat goes on (rule 6).
 func (c *Core) settleOwn(e *election) {
-	k := slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
+	k := e.claimIndex()
 	if k >= 0 && e.wanted && !c.closing && c.begin(e, e.claims[k]) {
 		return
 	}
+	c.decided(6, e.name, "the record names this member, which does not hold it: give it back")
 
 	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows
 	// (rule 3).
@@ -174,6 +201,11 @@ func (c *Core) settleOwn(e *election) {
 	})
 	e.vac = vacating{on: true, who: who, epoch: e.rec.Epoch, reason: ReasonAbandoned, until: c.now.Add(c.timeout)}
 	c.giveBack(e)
+}
+
+// claimIndex returns which of this member's claims the record shows, or -1.
+func (e *election) claimIndex() int {
+	return slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
 }
 
 // giveBack sends the next request of the release of a record that this member does not hold a term on.

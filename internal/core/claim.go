@@ -13,6 +13,7 @@ type claim struct {
 	sent  Time
 	floor Time            // when the read of the floor was sent that it is above (rule 13)
 	who   driver.Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
+	ended driver.Past     // the term that it ends, if its leader could not say so itself
 }
 
 // maxClaims is how many claims of unknown outcome are remembered. An older one that is applied after all expires by
@@ -26,16 +27,15 @@ func (e *election) claimedAs(who driver.Identity) bool {
 // notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided
 // before.
 func (c *Core) notBefore(e *election, r *driver.Record) Time {
-	at := e.barred
+	at := max(e.barred, e.standBack)
 	if r.Next != c.cfg.ID { // whoever is asked for does not hold back
 		at = max(at, e.holdBack)
+		if end := c.coldStartEnd(e); end > 0 {
+			at = max(at, end.Add(c.turn()))
+		}
 	}
 	if c.returned(r) || r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID {
-		since := e.openSince
-		if !e.open {
-			since = c.now
-		}
-		at = max(at, since.Add(c.cfg.HeartbeatInterval))
+		at = max(at, c.headStart(e, r).Add(c.cfg.HeartbeatInterval))
 	}
 	return at
 }
@@ -61,9 +61,10 @@ func (c *Core) bid(e *election, r *driver.Record) {
 		Duration: c.cfg.LeaseDuration, Since: c.src.Wall(), Data: r.Data,
 	}
 	if r.Vacant() {
-		next.Past = endedByStore(r, &e.lastHeld, next.Since)
+		next.Past = endedByStore(r, &e.lastHeld, c.endingByStore(e, r))
 	} else {
-		next.Past = ended(r, next.Since, ReasonExpired)
+		end := c.endingOf(e, r)
+		next.Past = ended(r, end.at, end.reason)
 	}
 	if c.cfg.OwnLease {
 		next.Holder = driver.Identity{ID: c.cfg.ID, Incarnation: c.src.Incarnation()}
@@ -75,6 +76,7 @@ func (c *Core) bid(e *election, r *driver.Record) {
 	keep := e.claims[max(0, len(e.claims)-maxClaims+1):]
 	e.claims = append(slices.Clip(keep), claim{
 		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, floor: c.floor.read, who: next.Holder,
+		ended: c.unsaid(e, r, next.Past),
 	})
 	c.swap(&e.entity, claimCall, next)
 }
@@ -95,10 +97,13 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case c.rank.kind != rankFirst || !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch):
+		return false
+	case c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 
+	c.decided(12, e.name, "the notification shows it vacant: claim that revision without a read")
 	e.dropRead()
 	c.bid(e, r)
 	e.stale = true
@@ -110,14 +115,19 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record) {
 	switch o {
 	case Done:
+		// A notification that came meanwhile is most likely its own. The term need not wait for a read of that: it
+		// counts from when the claim was sent, and the record is read again after the next heartbeat.
+		done.old = done.old && r.Epoch < c.memory[e.name]
 		c.receive(e, r, done)
 		return
 	case Conflict, NotSent: // it was not applied and never will be
 		e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool { return k.nonce == done.nonce })
 	}
 	if o == Conflict {
+		c.decided(4, e.name, "somebody else was first: the claim was not applied, and never will be")
 		e.hold = c.now.Add(conflictWait)
 	} else {
+		c.decided(3, e.name, "the outcome of the claim is not known: read the register")
 		c.failed()
 	}
 	e.stale = true

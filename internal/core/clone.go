@@ -20,6 +20,10 @@ func (c *Core) Clone(src Source) *Core {
 	d.member.fresh = slices.Clone(c.member.fresh)
 	d.member.claims = slices.Clone(c.member.claims)
 
+	d.led = slices.Clone(c.led)
+	d.rivals = slices.Clone(c.rivals)
+	d.roster = c.roster.clone()
+
 	d.elections = c.elections.clone()
 	d.sights = c.sights.clone()
 	d.retirements = c.retirements.clone()
@@ -31,6 +35,22 @@ func (c *Core) Clone(src Source) *Core {
 		}
 	}
 	return &d
+}
+
+// clone returns a roster of its own.
+func (r *roster) clone() roster {
+	d := *r
+	d.peers = r.peers.clone()
+	d.byName = maps.Clone(r.byName)
+	d.everywhere = slices.Clone(r.everywhere)
+	d.named = maps.Clone(r.named)
+	for name, o := range d.named {
+		d.named[name] = slices.Clone(o)
+	}
+	d.ring = r.ring.clone()
+	d.waiting = slices.Clone(r.waiting)
+	d.waking = slices.Clone(r.waking)
+	return d
 }
 
 // Awaits reports whether an answer to the request would still be taken in.

@@ -16,13 +16,26 @@ type Core struct {
 	now     Time
 	timeout time.Duration // of one request
 
-	started bool
-	startAt Time
-	closing bool
-	closed  bool
-	tidyEnd Time   // when closing does not wait for the store any more
-	refresh uint64 // counts the notices that anything may have changed
-	healthy bool
+	started    bool
+	startAt    Time
+	closing    bool
+	closed     bool
+	closeCause Cause
+	tidyEnd    Time   // when closing does not wait for the store any more
+	refresh    uint64 // counts the notices that anything may have changed
+	healthy    bool
+	failing    bool // a duty keeps failing
+
+	subscribed bool // the shell was told to subscribe
+	lookAt     Time // when elections are first read
+	joinedAt   Time // when the member was started, before the start-up jitter
+	outranked  bool // a notification has named a member with a smaller ID
+
+	rank   ranking
+	roster roster
+	led    subset // elections that this member leads
+	rivals subset // elections that another member leads, and this one might ask for
+	loose  int    // elections that are free, or were never judged
 
 	member    member
 	elections slab[election]
@@ -39,8 +52,12 @@ type Core struct {
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
 	endings []driver.Identity // incarnations that this process has ended
+	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
+	info    []byte            // what the member register carries about the member
 
+	pollAt    Time // the next of the moments at which elections are polled
+	contended Time // when the last contention event was sent
 	answered  Time // when the store last answered anything
 	backoff   Time // no claim and no revocation before: the store has failed
 	sweepAt   Time // when the next held elections are read
@@ -48,11 +65,13 @@ type Core struct {
 	sweepFrom int // the place in held where the sweep goes on
 	sweepLeft int // how many of held are still to be read by this sweep
 
+	stats Stats
 	seq   uint64 // the last request
 	queue []ref  // to be advanced in this step, or the next
 	all   int    // the elections from this index on are to be advanced too
 	due   []ref  // a heap by due time
 	woken Time   // the last Wake
+	work  int    // what the advance of an entity has cost beyond the usual
 	out   []Effect
 }
 
@@ -67,6 +86,9 @@ func New(cfg Config, src Source) *Core {
 	c.floor.init(makeRef(floorKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
+	c.info = cfg.Info
+	c.rank = parseRank(cfg.Rank)
+	c.roster.init(makeRef(rosterKind, 0))
 	c.sweepAt = Never
 	c.woken = Never
 	return c
@@ -98,6 +120,8 @@ func (c *Core) Next() Time {
 		return Never
 	case c.now < c.startAt:
 		return c.startAt
+	case c.looksNext():
+		return max(c.now, c.lookAt)
 	case len(c.queue) > 0 || c.all < len(c.elections.all):
 		return c.now
 	case len(c.due) > 0:
@@ -116,7 +140,9 @@ func (c *Core) take(in Input) {
 	case Withdraw:
 		c.withdraw(in.Election)
 	case Watch:
-		c.elect(in.Election).watchers++
+		e := c.elect(in.Election)
+		e.watchers++
+		c.show(e)
 	case Unwatch:
 		c.unwatch(in.Election)
 	case Answer:
@@ -125,8 +151,14 @@ func (c *Core) take(in Input) {
 		c.notice(in.Record)
 	case DutyStopped:
 		c.dutyStopped(in.Election, in.Epoch)
+	case Expired:
+		c.expired(in)
 	case Health:
-		c.setHealth(in.Healthy)
+		c.setHealth(in)
+	case Publish:
+		c.info = in.Info
+	case Shown:
+		c.late(c.seq, &in.Record)
 	case HandOff:
 		c.ask(in.Election, ask{id: in.ID, to: in.To, at: in.AtEpoch})
 	case StepDown:
@@ -144,7 +176,7 @@ func (c *Core) take(in Input) {
 	case Retire:
 		c.retire(in)
 	case Close:
-		c.close()
+		c.close(in.Cause)
 	}
 }
 
@@ -154,7 +186,9 @@ func (c *Core) run() {
 		return
 	}
 
-	for range portion {
+	c.firstLook()
+	for n := 0; n < portion; n += 1 + c.work {
+		c.work = 0
 		r, ok := c.pop()
 		if !ok {
 			return
@@ -182,6 +216,8 @@ func (c *Core) advance(r ref) {
 		c.advanceFloor()
 	case retireKind:
 		c.advanceRetirement(c.retirements.all[r.index()])
+	case rosterKind:
+		c.advanceRoster()
 	}
 	c.schedule(r, e)
 }
@@ -192,33 +228,23 @@ func (c *Core) start() {
 		return
 	}
 	c.started = true
+	c.joinedAt = c.now
 	c.startAt = c.now.Add(c.cfg.StartDelay)
+	c.decided(11, "", "the first request comes after the start-up jitter")
 	c.enqueue(c.member.ref)
 	c.enqueue(c.floor.ref)
 }
 
-// setHealth takes in a health check. An unhealthy member does not claim.
-func (c *Core) setHealth(healthy bool) {
-	if c.healthy == healthy {
-		return
-	}
-	c.healthy = healthy
-	if healthy {
-		c.enqueueAll()
-	}
-}
-
-// mayLead reports whether this member may claim anything now.
-func (c *Core) mayLead() bool {
-	return c.cfg.Eligible && c.healthy && !c.closing && (c.cfg.OwnLease || c.member.lives(c.now))
-}
-
 // close ends all terms and leaves.
-func (c *Core) close() {
+func (c *Core) close(cause Cause) {
 	if c.closing {
 		return
 	}
 	c.closing = true
+	c.closeCause = cause
+	if cause == "" {
+		c.closeCause = Shutdown
+	}
 	c.tidyEnd = c.now.Add(2 * c.timeout)
 	if !c.started {
 		c.started = true
@@ -235,40 +261,6 @@ func (c *Core) close() {
 	}
 }
 
-// learn keeps the highest epoch of an election, wherever it was seen (rule 5), unless no term can follow it.
-func (c *Core) learn(name string, epoch uint64) {
-	if epoch > c.memory[name] && !exhausted(epoch) {
-		c.memory[name] = epoch
-	}
-}
-
-// observe takes in an epoch that the store has not shown. One from nowhere must not use up the epochs of an
-// election, so it is believed only if it is not far beyond what is known.
-func (c *Core) observe(name string, epoch uint64) {
-	if epoch < maxEpoch && epoch <= c.memory[name]+maxJump {
-		c.overhear(name, epoch)
-	}
-}
-
-// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
-// is known to be old.
-func (c *Core) overhear(name string, epoch uint64) {
-	if epoch <= c.memory[name] || exhausted(epoch) {
-		return
-	}
-	c.learn(name, epoch)
-	i, ok := c.names[name]
-	if !ok {
-		return
-	}
-	e := c.elections.all[i]
-	e.call.old = true
-	if e.seen && e.rec.Epoch < epoch {
-		e.stale = true
-		c.enqueue(e.ref)
-	}
-}
-
 // failed notes that the store did not take or answer a request.
 func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait())) }
 
@@ -276,6 +268,13 @@ func (c *Core) failed() { c.backoff = max(c.backoff, c.now.Add(c.failureWait()))
 func (c *Core) failureWait() time.Duration { return min(c.cfg.ElectionInterval, time.Second) }
 
 func (c *Core) emit(e Effect) { c.out = append(c.out, e) }
+
+// decided says what was decided, and by which rule, if anybody wants to know.
+func (c *Core) decided(rule int, name, what string) {
+	if c.cfg.Explain {
+		c.emit(Decision{rule, name, what})
+	}
+}
 
 // trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. The clocks of the
 // holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.

@@ -2,7 +2,7 @@
 // that has happened, and returns what to do about it. It has no goroutines, locks, clocks, randomness, I/O or
 // logging. What must be new or comes from outside (nonces, incarnations, the wall clock) comes from a [Source].
 //
-// Nothing runs on this package yet: regent.Member still runs on the engine of the root package. The core keeps the
+// internal/shell runs it on a store. regent.Member still runs on the engine of the root package. The core keeps the
 // same rules over the same records. It was written after the engine, but no test compares the two: in what order and
 // how often they send requests may differ, and what the core leaves out is listed below. It exists so that the protocol
 // can be explored as it is (internal/explore), and so that Member can become a thin shell.
@@ -16,10 +16,10 @@
 //   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
 //   - candidate.go and claim.go, leader.go, former.go: what each of the three does
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
-//   - rollback.go: what every record that is received goes through, and rule 5
+//   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
 //   - member.go, join.go: the member's own register
 //   - request.go: checkpoints, and requests to whoever leads
-//   - core.go, queue.go, slab.go: Step, and what makes it cost no more than what has changed
+//   - core.go, queue.go, heap.go, slab.go: Step, and what makes it cost no more than what has changed
 //   - clone.go, encode.go, encode_election.go: for the explorer
 //
 // # How it works

@@ -18,17 +18,20 @@ const (
 	Swap               // write the record if the register's revision is still Rev
 	Remove             // remove the register if its revision is still Rev
 	Named              // find an election that somebody holds and whose record names Name as its heartbeat register
+	List               // read all records whose names begin with Name
 )
 
 // The effects.
 type (
 	// Send asks for a request. The answer must come as an Answer with this ID; one that comes after the timeout is
-	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch.
+	// ignored, and the outcome is unknown by then. Requests of one step may be sent as one batch. A List has that
+	// time for each record, and ListTimeouts times as long in all.
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  driver.Record // for a Get or Named, Name alone; for a Remove, Name, Rev and Epoch
+		Record  driver.Record // for a Get, a List or Named, Name alone; for a Remove, Name, Rev and Epoch
 		Timeout time.Duration
+		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
 	Begin struct {
@@ -37,12 +40,14 @@ type (
 		Incarnation string
 		Register    string // the heartbeat register: whose Renewed counts for this term
 		Deadline    Time
+		Guard       Time // before the deadline: when the term ends, even if the core is not stepped in time (rule 7)
 	}
 	// End tells the duty of a term to stop. The term is not believed any more.
 	End struct {
 		Election string
 		Epoch    uint64
 		Cause    Cause
+		Detail   string // more about the cause, for people to read
 		Next     string // the successor, if one was named
 	}
 	// Finished says that a term is over: its duty has stopped, and the election is released if the store took that.
@@ -51,10 +56,14 @@ type (
 		Epoch    uint64
 		Kept     bool // the store did not take the release
 	}
-	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them.
+	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them, for
+	// that cause; an End of each of them follows.
 	Renewed struct {
 		Register string
 		Deadline Time
+		Guard    Time  // as in Begin
+		Cause    Cause // empty unless the heartbeat has ended
+		Detail   string
 	}
 	// Lifeline is a message for the reaper.
 	Lifeline struct {
@@ -71,11 +80,28 @@ type (
 		Election string
 		Epoch    uint64
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
-		Previous string          // the leader before
 		Reason   string
+		Register string // that cannot be read
+		Error    string // what is wrong, for people to read
+
+		Previous       string        // the leader before
+		PreviousReason string        // why its term ended
+		Vacant         time.Duration // how long nobody led after that; -1 if not known
+		Node           string        // whom it happened to, if that is another member
+		ReportedBy     string        // this member then
+
+		Took     time.Duration // how long the start-up jitter was; how long a heartbeat has taken, from when it was due
+		Expected time.Duration // how long it should take at most
+		Other    driver.Record // the register of the other process that has this member's ID
+		Alive    bool          // that process is known to be alive
 	}
 	// Changed is the record of an election, for those who watch it.
 	Changed struct{ Record driver.Record }
+	// Learned is the highest epoch of an election that was seen anywhere, for fences.
+	Learned struct {
+		Election string
+		Epoch    uint64
+	}
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64
@@ -87,6 +113,15 @@ type (
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
+	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
+	Subscribe struct{}
+	// Decision says what was decided and by which rule, before the effects of that, if Config.Explain asks for it. A
+	// shell has nothing to do about it.
+	Decision struct {
+		Rule int    // its number, or 0 for what has none
+		Name string // the register that it is about
+		What string
+	}
 	// Closed says that nothing is left to do.
 	Closed struct {
 		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
@@ -101,10 +136,13 @@ func (Renewed) effect()   {}
 func (Lifeline) effect()  {}
 func (Event) effect()     {}
 func (Changed) effect()   {}
+func (Learned) effect()   {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}
+func (Subscribe) effect() {}
 func (Closed) effect()    {}
+func (Decision) effect()  {}
 
 // EventKind is what an event is about, as noun:verb.
 type EventKind string
@@ -116,10 +154,12 @@ const (
 	EventLeaderChanged  EventKind = "coordinator:leader_changed"
 	EventRegressed      EventKind = "store:regressed"
 	EventUnreadable     EventKind = "register:unreadable"
+	EventStarted        EventKind = "member:started"
 	EventJoined         EventKind = "member:joined"
 	EventLeft           EventKind = "member:left"
 	EventDropped        EventKind = "member:dropped"
 	EventWaiting        EventKind = "member:waiting"
+	EventContention     EventKind = "contention:detected"
 	EventDutyStuck      EventKind = "duty:stuck"
 	EventRetired        EventKind = "store:retired"
 )
@@ -137,12 +177,8 @@ const (
 	SteppedDown Cause = "stepped down"
 	Paused      Cause = "paused"
 	FencedOff   Cause = "fenced"
-)
-
-// Reasons in a record's past that are no causes.
-const (
-	ReasonExpired   = "expired"   // the successor found the heartbeat expired
-	ReasonAbandoned = "abandoned" // a claim was applied after it had been given up
+	Panicked    Cause = "panic" // of the driver; a Close carries it
+	Unhealthy   Cause = "unhealthy"
 )
 
 // ResultCode is how a request ended.

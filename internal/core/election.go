@@ -41,15 +41,23 @@ type election struct {
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
 	vanished  bool            // it has no register any more, and the floor must be read to tell why
+	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
+	exhausted bool            // its epoch is one that no term can follow, which was reported
 
 	open       bool            // it was judged free
 	openSince  Time            // when that began
 	holdBack   Time            // not to be claimed before, so that others have a chance
+	standBack  Time            // the members are not listed again before: one of them is better
+	loose      bool            // it is free, or was never judged
+	claimed    bool            // it was vacant and has changed since: it is read at the next poll
+	foundHeld  bool            // it was held when it was first received
+	seenLed    bool            // its holder was seen to send heartbeats, or was this member
 	claims     []claim         // sent, and maybe applied
 	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
 	fencedRow  int             // terms in a row that ended because a fence refused them
+	reported   uint64          // the epoch of the last own term whose end was reported
 
 	term    term
 	beat    beat  // of a term with a lease of its own
@@ -61,6 +69,8 @@ type election struct {
 	saveRev string
 	clash   bool // it was a conflict
 	asks    []ask
+	led     spot // in the core's led
+	rival   spot // in the core's rivals
 	tidied  bool // while closing: it was read once more
 }
 
@@ -73,6 +83,7 @@ type term struct {
 	stuckAt Time // when the duty should have stopped
 	stuck   bool // that was reported
 	cause   Cause
+	detail  string // more about the cause, for people to read
 	next    string // the successor to name
 	asked   uint64 // the request that ended it; 0 if none did
 }
@@ -92,6 +103,7 @@ func (e *election) index() uint32 { return e.ref.index() }
 // advanceElection is where candidate, leader and former leader alternate. A candidate becomes a leader when the record
 // shows its own claim; a leader becomes a former leader by end; a former leader becomes a candidate again by finish.
 func (c *Core) advanceElection(e *election) {
+	c.expireAsks(e)
 	switch e.term.state {
 	case noTerm:
 		c.campaign(e)
@@ -118,6 +130,7 @@ func (c *Core) elect(name string) *election {
 	e.init(makeRef(electionKind, i))
 	c.names[name] = i
 	c.live++
+	c.judged(e, true) // for all we know
 	c.enqueue(e.ref)
 	return e
 }
@@ -130,9 +143,18 @@ func (c *Core) campaignIn(name string) {
 	}
 	e.wanted = true
 	c.wanted++
+	c.show(e)
+	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
 	c.enqueue(c.floor.ref)
+}
+
+// show tells whoever is newly interested in an election what is known of it.
+func (c *Core) show(e *election) {
+	if e.seen {
+		c.emit(Changed{e.rec})
+	}
 }
 
 // withdraw ends a candidacy.
@@ -159,6 +181,7 @@ func (c *Core) unwant(e *election) {
 	if e.wanted {
 		e.wanted = false
 		c.wanted--
+		c.attendable(e)
 	}
 }
 
@@ -178,6 +201,7 @@ func (c *Core) dropElection(e *election) {
 	e.seen = false
 	e.rec = driver.Record{}
 	c.attach(e)
+	c.judged(e, false)
 	c.unschedule(&e.entity)
 	c.elections.drop(e.index())
 	delete(c.names, e.name)
@@ -209,6 +233,9 @@ func (c *Core) notice(r driver.Record) {
 		c.sweepSoon()
 		return
 	}
+	if strings.HasPrefix(r.Name, driver.MemberPrefix) {
+		c.memberNotice(r.Name)
+	}
 	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		s := c.sights.all[i]
 		s.again = true
@@ -224,11 +251,14 @@ func (c *Core) notice(r driver.Record) {
 	switch {
 	case c.claimOnNotice(e, &r):
 	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
+	case c.claimedByOther(e, &r):
 	case e.term.state == noTerm:
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.stale = true
 		e.call.old = true
 		c.enqueue(e.ref)
 	default: // one about this member's own claim is given time to pass
+		c.decided(12, e.name, "a notification proves nothing: read the register")
 		e.check = max(c.now, e.received.Add(echoWait), 1)
 		c.enqueue(e.ref)
 	}
@@ -247,7 +277,7 @@ func (r *retry) passed(now Time) bool { return now >= r.at }
 
 // unread notes that a register could not be read. It is read again after a while, which grows if the store answers
 // otherwise.
-func (c *Core) unread(r *retry, name string) {
+func (c *Core) unread(r *retry, name, fault string) {
 	answers := r.failed > 0 && c.answered >= r.since
 	wait := c.failureWait()
 	if answers {
@@ -263,6 +293,6 @@ func (c *Core) unread(r *retry, name string) {
 	r.at = c.now.Add(wait)
 	if answers && r.failed >= unreadable && !r.reported {
 		r.reported = true
-		c.emit(Event{Kind: EventUnreadable, Reason: name})
+		c.emit(Event{Kind: EventUnreadable, Register: name, Error: fault})
 	}
 }

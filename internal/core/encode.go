@@ -28,6 +28,8 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 	}
 	x.ahead(c.startAt)
 	x.ahead(c.backoff)
+	x.ahead(c.pollAt)
+	x.text(string(c.info))
 	if c.closing {
 		x.ahead(c.tidyEnd)
 	}
@@ -35,6 +37,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 	x.number(len(c.elections.all) - c.all)
 
 	x.member(c)
+	x.ranked(c)
 	for _, e := range c.elections.all {
 		x.flags(e != nil)
 		if e != nil {
@@ -139,25 +142,26 @@ func (x *encoder) call(k *call) {
 	x.ahead(k.until)
 	x.flags(k.old)
 	if k.kind == readCall {
+		x.flags(k.witness)
 		x.age(k.sent)
 	}
 }
 
 func (x *encoder) entity(e *entity) {
-	x.flags(e.queued, e.awaits)
+	x.flags(e.queued, e.awaits, e.lists)
 	x.ahead(e.due)
 	x.call(&e.call)
 }
 
-func (x *encoder) watch(w *watch, delay time.Duration) {
-	x.flags(w.seen, w.expired(delay))
+func (x *encoder) watch(w *watch, delay time.Duration, k *call) {
+	x.flags(w.seen, w.expired(delay), w.gone, w.other, w.moved != 0, w.moved != 0 && k.order() <= w.moved)
 	if !w.seen {
 		return
 	}
 	x.record(&w.rec)
 	if !w.rec.Vacant() && !w.expired(delay) {
 		x.within(w.since, w.rec.Duration+delay)
-		x.ahead(w.readAt(delay, true))
+		x.ahead(w.readAt(delay))
 	}
 }
 
@@ -213,7 +217,7 @@ func (x *encoder) member(c *Core) {
 	x.record(&m.rec)
 	x.beat(&m.beat)
 	if m.phase == memberWaiting {
-		x.watch(&m.other, 0)
+		x.watch(&m.other, 0, &m.call)
 	}
 	x.number(m.failed)
 	x.ahead(m.retry)
@@ -238,9 +242,10 @@ func (x *encoder) member(c *Core) {
 func (x *encoder) sight(c *Core, s *sight) {
 	x.entity(&s.entity)
 	x.text(s.name)
-	x.watch(&s.watch, c.cfg.TakeoverDelay)
+	x.watch(&s.watch, c.cfg.TakeoverDelay, &s.call)
 	x.retry(c, &s.retry)
-	x.flags(s.proof != 0, s.again, s.revoke)
+	x.flags(s.proof != 0, s.again, s.revoke, s.watch.renewed && c.rank.kind == rankLexicographic)
+	x.number(s.cleared)
 	x.number(len(s.deps))
 	for _, i := range s.deps {
 		x.number(int(i))

@@ -9,7 +9,7 @@ func (x *encoder) election(c *Core, e *election) {
 		x.record(&e.rec)
 	}
 	if c.followed(e) && e.rec.Via == "" {
-		x.watch(&e.own, c.cfg.TakeoverDelay)
+		x.watch(&e.own, c.cfg.TakeoverDelay, &e.call)
 	}
 	x.retry(c, &e.retry)
 	x.ahead(e.hold)
@@ -17,10 +17,11 @@ func (x *encoder) election(c *Core, e *election) {
 	if c.cfg.ElectionIntervalMax > c.cfg.ElectionInterval {
 		x.number(min(e.quiet, 8))
 	}
-	x.flags(e.check != 0, e.tidied, e.withdrawn, e.vanished)
+	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished)
 	x.ahead(e.check)
 	x.ahead(e.barred)
 	x.unsigned(x.canon.Epoch(e.name, e.barredFor))
+	x.unsigned(x.canon.Epoch(e.name, e.shown))
 	x.identity(e.forgotten, false)
 	x.unsigned(x.canon.Epoch(e.name, e.lastHeld.Epoch))
 	x.text(e.lastHeld.Holder.ID)
@@ -28,6 +29,7 @@ func (x *encoder) election(c *Core, e *election) {
 		x.within(e.openSince, c.cfg.HeartbeatInterval)
 	}
 	x.ahead(e.holdBack)
+	x.preference(c, e)
 	x.identity(e.unreleased, false)
 	x.number(e.fencedRow)
 	x.text(string(e.doom))

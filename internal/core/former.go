@@ -15,8 +15,10 @@ func (c *Core) end(e *election, cause Cause, next string) {
 	t.cause = cause
 	t.next = next
 	t.stuckAt = c.now.Add(c.cfg.StopTimeout)
+	c.attendable(e)
 	e.dropRead()
-	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next})
+	c.decided(7, e.name, "the term ends: its duty stops first, then the election is released")
+	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next, Detail: t.detail})
 	c.endSaves(e)
 	c.enqueue(e.ref)
 }
@@ -49,17 +51,23 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	if t.epoch != epoch || t.state == noTerm || t.state == releasing {
 		return
 	}
-	if t.state == leading { // it returned of its own accord
+	switch {
+	case t.state == leading && e.doom != "": // its context has ended with the heartbeat, and its turn has not come yet
+		t.detail = c.member.beat.why
+		c.end(e, e.doom, "")
+	case t.state == leading: // it returned of its own accord
 		c.end(e, Returned, "")
 		c.unwant(e)
 	}
 
 	b := c.line(e)
+	c.decided(7, e.name, "the duty has stopped: the election may be released")
 	t.state = releasing
 	b.held--
 	switch {
 	case c.cfg.OwnLease: // once the release is sent the claim is never believed again (rule 3)
-		c.endBeat(b)
+		c.noteEnd(b, t.cause)
+		c.endBeat(b, t.cause)
 		c.lifeline(b, true, false)
 	case b.held == 0:
 		c.lifeline(b, false, false)
@@ -103,11 +111,12 @@ func (c *Core) finish(e *election, kept bool) {
 	}
 
 	switch t.cause {
-	case HandedOff, SteppedDown: // others may have to poll to find out, and then hold back for a better one
+	case HandedOff, SteppedDown, Unhealthy: // others may have to poll to find out, and then hold back for a better one
 		e.holdBack = c.now.Add(c.cfg.ElectionInterval + c.cfg.HeartbeatInterval)
 	case FencedOff:
 		e.holdBack = c.now.Add(e.fencedAgain(time.Duration(c.now - t.began)))
 	}
+	e.reported = t.epoch
 	c.emit(Event{Kind: EventLostLeadership, Election: e.name, Epoch: t.epoch, Reason: string(t.cause)})
 	c.emit(Finished{Election: e.name, Epoch: t.epoch, Kept: kept})
 	if t.asked != 0 {
@@ -163,7 +172,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 	case known:
 		c.receive(e, &r, done)
 	case done.kind == readCall:
-		c.unread(&e.retry, e.name)
+		c.unread(&e.retry, e.name, done.faultText(o))
 		e.stale = true
 	}
 	if known && done.kind == readCall {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,6 +28,9 @@ type beat struct {
 	compare  string        // the revision that the last attempt expected
 	held     int           // terms that depend on it, until their duties have stopped
 	stopped  bool          // the reaper knows that all has stopped
+	cycle    Time          // when the heartbeat was due that is under way, or will be next
+	fault    string        // why the last attempt failed
+	why      string        // why it has ended, for people to read
 }
 
 // try is one attempt to write a heartbeat.
@@ -70,9 +74,31 @@ func (b *beat) shows(r *driver.Record) (newest, ours bool) {
 }
 
 // attempted notes the answer to a heartbeat that was not plainly applied: the register is read next.
-func (b *beat) attempted(o Outcome) {
+func (c *Core) attempted(b *beat, o Outcome, done call) {
 	b.check = true
 	b.conflict = o == Conflict
+	b.fault = "heartbeat: " + done.faultText(o)
+	if b.conflict {
+		c.decided(3, b.register, "the register has moved: read it")
+	} else {
+		c.decided(3, b.register, "the outcome of the heartbeat is not known: read the register")
+	}
+}
+
+// unread notes that the read after a heartbeat has failed, too.
+func (b *beat) unread(o Outcome, done call) { b.fault += "; and read: " + done.faultText(o) }
+
+const (
+	unconfirmed = "no heartbeat was confirmed in time"
+	forgotText  = "the store no longer has %s (was it flushed or deleted?)"
+)
+
+// lostText says why a record is not that of a heartbeat any more.
+func lostText(b *beat, r *driver.Record) string {
+	if r.Holder != b.who {
+		return fmt.Sprintf("%s now shows %s", b.register, r.Holder)
+	}
+	return b.register + " shows a heartbeat that this process did not send, or an older one (has the store lost writes?)"
 }
 
 // fate is what an answer means for a heartbeat.
@@ -91,6 +117,8 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 	before := b.deadline
 	newest, ours := b.shows(r)
 	if !ours {
+		c.decided(3, b.register, "the register shows none of this incarnation's attempts: it is not held")
+		b.why = lostText(b, r)
 		return beatLost
 	}
 
@@ -98,10 +126,15 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 	b.check = false
 	if newest {
 		b.failed = 0
+		if before != 0 && b.deadline != before {
+			c.countBeat(b)
+		}
 		b.due = max(c.now, b.tries[0].sent.Add(b.every))
+		b.cycle = b.due
 	}
 	if b.deadline != before {
-		c.emit(Renewed{b.register, b.deadline})
+		c.decided(1, b.register, "the heartbeat is applied: the deadline counts from before it was sent")
+		c.emit(Renewed{Register: b.register, Deadline: b.deadline, Guard: b.guardAt()})
 		c.lifeline(b, false, false)
 	}
 
@@ -118,23 +151,49 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 // tryFailed waits before the next try, and gives up after the last (rule 9). The deadline is guarded elsewhere.
 func (c *Core) tryFailed(b *beat) fate {
 	b.check = false
+	c.stats.RenewFailures++
 	if b.failed == len(c.cfg.RenewBackoff) {
+		c.decided(9, b.register, "the last try has failed: give it up")
+		b.why = fmt.Sprintf("%d tries failed, the last with: %s", b.failed+1, b.fault)
 		return beatGivenUp
 	}
+	c.decided(9, b.register, "the heartbeat is tried again after a while")
 	b.due = c.now.Add(c.cfg.RenewBackoff[b.failed])
 	b.failed++
 	return beatFailed
 }
 
 // endBeat makes sure that a heartbeat is never believed again.
-func (c *Core) endBeat(b *beat) {
+func (c *Core) endBeat(b *beat, cause Cause) {
 	if b.ended {
 		return
 	}
 	b.ended = true
 	b.deadline = 0
 	b.check = false
-	c.emit(Renewed{b.register, 0})
+	c.emit(Renewed{Register: b.register, Cause: cause, Detail: b.why})
+}
+
+// expired takes in that the shell has ended what depends on a heartbeat: whatever an answer shows that is received later,
+// it is not believed any more.
+func (c *Core) expired(in Expired) {
+	m := &c.member
+	if in.Register == m.rec.Name {
+		if m.phase == memberIn && m.beat.who.Incarnation == in.Incarnation {
+			m.beat.why = unconfirmed
+			c.dropMember(Partitioned)
+		}
+		return
+	}
+
+	i, ok := c.names[in.Register]
+	if !ok {
+		return
+	}
+	if e := c.elections.all[i]; e.term.state != noTerm && !e.beat.ended && e.beat.who.Incarnation == in.Incarnation {
+		e.beat.why = unconfirmed
+		c.loseOwn(e, Partitioned)
+	}
 }
 
 // lifeline tells the reaper what depends on a heartbeat. A heartbeat that is answered after all has stopped is not
@@ -184,14 +243,19 @@ func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool
 		return false, true
 	}
 
+	c.decided(4, r.Name, "release this very record, if nobody has changed it")
 	v.tries++
 	v.check = true
-	vacant := vacated(r, c.src.Nonce(), c.src.Wall(), v.reason)
-	vacant.Next = v.next
-	if e.ref.kind() == memberKind { // a heartbeat carries neither, so that it stays small
-		vacant.Past = nil
-		vacant.Data = nil
+	if e.ref.kind() == memberKind {
+		c.swap(e, vacateCall, vacatedBeat(r, c.src.Nonce(), c.src.Wall(), v.reason))
+		return true, false
 	}
+	end, known := c.endOf(v.who)
+	if !known {
+		end = ending{v.reason, c.src.Wall()}
+	}
+	vacant := vacated(r, c.src.Nonce(), end.at, end.reason)
+	vacant.Next = v.next
 	c.swap(e, vacateCall, vacant)
 	return true, false
 }

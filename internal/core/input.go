@@ -38,11 +38,20 @@ type Config struct {
 	HeartbeatInterval   time.Duration   // how often a member renews its register
 	WorkerTimeout       time.Duration   // the lease of a member register on which no election depends
 	StartDelay          time.Duration   // the start-up jitter, drawn by the shell
+	StartDelayMax       time.Duration   // the longest start-up jitter; the member is one of a fleet if it is positive
+	Phase               float64         // the member's own among the members of a fleet: from 0 to 1, drawn by the shell
+	Restarted           bool            // it follows a core of the same process that has died: this is no start
 	Register            bool            // write a member register even where no election depends on it
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
-	Info                []byte          // what the member register carries about the member
 	Rest                time.Duration   // how long a register stays as it is before it is removed; 0 if none ever is
+	Info                []byte          // what the member register carries about the member, until a Publish
+	ContentionThreshold float64         // how many intervals a heartbeat may take before that is reported; 0 to report none
+	Rank                string          // who should win when several could: see the constants
+	Priority            int             // under rank priority: the higher, the better
+	Region              string          // under rank region
+	Preempt             bool            // ask a leader of lower rank to hand over
+	Explain             bool            // say which rule decides what: see Decision
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.
@@ -75,6 +84,10 @@ type (
 		ID      uint64
 		Outcome Outcome
 		Record  driver.Record // as read, or as written with its new revision
+		Gone    bool          // if Send.Witness asked for it: the process that wrote the record is proved dead
+		Error   string        // what the store said, if it failed; for people to read
+
+		Records []driver.Record // of a List: those that could be read
 	}
 	// Notice is a notification. Without a Name anything may have changed; without a Rev the register of that name has;
 	// else the record is the one that was written.
@@ -86,8 +99,21 @@ type (
 		Election string
 		Epoch    uint64
 	}
-	// Health is the result of a health check.
-	Health struct{ Healthy bool }
+	// Expired says that the shell has ended the terms that depend on a heartbeat, before its deadline, without waiting for
+	// an End. It comes before the DutyStopped of these terms.
+	Expired struct {
+		Register    string
+		Incarnation string
+	}
+	// Health is whether the member should lead.
+	Health struct {
+		Healthy     bool // its health check says so, or it has none
+		DutyFailing bool // a duty keeps failing: it leads only if nobody healthy is there
+	}
+	// Publish changes what the member register carries about the member. Others are told with the next heartbeat.
+	Publish struct{ Info []byte }
+	// Shown is a record that the store has shown to somebody who asked through this member, without the core.
+	Shown struct{ Record driver.Record }
 	// HandOff asks whoever leads, this member or any other, to hand over to another.
 	HandOff struct {
 		ID       uint64
@@ -139,7 +165,9 @@ type (
 		Idle     time.Duration
 	}
 	// Close ends all terms, releases what is held and leaves. Closed is its effect.
-	Close struct{}
+	Close struct {
+		Cause Cause // Shutdown if empty
+	}
 )
 
 func (Join) input()        {}
@@ -151,7 +179,10 @@ func (Answer) input()      {}
 func (Notice) input()      {}
 func (Tick) input()        {}
 func (DutyStopped) input() {}
+func (Expired) input()     {}
 func (Health) input()      {}
+func (Publish) input()     {}
+func (Shown) input()       {}
 func (HandOff) input()     {}
 func (StepDown) input()    {}
 func (Pause) input()       {}

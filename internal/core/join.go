@@ -15,7 +15,7 @@ func (c *Core) joinNow() {
 	switch {
 	case c.closing:
 		c.leaveNow()
-	case c.cfg.OwnLease && !c.cfg.Register, c.wanted == 0 && !c.cfg.Register:
+	case !c.joins():
 	case m.busy():
 	case c.now < m.retry:
 		m.wake(m.retry)
@@ -26,17 +26,19 @@ func (c *Core) joinNow() {
 
 // joinOn joins on a register as it was read: on a vacant one, or over an incarnation that this same process has
 // ended. Any other one must first expire and be revoked, so that two processes with one ID never both join.
-func (c *Core) joinOn(r driver.Record, sent Time) {
+func (c *Core) joinOn(r driver.Record, done call) {
 	m := &c.member
 	m.rec = r
 	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {
 		m.other = watch{}
-		m.other.see(&r, sent, c.now)
+		c.see(&m.other, &r, done)
 		m.phase = memberWaiting
-		c.emit(Event{Kind: EventWaiting, Holder: r.Holder})
+		m.alive = false
+		c.emit(Event{Kind: EventWaiting, Holder: r.Holder, Other: r})
 		return
 	}
 
+	c.decided(0, r.Name, "the register is vacant, or shows an incarnation that this process has ended: join")
 	c.runs = max(c.runs, r.Epoch) + 1
 	who := driver.Identity{ID: c.cfg.ID, Incarnation: strconv.FormatUint(c.runs, 10) + "." + c.src.Incarnation()}
 	w := c.cfg.memberLease()
@@ -44,7 +46,7 @@ func (c *Core) joinOn(r driver.Record, sent Time) {
 	m.phase = memberJoining
 	m.swapHeartbeat(c, driver.Record{
 		Name: r.Name, Rev: r.Rev, Holder: who, Addr: c.cfg.Addr, Epoch: c.runs, Duration: w,
-		Since: c.src.Wall(), Data: c.cfg.Info,
+		Since: c.src.Wall(), Data: c.info, Past: c.pastOf(&r),
 	})
 }
 
@@ -62,8 +64,11 @@ func (c *Core) awaitOther() {
 	case m.busy():
 	case c.now < m.retry:
 		m.wake(m.retry)
+	case m.other.rec.Holder != m.rec.Holder: // another request has shown that it has left
+		m.phase = memberOut
+		c.joinNow()
 	case m.other.expired(0):
-		c.swap(&m.entity, revokeCall, c.revoked(&m.other.rec))
+		c.swap(&m.entity, revokeCall, c.revoked(&m.other))
 	default:
 		next := min(m.other.expires(), m.other.began.Add(c.cfg.HeartbeatInterval))
 		if c.now < next {
@@ -92,10 +97,11 @@ func (c *Core) joined(ok bool) {
 		m.claims = nil
 		c.emit(Event{Kind: EventJoined, Holder: m.beat.who})
 		c.enqueueAll()
+		c.enqueue(c.roster.ref)
 		return
 	}
 
-	c.endBeat(&m.beat)
+	c.endBeat(&m.beat, Lost)
 	c.hasEnded(m.beat.who)
 	m.phase = memberOut
 	c.joinFailed()
@@ -119,14 +125,19 @@ func (c *Core) otherAnswered(done call, known bool, r driver.Record) {
 	case !known:
 		c.joinFailed()
 		m.other.began = 0 // it is read again before it is revoked
-	case done.kind == readCall && r.Holder == m.other.rec.Holder:
+	case done.kind == readCall && r.Holder == m.rec.Holder:
 		m.failed = 0
-		m.other.see(&r, done.sent, c.now)
+		renewed := r.Nonce != m.other.rec.Nonce
+		c.see(&m.other, &r, done)
+		if renewed && !m.alive {
+			m.alive = true
+			c.emit(Event{Kind: EventWaiting, Holder: r.Holder, Other: r, Alive: true})
+		}
 	default:
 		m.failed = 0
 		m.phase = memberOut
 		m.retry = 0
-		c.joinOn(r, done.sent)
+		c.joinOn(r, done)
 	}
 }
 
@@ -137,7 +148,7 @@ func (c *Core) joinAnswered(done call, o Outcome, r driver.Record) {
 		c.member.rec = r
 		c.joined(c.shown(b, &r) == beatApplied)
 	case done.kind == renewCall:
-		b.attempted(o)
+		c.attempted(b, o, done)
 	default:
 		c.joined(false)
 	}

@@ -1,7 +1,7 @@
 package core
 
 import (
-	"time"
+	"fmt"
 
 	"github.com/regentd/regent/driver"
 )
@@ -21,19 +21,25 @@ func (c *Core) begin(e *election, k claim) bool {
 		b.tries = []try{{k.nonce, k.sent}}
 		b.deadline = k.sent.Add(b.trust)
 		b.due = max(c.now, k.sent.Add(b.every))
+		b.cycle = b.due
 	} else if !c.member.is(k.who) {
 		return false
 	}
 	if !b.lives(c.now) {
+		c.decided(8, e.name, "the claim was applied, but its deadline has passed")
 		b.ended = b.ended || c.cfg.OwnLease
 		return false
 	}
 
+	c.decided(1, e.name, "the claim is applied: the term counts from before it, or the heartbeat, was sent")
 	e.claims = nil
 	e.open = false
+	c.judged(e, false)
+	e.seenLed = true
 	e.check = 0
 	e.doom = ""
 	e.term = term{state: leading, epoch: r.Epoch, who: k.who, began: c.now}
+	c.attendable(e)
 	b.held++
 	if !c.cfg.OwnLease {
 		c.holdOn(e)
@@ -42,12 +48,29 @@ func (c *Core) begin(e *election, k claim) bool {
 		c.lifeline(b, false, false)
 	}
 	c.emit(Begin{
-		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register, Deadline: b.deadline,
+		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register,
+		Deadline: b.deadline, Guard: b.guardAt(),
 	})
-	c.emit(Event{Kind: EventBecameLeader, Election: e.name, Epoch: r.Epoch, Holder: k.who})
+	c.stats.Transitions++
+	c.announce(e, k)
 	c.obey(e) // a request may have been made before the answer to the claim was received
 	c.enqueue(e.ref)
 	return true
+}
+
+// announce tells of a term that begins, of how the term before it ended, and of a leader that could not say so itself.
+func (c *Core) announce(e *election, k claim) {
+	if p := k.ended; p.Epoch != 0 {
+		c.emit(Event{
+			Kind: EventLostLeadership, Node: p.Holder, Election: e.name, Epoch: p.Epoch, Reason: p.Reason,
+			ReportedBy: c.cfg.ID,
+		})
+	}
+	was := c.termBefore(&e.rec)
+	c.emit(Event{
+		Kind: EventBecameLeader, Election: e.name, Epoch: e.rec.Epoch, Holder: k.who, Previous: was.leader,
+		PreviousReason: was.reason, Vacant: was.vacant,
+	})
 }
 
 // line returns the heartbeat that a term depends on.
@@ -62,11 +85,12 @@ func (c *Core) line(e *election) *beat {
 // checkpoints.
 func (c *Core) lead(e *election) {
 	if e.doom != "" {
+		e.term.detail = c.member.beat.why
 		c.end(e, e.doom, "")
 		return
 	}
 	if c.closing {
-		c.end(e, Shutdown, "")
+		c.end(e, c.closeCause, "")
 		return
 	}
 	if c.cfg.OwnLease && !c.keepOwn(e) || e.busy() {
@@ -100,6 +124,8 @@ func (c *Core) keepOwn(e *election) bool {
 		return true
 	}
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
+		c.decided(7, e.name, "the deadline is near and no renewal is confirmed: the term ends before it")
+		b.why = unconfirmed
 		c.loseOwn(e, Partitioned)
 		return false
 	}
@@ -121,9 +147,14 @@ func (c *Core) keepOwn(e *election) bool {
 
 // loseOwn ends a lease of an election's own, and the term that depends on it.
 func (c *Core) loseOwn(e *election, cause Cause) {
+	if e.call.id != 0 {
+		c.decided(9, e.name, "the request that is under way is not waited for")
+	}
 	e.call = call{} // rule 9: nothing waits for it
-	c.endBeat(&e.beat)
+	c.noteEnd(&e.beat, cause)
+	c.endBeat(&e.beat, cause)
 	if e.term.state == leading {
+		e.term.detail = e.beat.why
 		c.end(e, cause, "")
 	}
 }
@@ -136,10 +167,12 @@ func (c *Core) renewAnswered(e *election, done call, o Outcome, r *driver.Record
 	case o == Done:
 		c.receive(e, r, done)
 	case done.kind == renewCall:
-		b.attempted(o)
+		c.attempted(b, o, done)
 	case o == NotFound:
+		b.why = fmt.Sprintf(forgotText, e.name)
 		c.loseOwn(e, Lost)
 	default:
+		b.unread(o, done)
 		if c.tryFailed(b) == beatGivenUp {
 			c.loseOwn(e, Partitioned)
 		}
@@ -153,6 +186,10 @@ func (c *Core) checkTerm(e *election) {
 		return
 	}
 	ours := heldBy(&e.rec, t.who, t.epoch)
+	if !ours && t.state == leading {
+		t.detail = fmt.Sprintf("%s now shows %s in epoch %d", e.name, e.rec.Holder, e.rec.Epoch)
+		e.beat.why = t.detail // if it has a lease of its own
+	}
 	if c.cfg.OwnLease && ours && !e.beat.ended {
 		switch c.shown(&e.beat, &e.rec) {
 		case beatLost: // a renewal that the store has forgotten: it is not held any more (rule 3)
@@ -199,95 +236,4 @@ func (c *Core) fenced(in Fenced) {
 	}
 	c.observe(in.Election, in.Newest)
 	c.end(e, FencedOff, "")
-}
-
-// The sweep reads the elections that this member holds by its heartbeat. A store that has lost a claim, but not the
-// heartbeat, is noticed by that: within half a lease and the time of a request, or within as many heartbeat intervals
-// as there are batches, if that is longer. Elections with leases of their own need no sweep: their renewals are
-// conditional on the record itself.
-
-const sweepBatch = 1000 // how many held elections are read at once
-
-// holdOn adds a term to those that depend on the member's heartbeat.
-func (c *Core) holdOn(e *election) {
-	e.heldPos = len(c.held)
-	c.held = append(c.held, e.index())
-	c.member.fresh = append(c.member.fresh, e.index())
-	c.sweepAt = min(c.sweepAt, c.now.Add(c.cfg.LeaseDuration/2))
-	c.enqueue(c.member.ref)
-}
-
-func (c *Core) letGo(e *election) {
-	last := len(c.held) - 1
-	moved := c.elections.all[c.held[last]]
-	c.held[e.heldPos] = moved.index()
-	moved.heldPos = e.heldPos
-	c.held = c.held[:last]
-	if last == 0 {
-		c.sweepAt = Never
-		c.sweepLeft = 0
-	}
-}
-
-// sweep reads the next held elections, if their time has come.
-func (c *Core) sweep() {
-	m := &c.member
-	if c.now >= c.sweepAt && len(c.held) > 0 {
-		c.sweptAt = c.now
-		c.sweepAt = c.now.Add(c.sweepInterval())
-		c.sweepLeft = max(c.sweepLeft, min(sweepBatch, len(c.held)))
-	}
-	c.sweepLeft = min(c.sweepLeft, len(c.held))
-	for n := 0; n < portion && c.sweepLeft > 0; n++ {
-		if c.sweepFrom >= len(c.held) {
-			c.sweepFrom = 0
-		}
-		e := c.elections.all[c.held[c.sweepFrom]]
-		c.sweepFrom++
-		c.sweepLeft--
-		e.check = max(c.now, 1)
-		c.enqueue(e.ref)
-	}
-
-	if c.sweepLeft > 0 {
-		c.enqueue(m.ref)
-	}
-	m.wake(c.sweepAt)
-}
-
-// sweepInterval is the time from one batch to the next: all batches together take half a lease, unless that is more
-// than one batch for each heartbeat.
-func (c *Core) sweepInterval() time.Duration {
-	half := c.cfg.LeaseDuration / 2
-	batches := (len(c.held) + sweepBatch - 1) / sweepBatch
-	if batches < 2 {
-		return half
-	}
-	return max(half/time.Duration(batches), c.cfg.HeartbeatInterval)
-}
-
-// sweepSoon has the held elections read without waiting for their turn, but no more often than once a heartbeat.
-func (c *Core) sweepSoon() {
-	if c.sweepAt != Never {
-		c.sweepAt = min(c.sweepAt, c.sweptAt.Add(c.cfg.HeartbeatInterval))
-		c.enqueue(c.member.ref)
-	}
-}
-
-// poked has all held elections read: somebody may have asked something of this member.
-func (c *Core) poked() {
-	c.sweepLeft = len(c.held)
-	c.enqueue(c.member.ref)
-}
-
-// checkClaims has the elections read that were won before the heartbeat which has just been applied. A store that
-// lost the tail of its log has lost the claim, the heartbeat, or neither: if the claim is gone, the read shows it.
-func (c *Core) checkClaims() {
-	for _, i := range c.member.claims {
-		if e := c.elections.all[i]; e != nil && e.term.state == leading {
-			e.check = max(c.now, 1)
-			c.enqueue(e.ref)
-		}
-	}
-	c.member.claims = nil
 }

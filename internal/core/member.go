@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/regentd/regent/driver"
@@ -14,6 +15,7 @@ type member struct {
 	rec    driver.Record // the register as last seen
 	beat   beat
 	other  watch // the incarnation that has the register while this one waits for it
+	alive  bool  // it was seen to heartbeat
 	failed int   // attempts to join, in a row
 	retry  Time  // not to be read before
 	vac    vacating
@@ -64,6 +66,8 @@ func (c *Core) keepMember() {
 	m := &c.member
 	b := &m.beat
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
+		c.decided(7, b.register, "the deadline is near and no heartbeat is confirmed: all terms end before it")
+		b.why = unconfirmed
 		c.dropMember(Partitioned)
 		return
 	}
@@ -84,7 +88,8 @@ func (c *Core) keepMember() {
 		m.claims = append(m.claims, m.fresh...)
 		m.fresh = nil
 		next := m.rec
-		next.Data = c.cfg.Info
+		next.Data = c.info
+		next.Past = nil // the first heartbeat alone tells how the incarnation before ended, so that the others stay small
 		c.swap(&m.entity, renewCall, c.attempt(b, next))
 	}
 }
@@ -92,10 +97,16 @@ func (c *Core) keepMember() {
 // dropMember ends an incarnation, and all terms that depend on it.
 func (c *Core) dropMember(cause Cause) {
 	m := &c.member
+	if m.call.id != 0 {
+		c.decided(9, m.rec.Name, "the heartbeat that is under way is not waited for")
+	}
 	m.call = call{} // rule 9: the next join does not wait for it
-	c.endBeat(&m.beat)
+	c.noteEnd(&m.beat, cause)
+	c.endBeat(&m.beat, cause)
 	m.phase = memberDropped
-	c.emit(Event{Kind: EventDropped, Holder: m.beat.who, Reason: string(cause)})
+	c.emit(Event{
+		Kind: EventDropped, Holder: m.beat.who, Reason: string(cause), Error: string(cause) + ": " + m.beat.why,
+	})
 	for _, i := range c.held {
 		c.elections.all[i].doom = cause
 		c.enqueue(c.elections.all[i].ref)
@@ -111,6 +122,7 @@ func (c *Core) awaitDuties() {
 		return
 	}
 	c.hasEnded(m.beat.who)
+	c.decided(7, m.beat.register, "all duties have stopped: join again, as a new incarnation")
 	c.lifeline(&m.beat, true, false)
 	m.phase = memberOut
 	m.retry = 0
@@ -131,12 +143,16 @@ func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 		r = driver.Record{Name: m.rec.Name}
 	}
 	known := o == Done || o == NotFound
+	if known {
+		c.shareOwn(&r, done)
+	}
 
 	switch m.phase {
 	case memberOut:
 		if known {
-			c.joinOn(r, done.sent)
+			c.joinOn(r, done)
 		} else {
+			c.stats.RenewFailures++
 			c.joinFailed()
 		}
 	case memberWaiting:
@@ -155,7 +171,7 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 	m := &c.member
 	b := &m.beat
 	if o != Done && done.kind == renewCall {
-		b.attempted(o)
+		c.attempted(b, o, done)
 		return
 	}
 
@@ -171,8 +187,10 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 			c.poked() // whoever edited the register waits for an effect
 		}
 	case NotFound:
+		b.why = fmt.Sprintf(forgotText, m.rec.Name)
 		f = beatLost
 	default:
+		b.unread(o, done)
 		f = c.tryFailed(b)
 	}
 
@@ -205,11 +223,12 @@ func (c *Core) leaveNow() {
 	if m.busy() {
 		return // bounded by its timeout: the leave is conditional on what it wrote
 	}
-	c.endBeat(&m.beat)
+	c.noteEnd(&m.beat, c.closeCause)
+	c.endBeat(&m.beat, c.closeCause)
 	c.hasEnded(m.beat.who)
 	m.phase = memberLeaving
 	m.vac = vacating{
-		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(Shutdown), until: c.now.Add(c.timeout),
+		on: true, who: m.beat.who, epoch: m.rec.Epoch, reason: string(c.closeCause), until: c.now.Add(c.timeout),
 	}
 	c.leave()
 }

@@ -179,6 +179,53 @@ func TestRollback(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 8)
 	})
 
+	t.Run("a_store_that_goes_back_again_is_waited_for_again_if_only_a_late_answer_showed_what_it_had", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		r.put(held(other, 7, ""))
+		r.start()
+		r.run(time.Second)
+		vacant := driver.Record{Name: election1, Epoch: 5, Nonce: 70, Duration: 6 * time.Second}
+		vacant.Next = "c" // so that it is not claimed at once
+		r.put(vacant)
+		r.step(Notice{driver.Record{Name: election1}})
+		r.serve()
+		equal(t, "highest", r.event(EventRegressed).Epoch, 7)
+
+		// It shows epoch 7 once more, and 5 again. Epoch 7 is known, and was waited for.
+		r.run(5 * time.Second)
+		r.forget()
+		r.step(Notice{driver.Record{Name: election1}})
+		late := r.take(election1)
+		r.pass(2300 * time.Millisecond) // longer than its timeout: another read is under way
+		back := held(other, 7, "")
+		back.Rev = "lost"
+		r.answer(late, Done, back)
+		r.answer(r.take(election1), Done, r.store[election1])
+		r.absent(EventRegressed) // that read may be older
+		r.run(time.Second)
+		equal(t, "highest", r.event(EventRegressed).Epoch, 7)
+		r.run(5 * time.Second)
+		equal(t, "terms", len(every[Begin](r)), 0)
+	})
+
+	t.Run("an_epoch_that_no_term_can_follow_is_reported_once_and_not_remembered", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		r.put(driver.Record{Name: election1, Epoch: maxEpoch - 1, Nonce: 70, Duration: 6 * time.Second})
+		r.start()
+		r.run(20 * time.Second)
+		report := r.event(EventUnreadable)
+		equal(t, "election", report.Election, election1)
+		equal(t, "reports", r.count(EventUnreadable), 1)
+		equal(t, "terms", len(every[Begin](r)), 0)
+
+		delete(r.store, election1) // somebody removes the register
+		r.run(20 * time.Second)
+		equal(t, "epoch", find[Begin](r).Epoch, 1)
+		r.put(driver.Record{Name: election1, Epoch: maxEpoch, Nonce: 70, Duration: 6 * time.Second})
+		r.run(20 * time.Second)
+		equal(t, "reports", r.count(EventUnreadable), 2)
+	})
+
 	t.Run("an_answer_from_before_an_observed_epoch_is_no_rollback", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.put(held(other, 5, ""))
@@ -242,6 +289,28 @@ func TestNotices(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 6)
 	})
 
+	t.Run("one_of_its_own_claim_does_not_delay_the_term", func(t *testing.T) {
+		for _, bare := range []bool{false, true} {
+			r := newRig(t, clusterConfig())
+			r.start()
+			for r.pending[0].Verb == Get || r.pending[0].Record.Name != election1 {
+				s := r.pending[0]
+				r.pending = r.pending[1:]
+				o, rec := r.apply(s)
+				r.answer(s, o, rec)
+			}
+			claim := r.take(election1)
+			_, applied := r.apply(claim)
+			if bare {
+				r.step(Notice{driver.Record{Name: election1}})
+			} else {
+				r.step(Notice{applied})
+			}
+			r.answer(claim, Done, applied)
+			equal(t, "epoch", find[Begin](r).Epoch, 1)
+		}
+	})
+
 	t.Run("one_that_names_nothing_has_everything_read", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.put(held(other, 5, ""))
@@ -282,7 +351,7 @@ func TestCandidacy(t *testing.T) {
 		r.start()
 		r.run(10 * time.Second)
 		equal(t, "terms", len(every[Begin](r)), 0)
-		r.step(Health{true})
+		r.step(Health{Healthy: true})
 		r.serve()
 		equal(t, "epoch", find[Begin](r).Epoch, 1)
 	})
@@ -363,6 +432,6 @@ func TestCandidacy(t *testing.T) {
 			r.pass(100 * time.Millisecond)
 		}
 		equal(t, "election", find[Begin](r).Election, election1)
-		equal(t, "register", r.event(EventUnreadable).Reason, "broken")
+		equal(t, "register", r.event(EventUnreadable).Register, "broken")
 	})
 }

@@ -1,10 +1,6 @@
 package core
 
-import (
-	"strings"
-
-	"github.com/regentd/regent/driver"
-)
+import "github.com/regentd/regent/driver"
 
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
@@ -18,6 +14,7 @@ const (
 	sightKind
 	floorKind
 	retireKind
+	rosterKind
 )
 
 const kindMask ref = 7 << 29
@@ -35,6 +32,7 @@ type entity struct {
 	place  int32
 	queued bool
 	awaits bool // the floor
+	lists  bool // it waits for a list of the members
 }
 
 func (e *entity) init(r ref) {
@@ -54,7 +52,12 @@ type call struct {
 	sent  Time
 	until Time   // from then on the outcome is unknown, and an answer is ignored
 	nonce uint64 // what the swap writes
+	rev   string // the revision that the swap expects
 	old   bool   // what it shows may be older than what is known: read again
+	gone  bool   // the store proves that the process which wrote the record is dead
+	error string // what the store said, if it failed
+
+	witness bool // the store was asked for such a proof
 }
 
 // callKind is what a request is for.
@@ -72,7 +75,24 @@ const (
 	floorCall                      // the floor is raised
 	namedCall                      // whether an election names a member register
 	removeCall                     // a register is removed
+	listCall                       // the member registers are listed
 )
+
+// order is the place of the request among all of this core's.
+func (c *call) order() uint64 { return c.id >> 32 }
+
+// faultText says what the store has said, or has not.
+func (c *call) faultText(o Outcome) string {
+	switch {
+	case c.error != "":
+		return c.error
+	case o == Conflict:
+		return driver.ErrConflict.Error()
+	case o == NotSent:
+		return "the request was not sent"
+	}
+	return "the store has not answered in time"
+}
 
 // write reports whether the request changes anything.
 func (c *call) write() bool { return c.id != 0 && c.kind != readCall }
@@ -82,15 +102,27 @@ func (c *Core) read(e *entity, name string) {
 	c.send(e, readCall, Get, driver.Record{Name: name})
 }
 
+// others reports whether somebody else may hold the register of an entity, so that it matters whether that one is dead.
+func (c *Core) others(r ref) bool {
+	switch r.kind() {
+	case memberKind:
+		return c.member.phase <= memberWaiting
+	case electionKind:
+		return c.elections.all[r.index()].term.state == noTerm
+	}
+	return true
+}
+
 // swap asks to write a record over the revision that it carries (rule 4: every write is conditional).
 func (c *Core) swap(e *entity, kind callKind, r driver.Record) { c.send(e, kind, Swap, r) }
 
 func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce}
+	witness := verb == Get && c.others(e.ref)
+	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev, witness: witness}
 	e.wake(e.call.until)
-	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout})
+	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout, Witness: witness})
 }
 
 // busy reports whether the entity waits for a request, and has it woken when that is over.
@@ -113,17 +145,18 @@ func (e *entity) dropRead() {
 func (c *Core) answer(a Answer) {
 	r := ref(a.ID & (1<<32 - 1))
 	if !c.exists(r) || c.entity(r).call.id != a.ID {
-		switch {
-		case a.Outcome != Done:
-		case a.Record.Name == driver.FloorRegister:
-			c.learnFloor(a.Record.Epoch)
-		case !strings.HasPrefix(a.Record.Name, driver.Reserved):
-			c.overhear(a.Record.Name, a.Record.Epoch) // rule 5: the highest epoch counts, wherever it was seen
+		if a.Outcome == Done {
+			c.late(a.ID>>32, &a.Record)
 		}
 		return
 	}
 	if a.Outcome == Done || a.Outcome == Conflict || a.Outcome == NotFound {
 		c.answered = c.now
+	}
+	c.entity(r).call.gone = a.Gone
+	c.entity(r).call.error = a.Error
+	if r.kind() == rosterKind {
+		c.roster.coming = a.Records
 	}
 	c.settle(r, a.Outcome, a.Record)
 	if c.exists(r) {
@@ -136,6 +169,9 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 	e := c.entity(r)
 	done := e.call
 	e.call = call{}
+	if done.kind != readCall && (o == Done || o == Conflict) {
+		c.passed(r, done.rev)
+	}
 
 	switch r.kind() {
 	case memberKind:
@@ -148,12 +184,14 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 		c.floorAnswered(done, o, rec)
 	case retireKind:
 		c.retirementAnswered(c.retirements.all[r.index()], done, o, &rec)
+	case rosterKind:
+		c.listAnswered(done, o)
 	}
 }
 
 func (c *Core) exists(r ref) bool {
 	switch r.kind() {
-	case memberKind, floorKind:
+	case memberKind, floorKind, rosterKind:
 		return true
 	case electionKind:
 		return c.elections.get(r.index()) != nil
@@ -175,6 +213,8 @@ func (c *Core) entity(r ref) *entity {
 		return &c.floor.entity
 	case retireKind:
 		return &c.retirements.all[r.index()].entity
+	case rosterKind:
+		return &c.roster.entity
 	}
 	return &c.member.entity
 }
@@ -214,80 +254,4 @@ func (c *Core) pop() (ref, bool) {
 		return c.due[0], true
 	}
 	return 0, false
-}
-
-// schedule puts an entity at its place in the heap of due times. What has just been advanced is not due again at
-// the same moment: it would be advanced for ever.
-func (c *Core) schedule(r ref, e *entity) {
-	if !c.exists(r) || c.entity(r) != e {
-		return // it was dropped
-	}
-	e.due = e.next
-	if e.due <= c.now {
-		e.due = c.now + 1
-	}
-
-	switch {
-	case e.due == Never && e.place >= 0:
-		c.unschedule(e)
-	case e.due == Never:
-	case e.place < 0:
-		e.place = int32(len(c.due))
-		c.due = append(c.due, r)
-		c.up(int(e.place))
-	default:
-		c.down(c.up(int(e.place)))
-	}
-}
-
-func (c *Core) unschedule(e *entity) {
-	if e.place < 0 {
-		return
-	}
-	i := int(e.place)
-	e.place = -1
-	last := len(c.due) - 1
-	moved := c.due[last]
-	c.due = c.due[:last]
-	if i < last {
-		c.due[i] = moved
-		c.entity(moved).place = int32(i)
-		c.down(c.up(i))
-	}
-}
-
-func (c *Core) before(a, b ref) bool {
-	x := c.entity(a).due
-	y := c.entity(b).due
-	return x < y || x == y && a < b
-}
-
-func (c *Core) exchange(i, j int) {
-	c.due[i], c.due[j] = c.due[j], c.due[i]
-	c.entity(c.due[i]).place = int32(i)
-	c.entity(c.due[j]).place = int32(j)
-}
-
-func (c *Core) up(i int) int {
-	for i > 0 && c.before(c.due[i], c.due[(i-1)/2]) {
-		c.exchange(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	return i
-}
-
-func (c *Core) down(i int) {
-	for {
-		least := i
-		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < len(c.due) && c.before(c.due[child], c.due[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		c.exchange(i, least)
-		i = least
-	}
 }

@@ -52,7 +52,7 @@ func ended(r *driver.Record, at time.Time, reason string) []driver.Past {
 
 // endedByStore returns the past of a vacant record with a term that the store has ended by itself, as far as it is
 // known who held it.
-func endedByStore(r, last *driver.Record, at time.Time) []driver.Past {
+func endedByStore(r, last *driver.Record, end ending) []driver.Past {
 	if r.Epoch == 0 || len(r.Past) > 0 && r.Past[len(r.Past)-1].Epoch >= r.Epoch {
 		return r.Past
 	}
@@ -62,7 +62,7 @@ func endedByStore(r, last *driver.Record, at time.Time) []driver.Past {
 		term.Holder = last.Holder
 		term.Since = last.Since
 	}
-	return ended(&term, at, ReasonExpired)
+	return ended(&term, end.at, end.reason)
 }
 
 // vacated returns the record as its holder or a revoker leaves it. Epoch, Data, Past and Paused outlive every term.
@@ -71,6 +71,15 @@ func vacated(r *driver.Record, nonce uint64, at time.Time, reason string) driver
 		Name: r.Name, Rev: r.Rev, Epoch: r.Epoch, Nonce: nonce, Duration: r.Duration,
 		Paused: r.Paused, Data: r.Data, Past: ended(r, at, reason),
 	}
+}
+
+// vacatedBeat returns a member register as its holder or a revoker leaves it. It carries the end of that incarnation alone,
+// so that it stays small, and so that whoever takes over knows why it ended.
+func vacatedBeat(r *driver.Record, nonce uint64, at time.Time, reason string) driver.Record {
+	next := vacated(r, nonce, at, reason)
+	next.Past = next.Past[len(next.Past)-1:]
+	next.Data = nil
+	return next
 }
 
 // holderOf returns the ID of who holds a record, or held it in its epoch, if that is known and a member.

@@ -123,7 +123,9 @@ const (
 func (c *Core) ask(name string, a ask) {
 	e := c.elect(name)
 	if e.term.state != leading || a.pause || a.resume || !c.line(e).lives(c.now) {
-		a.until = c.now.Add(askTimeouts * c.timeout)
+		if a.until == 0 {
+			a.until = c.now.Add(askTimeouts * c.timeout)
+		}
 		e.asks = append(slices.Clip(e.asks), a)
 		c.enqueue(e.ref)
 		return
@@ -161,16 +163,22 @@ func allowed(a *ask, r *driver.Record) ResultCode {
 	return OK
 }
 
+// expireAsks answers requests that the store did not take in time, whatever else the election waits for.
+func (c *Core) expireAsks(e *election) {
+	for len(e.asks) > 0 && c.now >= e.asks[0].until && (e.call.id == 0 || e.call.kind != editCall) {
+		c.askDone(e, Unanswered)
+	}
+	if len(e.asks) > 0 {
+		e.wake(e.asks[0].until)
+	}
+}
+
 // handleAsk sends the next request of the first ask, and reports whether it did.
 func (c *Core) handleAsk(e *election) bool {
 	if len(e.asks) == 0 {
 		return false
 	}
 	a := &e.asks[0]
-	if c.now >= a.until {
-		c.askDone(e, Unanswered)
-		return false
-	}
 	if c.now < e.hold || !e.retry.passed(c.now) {
 		e.wake(max(e.hold, e.retry.at))
 		return false
@@ -238,7 +246,7 @@ func (c *Core) askWritten(e *election) {
 }
 
 func (c *Core) askDone(e *election, code ResultCode) {
-	c.emit(Result{ID: e.asks[0].id, Result: code, Epoch: e.rec.Epoch})
+	c.result(e.asks[0].id, code, e.rec.Epoch)
 	e.asks = slices.Clone(e.asks[1:])
 	c.enqueue(e.ref)
 }
@@ -269,5 +277,12 @@ func (c *Core) pokeAnswered(s *sight, o Outcome) {
 func (c *Core) pokeDone(s *sight, code ResultCode) {
 	p := s.pokes[0]
 	s.pokes = slices.Clone(s.pokes[1:])
-	c.emit(Result{ID: p.id, Result: code, Epoch: p.epoch})
+	c.result(p.id, code, p.epoch)
+}
+
+// result answers a request, unless it was the core's own, which has no ID.
+func (c *Core) result(id uint64, code ResultCode, epoch uint64) {
+	if id != 0 {
+		c.emit(Result{ID: id, Result: code, Epoch: epoch})
+	}
 }

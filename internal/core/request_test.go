@@ -112,6 +112,27 @@ func TestRequestsToOthers(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 4)
 	})
 
+	t.Run("a_reservation_counts_from_the_release_that_makes_it", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.CheckHealth = true // so that a free election is not claimed at once
+		r := newRig(t, cfg)
+		again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 50)
+		again.Epoch = 2
+		r.put(again)
+		dead := r.put(held(other, 3, remote))
+		r.start()
+		r.run(4 * time.Second) // it has been free all the time
+		vacant := vacated(&dead, 80, time.Time{}, string(HandedOff))
+		vacant.Next = "c"
+		r.step(Notice{r.put(vacant)})
+		r.serve()
+		r.step(Health{Healthy: true})
+		r.run(1400 * time.Millisecond)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, 4)
+	})
+
 	t.Run("conditions_are_checked_on_the_record", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			rec  driver.Record
@@ -149,6 +170,25 @@ func TestRequestsToOthers(t *testing.T) {
 }
 
 func TestRequestsToThisLeader(t *testing.T) {
+	t.Run("one_that_the_store_does_not_take_ends_although_the_record_cannot_be_read", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.lead()
+		r.forget()
+		r.step(Pause{ID: 8, Election: election1})
+		for range 12 {
+			r.pass(time.Second)
+			for len(r.pending) > 0 { // heartbeats are answered, and nothing else is
+				s := r.pending[0]
+				r.pending = r.pending[1:]
+				if s.Record.Name == own {
+					o, rec := r.apply(s)
+					r.answer(s, o, rec)
+				}
+			}
+		}
+		equal(t, "result", find[Result](r).Result, Unanswered)
+	})
+
 	t.Run("are_met_by_the_next_heartbeat", func(t *testing.T) {
 		for name, cfg := range map[string]Config{"own": lockConfig(), "member": clusterConfig()} {
 			r := newRig(t, cfg)
@@ -225,7 +265,7 @@ func TestReplay(t *testing.T) {
 	equal(t, "effects", strings.Join(first, "\n"), strings.Join(second, "\n"))
 
 	before := r.c.Encode(nil, r.now, plain{})
-	clone := r.c.Clone(&counter{1000})
+	clone := r.c.Clone(&counter{last: 1000})
 	clone.Step(r.now.Add(time.Hour), Tick{})
 	if !bytes.Equal(before, r.c.Encode(nil, r.now, plain{})) {
 		t.Fatal("a step of the clone has changed the original")

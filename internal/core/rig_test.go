@@ -2,16 +2,21 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
-// counter is a source that counts.
-type counter struct{ last uint64 }
+// counter is a source that counts, with a wall clock that follows the core's.
+type counter struct {
+	last  uint64
+	clock *Time
+}
 
 func (s *counter) Nonce() uint64 {
 	s.last++
@@ -19,7 +24,16 @@ func (s *counter) Nonce() uint64 {
 }
 
 func (s *counter) Incarnation() string { return "i" + strconv.FormatUint(s.Nonce(), 10) }
-func (s *counter) Wall() time.Time     { return time.Time{} }
+
+// wallStart is what the wall clock shows when the core's clock shows 0.
+var wallStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s *counter) Wall() time.Time {
+	if s.clock == nil {
+		return time.Time{}
+	}
+	return wallStart.Add(time.Duration(*s.clock))
+}
 
 // rig is one core and a store whose answers a test controls.
 type rig struct {
@@ -30,6 +44,8 @@ type rig struct {
 	rev     int
 	pending []Send   // requests without an answer
 	seen    []Effect // everything since the last forget
+
+	dead map[driver.Identity]bool // what the store can prove
 }
 
 const election1 = "e"
@@ -52,7 +68,9 @@ func lockConfig() Config {
 }
 
 func newRig(t *testing.T, cfg Config) *rig {
-	return &rig{t: t, c: New(cfg, &counter{}), now: Time(time.Hour), store: map[string]driver.Record{}}
+	r := &rig{t: t, now: Time(time.Hour), store: map[string]driver.Record{}}
+	r.c = New(cfg, &counter{clock: &r.now})
+	return r
 }
 
 // step gives one input to the core.
@@ -74,9 +92,35 @@ func (r *rig) serve() {
 	for len(r.pending) > 0 {
 		s := r.pending[0]
 		r.pending = r.pending[1:]
+		if s.Verb == List {
+			r.step(Answer{ID: s.ID, Outcome: Done, Records: r.members()})
+			continue
+		}
 		o, rec := r.apply(s)
-		r.step(Answer{ID: s.ID, Outcome: o, Record: rec})
+		r.step(Answer{ID: s.ID, Outcome: o, Record: rec, Gone: s.Witness && r.dead[rec.Holder]})
 	}
+}
+
+// members returns the member registers, in the order of their names.
+func (r *rig) members() []driver.Record {
+	var all []driver.Record
+	for _, name := range slices.Sorted(maps.Keys(r.store)) {
+		if strings.HasPrefix(name, driver.MemberPrefix) {
+			all = append(all, r.store[name])
+		}
+	}
+	return all
+}
+
+// lists returns how often the members were listed since the last forget.
+func (r *rig) lists() int {
+	n := 0
+	for _, s := range every[Send](r) {
+		if s.Verb == List {
+			n++
+		}
+	}
+	return n
 }
 
 // apply lets a request reach the store.
@@ -213,6 +257,16 @@ func (r *rig) absent(kind EventKind) {
 			r.t.Fatalf("unexpected event: %+v", e)
 		}
 	}
+}
+
+func (r *rig) count(kind EventKind) int {
+	n := 0
+	for _, e := range every[Event](r) {
+		if e.Kind == kind {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *rig) event(kind EventKind) Event {

@@ -1,8 +1,8 @@
 package core
 
 import (
+	"fmt"
 	"slices"
-	"time"
 
 	"github.com/regentd/regent/driver"
 )
@@ -13,6 +13,7 @@ import (
 // through here: it notices a store that has gone back, a new leader, and the end of a term.
 func (c *Core) receive(e *election, r *driver.Record, done call) {
 	c.learn(e.name, r.Epoch)
+	c.see(&e.own, r, done) // every one, also if nobody else holds a lease of its own by it
 	highest := c.memory[e.name]
 	if r.Epoch < highest && done.old {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
@@ -26,12 +27,16 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	}
 	if !removed && c.wentBack(e, r, highest) {
 		e.barredFor = highest
+		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest, e.rec.Epoch))
 		if r.Epoch == e.lastHeld.Epoch {
+			what = fmt.Sprintf("%s shows that %s had epoch %d, but %s was seen to hold it", e.name, holderOf(r), r.Epoch,
+				e.lastHeld.Holder.ID)
 			e.lastHeld.Holder = driver.Identity{ID: holderOf(r)} // else the same record would bar the election at every read
 		}
-		c.regressed(e, highest)
+		c.regressed(e, highest, what)
 	}
 
+	c.reportExhausted(e, r)
 	previous := e.rec
 	if !r.Vacant() && r.Duration <= maxDuration { // else somebody holds it who does not use Regent
 		e.lastHeld = driver.Record{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}
@@ -39,20 +44,29 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
 		e.after = c.seq
+		e.standBack = 0
 	}
+	if !e.seen {
+		e.foundHeld = !r.Vacant()
+	}
+	if r.Next != previous.Next { // a reservation counts from when the record that makes it was first found free
+		e.open = false
+	}
+	e.claimed = false
 	e.rec = *r
+	e.shown = r.Epoch
 	first := !e.seen
 	e.seen = true
 	e.stale = done.old
 	e.check = 0
 	e.retry = retry{}
 	c.dropClaims(e)
-	if r.Via == "" { // a vacant one too: should a rollback bring the holder back, it counts anew
-		e.own.see(r, done.sent, c.now)
-	}
 
 	if e.wanted && r.Next == c.cfg.ID && c.followed(e) {
 		e.check = c.now.Add(c.cfg.HeartbeatInterval / 3) // the others hold back no longer than one heartbeat interval
+	}
+	if c.cfg.Explain && done.kind == readCall && e.term.state == noTerm && e.claimIndex() >= 0 {
+		c.decided(6, e.name, "the record shows this member's own claim, not released yet: adopt it")
 	}
 	c.noteLeader(e, &previous, first)
 	c.checkTerm(e)
@@ -61,9 +75,9 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 
 // wentBack reports whether a record shows that the store has lost writes: an epoch below the highest one ever seen,
 // which counts once, or below the one of the record before, which counts each time: whoever held that one may still
-// believe.
+// believe. The record before is the last that any answer has shown, also one that came too late.
 func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
-	if e.seen && r.Epoch < e.rec.Epoch {
+	if r.Epoch < e.shown {
 		return true
 	}
 	if holder := holderOf(r); r.Epoch == e.lastHeld.Epoch && holder != "" && holder != e.lastHeld.Holder.ID {
@@ -74,10 +88,25 @@ func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
 
 // regressed keeps this member from claiming an election for one lease (rule 5): whoever held it may hold it still,
 // without having noticed, so its heartbeat is given its full time.
-func (c *Core) regressed(e *election, highest uint64) {
+func (c *Core) regressed(e *election, highest uint64, what string) {
 	wait := max(c.cfg.LeaseDuration, min(e.rec.Duration, maxDuration))
 	e.barred = max(e.barred, c.now.Add(wait))
-	c.emit(Event{Kind: EventRegressed, Election: e.name, Epoch: highest})
+	c.decided(5, e.name, "the store has lost writes: wait one lease, whoever held it may hold it still")
+	c.emit(Event{Kind: EventRegressed, Election: e.name, Epoch: highest, Error: what + lostWrites})
+}
+
+const lostWrites = ": the store has lost writes (a failover, a flush, a restored backup?); this member claims the " +
+	"election after one lease"
+
+// reportExhausted reports, once, a record whose epoch no term can follow: the election stays without a leader until
+// somebody removes it.
+func (c *Core) reportExhausted(e *election, r *driver.Record) {
+	if exhausted(r.Epoch) && !e.exhausted {
+		c.emit(Event{Kind: EventUnreadable, Election: e.name, Register: e.name, Error: fmt.Sprintf("epoch %d: no counting of "+
+			"terms can reach it, so something else than a member has written it; nobody can claim the election until the "+
+			"register is removed from the store", r.Epoch)})
+	}
+	e.exhausted = exhausted(r.Epoch)
 }
 
 // judgeAbsent judges an election whose heartbeat register does not show its holder. Usually that holder is dead.
@@ -85,7 +114,8 @@ func (c *Core) regressed(e *election, highest uint64) {
 // heartbeat that the store no longer has (rule 5).
 func (c *Core) judgeAbsent(e *election, s *sight) (verdict, Time) {
 	if c.joinForgotten(e, &s.watch.rec) {
-		c.regressed(e, c.memory[e.name])
+		c.regressed(e, c.memory[e.name],
+			fmt.Sprintf("%s does not know %s, which holds %s", e.rec.Via, e.rec.Holder, e.name))
 		return taken, e.barred
 	}
 	if e.forgotten == e.rec.Holder && s.watch.began < e.barred { // it may know the holder by now
@@ -145,27 +175,12 @@ func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	}
 
 	e.holdBack = 0 // what it held back for has come
-	before := previous.Holder.ID
-	if before == "" && len(r.Past) > 0 {
-		before = r.Past[len(r.Past)-1].Holder
+	was := c.termBefore(r)
+	if previous.Holder.ID != "" {
+		was.leader = previous.Holder.ID
 	}
-	c.emit(Event{Kind: EventLeaderChanged, Election: e.name, Epoch: r.Epoch, Holder: r.Holder, Previous: before})
-}
-
-// moved makes the next poll come soon. The poll interval grows only while nothing changes.
-func (c *Core) moved(e *election) {
-	e.quiet = 0
-	e.pollAt = min(e.pollAt, c.now.Add(c.cfg.ElectionInterval))
-}
-
-// pollInterval doubles while nothing changes, up to its maximum.
-func (c *Core) pollInterval(e *election) time.Duration {
-	d := c.cfg.ElectionInterval
-	for range e.quiet {
-		if d > c.cfg.ElectionIntervalMax/2 {
-			return c.cfg.ElectionIntervalMax
-		}
-		d *= 2
-	}
-	return d
+	c.emit(Event{
+		Kind: EventLeaderChanged, Election: e.name, Epoch: r.Epoch, Holder: r.Holder, Previous: was.leader,
+		PreviousReason: was.reason,
+	})
 }

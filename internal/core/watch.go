@@ -15,54 +15,91 @@ type watch struct {
 	seen  bool
 	since Time // when this heartbeat was first received: after the answer, never before (rule 2)
 	began Time // when the newest read of it was sent
+
+	order uint64 // the number of that read
+	moved uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
+	gone  bool   // the process that wrote it is proved dead
+
+	other   bool        // a late answer has shown another heartbeat
+	renewed bool        // it was seen to change in the hands of this holder
+	former  driver.Past // how the last holder but this one ended, as far as that is known
 }
 
-// see takes in a read that was sent at began and answered at received.
+// see takes in what a request has shown, and reports whether that is news. A read that was sent before the newest one may
+// be older, and says nothing. Nor does one that was sent before a swap had shown that the record has moved, if it still
+// shows it.
 //
 // An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
 // gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from
 // now on: a heartbeat, but also a record that comes back after the store has lost writes.
-func (w *watch) see(r *driver.Record, began, received Time) {
-	same := w.seen && r.Rev == w.rec.Rev
-	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
+func (c *Core) see(w *watch, r *driver.Record, by call) bool {
+	known := w.seen && r.Rev == w.rec.Rev
+	if w.seen && by.order() < w.order || known && by.order() <= w.moved {
+		return false
+	}
+	if w.seen && r.Holder != w.rec.Holder && w.rec.Via == "" {
+		w.former = c.endedBefore(w, r)
+	}
+	same := known && w.moved == 0
+	edited := w.seen && !w.other && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
-		w.since = received
+		w.renewed = w.seen && !known && r.Holder == w.rec.Holder && !r.Vacant()
+		w.since = c.now
+	}
+	if !same || by.witness {
+		w.gone = by.gone
 	}
 
 	w.rec = *r
-	w.began = began
+	w.began = by.sent
+	w.order = by.order()
+	w.moved = 0
+	w.other = false
 	w.seen = true
+	return true
+}
+
+// passed takes in that the store no longer has a revision, as a request has shown after which last was the last to be
+// sent. Should the record come back, the store has gone back, and it is watched anew (rule 2).
+func (w *watch) passed(rev string, last uint64) {
+	if w.seen && w.rec.Rev == rev {
+		w.moved = last
+	}
 }
 
 // expires is when the heartbeat expires unless another one comes: W on the observer's own clock (rule 2).
 func (w *watch) expires() Time { return w.since.Add(w.rec.Duration) }
 
 // expired reports whether a read that began late enough still showed the same heartbeat (rule 10: after the
-// takeover delay it is read again, and only then is it revoked).
+// takeover delay it is read again, and only then is it revoked), or its process is proved dead.
 func (w *watch) expired(delay time.Duration) bool {
-	return w.seen && !w.rec.Vacant() && w.began >= w.expires().Add(delay)
+	if !w.seen || w.rec.Vacant() || w.moved != 0 {
+		return false
+	}
+	return w.gone || w.began >= w.expires().Add(delay)
 }
 
-// readAt is when the register should be read again: when it would have expired, and that of a member often enough
-// to know well how old it is.
-func (w *watch) readAt(delay time.Duration, member bool) Time {
+// readAt is when the register should be read again: when it would have expired, and three times in a lease. By that
+// it is known well how old it is. And of the heartbeats that a store loses, those that nobody had read are few: their
+// holder meets the loss with its next one, before anybody can take them for expired.
+func (w *watch) readAt(delay time.Duration) Time {
 	end := w.expires().Add(delay)
 	switch {
-	case w.rec.Vacant() || w.began >= end:
+	case w.rec.Vacant():
 		return Never
-	case member:
-		return min(w.began.Add(w.rec.Duration/3), end)
+	case w.moved != 0:
+		return w.began
+	case w.began >= end:
+		return Never
 	}
-	return end
+	return min(w.began.Add(w.rec.Duration/3), end)
 }
 
 // revoked returns the record that ends the incarnation of an expired heartbeat: on the very revision that was watched
 // (rule 4). If it has moved, its holder lives, or somebody else was first.
-func (c *Core) revoked(dead *driver.Record) driver.Record {
-	r := vacated(dead, c.src.Nonce(), c.src.Wall(), ReasonExpired)
-	r.Past = nil
-	r.Data = nil
-	return r
+func (c *Core) revoked(dead *watch) driver.Record {
+	end := c.endingOfWatch(dead)
+	return vacatedBeat(&dead.rec, c.src.Nonce(), end.at, end.reason)
 }
 
 // sight is a member register that elections of others depend on.
@@ -77,6 +114,7 @@ type sight struct {
 	again   bool     // a notification names it
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
+	cleared int      // how many of deps nobody healthy runs for, as far as they were looked at
 }
 
 // sightOf returns the sight of a member register, new if need be.
@@ -98,6 +136,7 @@ func (c *Core) attach(e *election) {
 	if c.followed(e) {
 		via = e.rec.Via
 	}
+	c.attendable(e)
 	if e.via == via {
 		return
 	}
@@ -145,10 +184,11 @@ func (c *Core) advanceSight(s *sight) {
 	}
 
 	s.revoke = s.revoke && s.proof != 0 && s.watch.expired(c.cfg.TakeoverDelay)
-	due := s.watch.seen && c.now >= s.watch.readAt(c.cfg.TakeoverDelay, true)
+	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch)
 	switch {
-	case s.revoke && c.mayLead() && c.now >= c.backoff:
-		c.swap(&s.entity, revokeCall, c.revoked(&s.watch.rec))
+	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
+		c.decided(10, s.name, "expired, and still so after the takeover delay: revoke this very heartbeat")
+		c.swap(&s.entity, revokeCall, c.revoked(&s.watch))
 		return
 	case !s.retry.passed(c.now):
 		s.wake(s.retry.at)
@@ -161,9 +201,22 @@ func (c *Core) advanceSight(s *sight) {
 		return
 	}
 
-	s.wake(s.watch.readAt(c.cfg.TakeoverDelay, true))
-	if s.revoke && c.mayLead() {
+	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
+	if s.revoke && c.now < c.backoff {
 		s.wake(c.backoff)
+	}
+}
+
+// explainSight says since when a heartbeat counts.
+func (c *Core) explainSight(s *sight) {
+	w := &s.watch
+	switch {
+	case !c.cfg.Explain || w.rec.Vacant():
+	case w.since == c.now:
+		c.decided(2, s.name, "a new heartbeat: it counts from now on, on this member's clock")
+	case w.expired(c.cfg.TakeoverDelay):
+	case c.now >= w.expires():
+		c.decided(10, s.name, "expired on this member's clock: wait for the takeover delay, and read again")
 	}
 }
 
@@ -186,8 +239,9 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 	switch {
 	case known:
 		c.seen(s, &r, done)
+		c.shareSight(&r, done)
 	case done.kind == readCall:
-		c.unread(&s.retry, s.name)
+		c.unread(&s.retry, s.name, done.faultText(o))
 	default: // a revocation that is not known to be applied is none: the next read tells
 		s.proof = 0
 		s.revoke = false
@@ -202,8 +256,11 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 // seen takes in what the register shows, and advances the elections for which that may make a difference.
 func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	moved := !s.watch.seen || s.watch.rec.Holder != r.Holder
-	s.watch.see(r, done.sent, c.now)
-	s.proof = done.id >> 32
+	if !c.see(&s.watch, r, done) {
+		return
+	}
+	c.explainSight(s)
+	s.proof = done.order()
 	s.retry = retry{}
 
 	waiting := s.waiting

@@ -72,7 +72,7 @@ func way(t *testing.T, path string) string {
 	dir := filepath.ToSlash(filepath.Dir(path))
 	source := read(t, path)
 	switch {
-	case dir == "cmd/regent", dir == "cmd/regent/internal/reaper", strings.Contains(filepath.Base(path), "process"):
+	case dir == "cmd/regent", dir == "reaper", strings.Contains(filepath.Base(path), "process"):
 		return "real processes"
 	case strings.HasPrefix(dir, "store/"):
 		return "real server"

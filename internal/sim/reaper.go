@@ -13,7 +13,7 @@ import (
 )
 
 // pipe is what a process keeps of its reaper: what it has told it and still holds, and the reaper
-// that is there now. The rules are those of cmd/regent/internal/reaper.
+// that is there now. The rules are those of package reaper (reaper/).
 type pipe struct {
 	p     *process
 	delay time.Duration // how long a message takes

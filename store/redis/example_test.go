@@ -26,7 +26,7 @@ func Example() {
 
 	m := &regent.Member{Store: store, ID: "a", Config: regent.Lock()}
 	err = m.Lead(ctx, "stargate:leader", func(ctx context.Context, t regent.Term) error {
-		fmt.Println("in charge, epoch", t.Epoch)
+		fmt.Println("leading, epoch", t.Epoch)
 		cancel() // only so that this example ends
 		<-ctx.Done()
 		return nil

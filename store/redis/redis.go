@@ -21,9 +21,9 @@
 //
 // The shortest program:
 //
-//	store, err := redis.Open(ctx, "redis://127.0.0.1:6379", redis.Options{})
+//	store, err := redis.Open(ctx, os.Getenv("REDIS_URL"), redis.Options{})
 //	if err != nil {
-//		return err
+//		log.Fatal(err)
 //	}
 //	defer store.Close()
 //

@@ -27,13 +27,13 @@ func Example() {
 
 	m := &regent.Member{Store: store}
 	err = m.Lead(ctx, "reports", func(ctx context.Context, t regent.Term) error {
-		fmt.Println("in charge, epoch", t.Epoch)
+		fmt.Println("leading, epoch", t.Epoch)
 		cancel() // only so that this example ends
 		<-ctx.Done()
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// in charge, epoch 1
+	// leading, epoch 1
 	// context canceled
 }

@@ -21,9 +21,9 @@
 //
 // The shortest program:
 //
-//	store, err := sqlite.Open(ctx, "regent.db", sqlite.Options{})
+//	store, err := sqlite.Open(ctx, filepath.Join(dir, "regent.db"), sqlite.Options{})
 //	if err != nil {
-//		return err
+//		log.Fatal(err)
 //	}
 //	defer store.Close()
 //

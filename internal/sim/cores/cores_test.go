@@ -29,17 +29,16 @@ func TestSeeds(t *testing.T) {
 		n = min(n, 200)
 	}
 	var reached Reached
+	var runner Runner
 	for seed := range n {
-		r, err := Run(seed, nil)
+		r, err := runner.Run(seed, nil)
 		if err != nil {
 			t.Errorf("%v\nreplay it: REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
 		}
 		reached |= r
 	}
-	for i, name := range reachedNames {
-		if reached&(1<<i) == 0 && n >= 200 {
-			t.Errorf("never reached: %s", name)
-		}
+	if missing := reached.Missing(); len(missing) > 0 && n >= 200 {
+		t.Errorf("never reached: %s", strings.Join(missing, ", "))
 	}
 }
 
@@ -58,33 +57,48 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestReplay runs seeds twice and compares every line.
+// TestReplay runs seeds twice, in a new simulation and in one that has run other seeds before, and compares every line.
+// It also runs them without a trace, which changes nothing but that.
 func TestReplay(t *testing.T) {
-	n := uint64(100)
+	n := uint64(1000)
 	if testing.Short() || virtual.Raced {
-		n = 10
+		n = 20
 	}
+	var used, untraced Runner
 	for seed := range n {
-		first := lines(seed)
-		second := lines(seed)
+		first := lines(new(Runner), seed)
+		second := lines(&used, seed)
 		if len(first) < 100 {
 			t.Fatalf("seed %d has only %d lines", seed, len(first))
 		}
-		if a, b := strings.Join(first, "\n"), strings.Join(second, "\n"); a != b {
-			t.Fatalf("seed %d does not replay", seed)
+		for i := range max(len(first), len(second)) {
+			if x, y := line(first, i), line(second, i); x != y {
+				t.Fatalf("seed %d does not replay: line %d is\n%s\nand then\n%s", seed, i+1, x, y)
+			}
+		}
+
+		_, _ = untraced.Run(seed, nil)
+		if a, b := used.sim.numbers, untraced.sim.numbers; a != b {
+			t.Fatalf("seed %d with a trace uses %d numbers, and without one %d", seed, a, b)
+		}
+		if a, b := used.sim.steps, untraced.sim.steps; a != b {
+			t.Fatalf("seed %d with a trace has %d steps, and without one %d", seed, a, b)
 		}
 	}
 }
 
-func lines(seed uint64) []string {
+func lines(r *Runner, seed uint64) []string {
 	var all []string
-	_, _ = Run(seed, func(line string) { all = append(all, line) }) // a violation is a line, too
+	_, _ = r.Run(seed, func(line string) { all = append(all, line) }) // a violation is a line, too
 	return all
 }
 
 func BenchmarkSeed(b *testing.B) {
+	var runner Runner
+	b.ReportAllocs()
+	defer processorTime(b)()
 	for i := range uint64(b.N) {
-		if _, err := Run(i, nil); err != nil {
+		if _, err := runner.Run(i, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package cores
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/regentd/regent/internal/core"
@@ -17,9 +18,19 @@ type faults struct {
 	refusing  time.Duration // the store refuses everything before
 	hanging   time.Duration // the store answers nothing before
 	over      bool          // everything is healed
+	fixed     time.Duration // what a request or an answer takes, if it is not drawn
 }
 
-const saveID = 7
+// link is the way of one process to the store. Each fault lasts until its time.
+type link struct {
+	noRequests time.Duration // requests are lost: a one-way partition
+	noAnswers  time.Duration // answers are lost: the other one
+	refused    time.Duration // requests are refused at once
+	hung       time.Duration // requests arrive and are not answered
+	deaf       time.Duration // notifications are lost
+	slow       time.Duration // requests and answers take long
+	troubled   time.Duration // when a request, or its answer, was last lost or late
+}
 
 // slowest is how long a request or an answer takes at most.
 const slowest = 4 * time.Second
@@ -40,8 +51,12 @@ func (s *sim) drawFaults() faults {
 func (s *sim) lose() bool { return !s.faults.over && s.chance(s.faults.loss) }
 
 // latency is how long a request or an answer takes.
-func (s *sim) latency() time.Duration {
-	if !s.faults.over && s.chance(s.faults.slow) {
+func (s *sim) latency(p *proc) time.Duration {
+	if s.faults.fixed > 0 {
+		return s.faults.fixed
+	}
+	if s.now < p.link.slow || !s.faults.over && s.chance(s.faults.slow) {
+		p.link.troubled = s.now
 		return s.between(0, slowest)
 	}
 	return s.between(100*time.Microsecond, 5*time.Millisecond)
@@ -50,6 +65,8 @@ func (s *sim) latency() time.Duration {
 // dutyTime is how long a duty takes to stop.
 func (s *sim) dutyTime() time.Duration {
 	switch {
+	case s.faults.fixed > 0:
+		return s.faults.fixed
 	case !s.faults.over && s.chance(s.faults.stuck):
 		return s.between(0, 3*s.cfg.StopTimeout)
 	case s.chance(0.3):
@@ -64,100 +81,197 @@ func (s *sim) nextFault() {
 		return
 	}
 	p := s.procs[s.rng.IntN(len(s.procs))]
-	name := s.names[s.rng.IntN(len(s.names))]
+	name := s.rng.IntN(len(s.names))
 	lasts := s.between(0, 15*time.Second)
-	switch s.rng.IntN(13) {
-	case 0:
-		p.crash()
-		s.after(s.between(0, 10*time.Second), p.start)
-	case 1:
-		s.log("p%d freezes for %v", p.index, lasts)
-		p.frozen = s.now + lasts
-	case 2:
-		s.log("p%d is cut off for %v", p.index, lasts)
-		p.cut = s.now + lasts
-	case 3:
-		s.log("the store refuses everything for %v", lasts)
-		s.faults.refusing = s.now + lasts
-	case 4:
-		s.log("the store hangs for %v", lasts)
-		s.faults.hanging = s.now + lasts
-	case 5:
-		s.rollBack()
-	case 6:
-		p.request(core.StepDown{ID: 1, Election: name})
-	case 7:
-		to := s.procs[s.rng.IntN(len(s.procs))].id
-		p.request(core.HandOff{ID: 2, Election: name, To: to})
-	case 8:
-		p.request(core.Pause{ID: 3, Election: name})
-		s.after(s.between(0, 5*time.Second), func() { p.request(core.Resume{ID: 4, Election: name}) })
-	case 9, 10:
-		if t := p.terms[name]; t != nil {
-			p.request(core.Save{ID: saveID, Election: name, Epoch: t.epoch, Data: []byte{byte(s.draw())}})
-		}
-	case 11:
-		p.request(core.Close{})
-	case 12:
-		p.withdraw(name)
-	}
+	faultMenu[s.rng.IntN(len(faultMenu))](s, p, name, lasts)
 	s.after(s.between(0, 2*s.faults.every), s.nextFault)
 }
 
-// request gives an input to a process that is not frozen.
-func (p *proc) request(in core.Input) {
-	if p.core != nil && p.sim.now >= p.frozen {
-		p.step(in)
+// faultMenu is what can happen to a process p, in an election, for a while.
+var faultMenu = []func(s *sim, p *proc, election int, lasts time.Duration){
+	func(s *sim, p *proc, _ int, _ time.Duration) {
+		p.crash()
+		s.after(s.between(0, 10*time.Second), p.start)
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.freeze(lasts)
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("is cut off for %v", lasts)
+		p.link.noRequests = s.now + lasts
+		p.link.noAnswers = s.now + lasts
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("sends requests in vain for %v", lasts)
+		p.link.noRequests = s.now + lasts
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("gets no answers for %v", lasts)
+		p.link.noAnswers = s.now + lasts
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("is refused by the store for %v", lasts)
+		p.link.refused = s.now + lasts
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("meets a store that hangs for %v", lasts)
+		p.link.hung = s.now + lasts
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("has a slow network for %v", lasts)
+		p.link.slow = s.now + lasts
+	},
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		p.note("gets no notifications for %v", 4*lasts)
+		p.link.deaf = s.now + 4*lasts
+	},
+	func(s *sim, _ *proc, _ int, lasts time.Duration) {
+		s.note("the store refuses everything for %v", lasts)
+		s.faults.refusing = s.now + lasts
+	},
+	func(s *sim, _ *proc, _ int, lasts time.Duration) {
+		s.note("the store hangs for %v", lasts)
+		s.faults.hanging = s.now + lasts
+	},
+	func(s *sim, _ *proc, _ int, lasts time.Duration) { s.restart(lasts / 10) },
+	func(s *sim, _ *proc, _ int, _ time.Duration) { s.rollBack() },
+	func(s *sim, p *proc, i int, _ time.Duration) {
+		p.ask(func(id uint64) core.Input { return core.StepDown{ID: id, Election: s.names[i]} })
+	},
+	func(s *sim, p *proc, i int, _ time.Duration) {
+		to := s.procs[s.rng.IntN(len(s.procs))].cfg.ID
+		p.ask(func(id uint64) core.Input { return core.HandOff{ID: id, Election: s.names[i], To: to} })
+	},
+	func(s *sim, p *proc, i int, _ time.Duration) {
+		p.ask(func(id uint64) core.Input { return core.Pause{ID: id, Election: s.names[i]} })
+		s.after(s.between(0, 5*time.Second), func() { p.resume(s.names[i]) })
+	},
+	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
+	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
+	func(s *sim, p *proc, _ int, _ time.Duration) { p.close() },
+	func(s *sim, p *proc, i int, _ time.Duration) { p.withdraw(i) },
+}
+
+// freeze stops a process, as SIGSTOP does.
+func (p *proc) freeze(lasts time.Duration) {
+	p.note("freezes for %v", lasts)
+	p.frozen = max(p.frozen, p.sim.now+lasts)
+	p.sim.after(lasts, p.goOn)
+}
+
+// goOn lets everything happen that a frozen process has missed.
+func (p *proc) goOn() {
+	if p.sim.now < p.frozen {
+		return
+	}
+	for _, e := range p.missed {
+		p.sim.queue.push(p.sim.now, e)
+	}
+	p.missed = p.missed[:0]
+}
+
+// thaw lets a frozen process go on.
+func (p *proc) thaw() {
+	if p.frozen <= p.sim.now {
+		return
+	}
+	p.note("goes on")
+	p.frozen = p.sim.now
+	p.goOn()
+}
+
+// runs reports whether a process can be asked for anything.
+func (p *proc) runs() bool { return p.core != nil && p.sim.now >= p.frozen }
+
+// ask lets a user ask for something that has a result.
+func (p *proc) ask(in func(id uint64) core.Input) {
+	if !p.runs() {
+		return
+	}
+	id := p.sim.number()
+	p.asked = append(p.asked, asked{id: id, at: p.sim.now})
+	p.step(in(id))
+}
+
+func (p *proc) resume(name string) {
+	p.ask(func(id uint64) core.Input { return core.Resume{ID: id, Election: name} })
+}
+
+// save writes a checkpoint under the term of a process, if it has one.
+func (p *proc) save(i int) {
+	if !p.runs() || !p.terms[i].leading {
+		return
+	}
+	t := &p.terms[i]
+	id := p.sim.number()
+	data := strconv.AppendUint(checkpoint(t.epoch, t.incarnation), id, 10)
+	p.asked = append(p.asked, asked{id, p.sim.now, string(data)})
+	p.step(core.Save{ID: id, Election: p.sim.names[i], Epoch: t.epoch, Data: data})
+}
+
+// close lets a process leave.
+func (p *proc) close() {
+	if p.runs() {
+		p.closing = true
+		p.step(core.Close{})
 	}
 }
 
 // withdraw ends a candidacy for a while.
-func (p *proc) withdraw(name string) {
-	p.request(core.Withdraw{Election: name})
-	p.later(p.sim.between(0, 5*time.Second), func() { p.step(core.Campaign{Election: name}) })
-}
-
-// rollBack makes the store lose its newest writes.
-func (s *sim) rollBack() {
-	if !s.faults.rollbacks || len(s.undo) == 0 {
+func (p *proc) withdraw(i int) {
+	if !p.runs() || p.terms[i].withdrawn {
 		return
 	}
-	n := 1 + s.rng.IntN(len(s.undo))
-	s.log("the store loses %d writes", n)
-	for range n {
-		last := s.undo[len(s.undo)-1]
-		s.undo = s.undo[:len(s.undo)-1]
-		if last.Rev == "" {
-			delete(s.records, last.Name)
-		} else {
-			s.records[last.Name] = last
-		}
+	p.terms[i].withdrawn = true
+	p.withdrawn++
+	p.step(core.Withdraw{Election: p.sim.names[i]})
+	p.later(p.sim.between(0, 5*time.Second), func() { p.campaign(i) })
+}
+
+// campaign begins a candidacy again.
+func (p *proc) campaign(i int) {
+	if p.terms[i].withdrawn {
+		p.terms[i].withdrawn = false
+		p.withdrawn--
+		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
-	s.lostAt = s.now
+}
+
+// restart ends all connections to the store, which is away for a while.
+func (s *sim) restart(away time.Duration) {
+	s.note("the store restarts, and is away for %v", away)
+	s.store.starts++
+	s.faults.refusing = max(s.faults.refusing, s.now+away)
+	s.after(away, func() {
+		for _, p := range s.procs {
+			if p.core != nil && s.now >= p.link.deaf {
+				p.later(s.between(0, time.Second), func() { p.step(core.Notice{}) })
+			}
+		}
+	})
 }
 
 // heal ends all faults.
 func (s *sim) heal() {
-	s.log("everything is healed")
+	s.note("everything is healed")
 	s.faults.over = true
+	s.faults.deaf = 0
 	s.faults.refusing = 0
 	s.faults.hanging = 0
 	for _, p := range s.procs {
-		p.cut = 0
-		if p.frozen > s.now {
-			p.frozen = s.now
-		}
+		p.link = link{troubled: s.now}
+		p.thaw()
 		if p.core == nil {
 			p.start()
 		}
-		for _, name := range s.names {
-			p.step(core.Campaign{Election: name})
+		for i := range s.names {
+			p.campaign(i)
 		}
 	}
 	s.after(slowest+time.Second, func() { // a pause of unknown outcome may have been applied by then
 		for _, p := range s.procs {
 			for _, name := range s.names {
-				p.request(core.Resume{ID: 5, Election: name})
+				p.resume(name)
 			}
 		}
 	})

@@ -1,48 +1,98 @@
 package cores
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
 // proc is one process: the shell of a core.
 type proc struct {
-	sim    *sim
-	index  int
-	id     string
-	cfg    core.Config
-	rate   float64 // of its clock
-	offset time.Duration
+	sim      *sim
+	index    int
+	name     string // in traces
+	register *register
+	cfg      core.Config
+	rate     float64 // of its clock
+	offset   time.Duration
 
-	run       int // counts its starts: what belongs to an earlier one is dropped
-	core      *core.Core
-	frozen    time.Duration // nothing happens in it before
-	cut       time.Duration // it does not reach the store before
-	wakeAt    core.Time
-	waking    bool
-	terms     map[string]*term
-	deadlines map[string]core.Time
-	shown     map[string]uint64 // the highest epoch that it was shown
-	shownAt   map[string]time.Duration
-	reading   bool
+	run     int // counts its starts: what belongs to an earlier one is dropped
+	core    *core.Core
+	frozen  time.Duration // nothing happens in it before
+	missed  []event       // what would have happened meanwhile
+	link    link          // its way to the store
+	wakeAt  core.Time
+	waking  bool
+	terms   []term    // by the place of the election
+	beat    core.Time // the deadline of its member heartbeat; 0 if none counts
+	reading bool      // the input is the answer to a read
+	noticed bool      // the input is a notification
+	before  uint64    // the last number before this step
+
+	known // what the simulation knows of this run
 }
 
+// known is what the simulation knows of a run of a process, to check it.
+type known struct {
+	startedAt core.Time
+	views     []view   // what it was shown
+	unknown   []uint64 // the nonces of its writes whose answers were lost
+	beatUntil core.Time
+	joinedAs  driver.Identity // the incarnation of the last heartbeat that it sent
+	endedAs   driver.Identity
+	dropped   bool          // it has lost its heartbeat, and duties may still run
+	mustJoin  time.Duration // since when it must have sent the next join; 0 if it need not
+	joins     bool          // it has read its register since
+	closing   bool
+	withdrawn int     // candidacies
+	asked     []asked // requests of users without a result
+	second    time.Duration
+	sent      int // requests in that second
+}
+
+// asked is a request of a user.
+type asked struct {
+	id   uint64
+	at   time.Duration
+	save string // the checkpoint, if it is one
+}
+
+// term is what a process has of an election.
 type term struct {
-	epoch    uint64
-	register string
+	leading     bool // the term has begun, and not ended
+	running     bool // its duty has not stopped
+	late        bool // it takes longer than the stop timeout
+	withdrawn   bool // the process does not campaign
+	own         bool // it has a lease of its own
+	epoch       uint64
+	incarnation string
+	deadline    core.Time // of a lease of its own; 0 if none counts
+	until       core.Time // the last one
 }
 
-func (p *proc) Nonce() uint64       { return p.sim.draw() }
-func (p *proc) Incarnation() string { return "i" + strconv.FormatUint(p.sim.draw(), 10) }
-func (p *proc) Wall() time.Time     { return time.Time{} }
+func (p *proc) Nonce() uint64   { return p.sim.number() }
+func (p *proc) Wall() time.Time { return time.Time{} }
+
+// Incarnation returns a name that tells whose it is.
+func (p *proc) Incarnation() string {
+	s := p.sim
+	n := s.number()
+	s.owners = append(s.owners, owner{n, p, p.run})
+	return "i" + strconv.FormatUint(n, 10)
+}
 
 // clock is what the process takes for the time.
 func (p *proc) clock() core.Time { return core.Time(float64(p.sim.now)*p.rate) + core.Time(p.offset) }
 
 // duration turns a time by its clock into a true one.
 func (p *proc) duration(d core.Time) time.Duration {
+	if p.rate == 1 {
+		return time.Duration(max(d, 0))
+	}
 	return time.Duration(float64(max(d, 0))/p.rate) + 1
 }
 
@@ -53,12 +103,13 @@ func (p *proc) start() {
 	}
 	p.run++
 	p.core = core.New(p.cfg, p)
-	p.terms = map[string]*term{}
-	p.deadlines = map[string]core.Time{}
-	p.shown = map[string]uint64{}
-	p.shownAt = map[string]time.Duration{}
+	p.terms = make([]term, len(p.sim.names))
+	p.beat = 0
 	p.waking = false
-	p.sim.log("p%d starts as %s", p.index, p.id)
+	p.known = known{startedAt: p.clock(), views: p.views[:0], unknown: p.unknown[:0], asked: p.asked[:0]}
+	if p.sim.trace != nil {
+		p.note("starts as %s", p.cfg.ID)
+	}
 	for _, name := range p.sim.names {
 		p.step(core.Campaign{Election: name})
 	}
@@ -67,25 +118,14 @@ func (p *proc) start() {
 
 func (p *proc) crash() {
 	if p.core != nil {
-		p.sim.log("p%d crashes", p.index)
+		p.note("crashes")
 		p.core = nil
 	}
 }
 
-// later has something happen in this run of the process, unless it is frozen by then: then it happens when it thaws.
+// later has something happen in this run of the process, unless it is frozen by then: then it happens when it goes on.
 func (p *proc) later(d time.Duration, do func()) {
-	run := p.run
-	var try func()
-	try = func() {
-		switch {
-		case p.run != run || p.core == nil:
-		case p.sim.now < p.frozen:
-			p.sim.after(p.frozen-p.sim.now, try)
-		default:
-			do()
-		}
-	}
-	p.sim.after(d, try)
+	p.sim.queue.push(p.sim.now+d, event{proc: p, run: p.run, do: do})
 }
 
 // step gives one input to the core and does what it asks for.
@@ -94,57 +134,43 @@ func (p *proc) step(in core.Input) {
 	if p.core == nil || s.err != nil {
 		return
 	}
-	if s.trace != nil { // else the arguments alone would cost a fifth of a run
-		s.log("p%d <- %T %+v", p.index, in, in)
+	if s.trace != nil {
+		p.traceInput(in)
 	}
-	_, onNotice := in.(core.Notice)
-	for _, e := range p.core.Step(p.clock(), in) {
+
+	s.steps++
+	p.before = s.numbers
+	effects := p.core.Step(p.clock(), in)
+	s.most = max(s.most, len(effects))
+	for _, e := range effects {
 		if s.trace != nil {
-			s.log("p%d -> %T %+v", p.index, e, e)
-		}
-		if send, ok := e.(core.Send); ok && send.Verb == core.Swap && onNotice {
-			s.reached |= ClaimedOnNotice
+			p.traceEffect(e)
 		}
 		p.do(e)
 		if p.core == nil {
 			return
 		}
 	}
-	s.checkLeaders()
+	p.afterStep()
 	p.sleep()
 }
 
+// do does what the core asks for.
 func (p *proc) do(e core.Effect) {
 	s := p.sim
 	switch e := e.(type) {
 	case core.Send:
-		s.send(p, e)
+		s.send(p, &e)
 	case core.Begin:
-		p.terms[e.Election] = &term{e.Epoch, e.Register}
-		p.deadlines[e.Register] = e.Deadline
-		s.reached |= Began
-		if p.reading {
-			s.reached |= AdoptedClaim
-		}
+		p.begin(&e)
 	case core.Renewed:
-		p.deadlines[e.Register] = e.Deadline
+		p.renewed(e.Register, e.Deadline)
 	case core.End:
-		delete(p.terms, e.Election)
-		p.later(s.dutyTime(), func() { p.step(core.DutyStopped{Election: e.Election, Epoch: e.Epoch}) })
-		if e.Cause == core.HandedOff {
-			s.reached |= HandedOver
-		}
+		p.endTerm(&e)
 	case core.Event:
-		switch e.Kind {
-		case core.EventRegressed:
-			s.reached |= WaitedAfterRollback
-		case core.EventDutyStuck:
-			s.reached |= DutyStuck
-		}
+		p.event(&e)
 	case core.Result:
-		if e.ID == saveID && e.Result == core.OK {
-			s.reached |= SavedCheckpoint
-		}
+		p.result(&e)
 	case core.Closed:
 		p.core = nil
 		s.reached |= LeftCluster
@@ -152,30 +178,123 @@ func (p *proc) do(e core.Effect) {
 	}
 }
 
-// sleep wakes the core when it asked for that.
-func (p *proc) sleep() {
-	if p.core == nil {
+func (p *proc) begin(e *core.Begin) {
+	s := p.sim
+	i := s.places[e.Election]
+	p.checkBegin(i, e)
+	p.terms[i] = term{
+		leading: true, running: true, own: e.Register == e.Election, epoch: e.Epoch, incarnation: e.Incarnation,
+		withdrawn: p.terms[i].withdrawn,
+	}
+	p.renewed(e.Register, e.Deadline)
+	s.reached |= Began
+	if p.reading {
+		s.reached |= AdoptedClaim
+	}
+}
+
+// renewed takes in the deadline of a heartbeat register.
+func (p *proc) renewed(register string, deadline core.Time) {
+	s := p.sim
+	if strings.HasPrefix(register, driver.MemberPrefix) {
+		p.beat = deadline
+		if deadline == 0 {
+			p.endedAs = p.joinedAs
+			return
+		}
+		p.beatUntil = deadline
+		for i := range p.terms {
+			s.checkLeaders(i)
+		}
 		return
 	}
+	i := s.places[register]
+	p.terms[i].deadline = deadline
+	if deadline != 0 {
+		p.terms[i].until = deadline
+		s.checkLeaders(i)
+	}
+}
+
+func (p *proc) endTerm(e *core.End) {
+	s := p.sim
+	i := s.places[e.Election]
+	p.checkDeadline(i)
+	p.terms[i].leading = false
+	epoch := e.Epoch
+	stops := s.dutyTime()
+	p.terms[i].late = stops > p.cfg.StopTimeout
+	p.later(stops, func() {
+		p.terms[i].running = false
+		p.step(core.DutyStopped{Election: s.names[i], Epoch: epoch})
+	})
+}
+
+func (p *proc) event(e *core.Event) {
+	switch e.Kind {
+	case core.EventDutyStuck:
+		p.sim.reached |= DutyStuck
+	case core.EventDropped:
+		p.dropped = true
+		p.joins = false
+	}
+}
+
+func (p *proc) result(e *core.Result) {
+	s := p.sim
+	k := slices.IndexFunc(p.asked, func(a asked) bool { return a.id == e.ID })
+	if k < 0 {
+		s.fail("p%d answers request %d, which nobody has made or which was answered", p.index, e.ID)
+		return
+	}
+	a := p.asked[k]
+	p.asked = slices.Delete(p.asked, k, k+1)
+	if a.save == "" || e.Result != core.OK {
+		return
+	}
+	s.reached |= SavedCheckpoint
+	if !slices.Contains(s.stored, a.save) {
+		s.fail("p%d says that checkpoint %q is saved, and the store never took it", p.index, a.save)
+	}
+}
+
+// sleep has the core called when it has asked for that.
+func (p *proc) sleep() {
 	at := p.core.Next()
 	if at == core.Never || p.waking && p.wakeAt <= at {
 		return
 	}
 	p.waking = true
 	p.wakeAt = at
-	p.later(p.duration(at-p.clock()), func() {
-		if p.waking && p.wakeAt == at {
-			p.waking = false
-			p.step(core.Tick{})
-		}
-	})
+	s := p.sim
+	s.queue.push(s.now+p.duration(at-p.clock()), event{kind: tickEvent, proc: p, run: p.run, at: at})
+}
+
+// tick calls the core, unless it has asked for another time meanwhile.
+func (p *proc) tick(at core.Time) {
+	if !p.waking || p.wakeAt != at {
+		return
+	}
+	p.waking = false
+	if p.core.Next() > p.clock() {
+		p.sleep()
+		return
+	}
+	p.step(core.Tick{})
 }
 
 // leads reports whether the process believes that it leads, by its own clock.
-func (p *proc) leads(name string) bool {
-	if p.core == nil {
+func (p *proc) leads(i int) bool {
+	if p.core == nil || i >= len(p.terms) || !p.terms[i].leading {
 		return false
 	}
-	t := p.terms[name]
-	return t != nil && p.clock() < p.deadlines[t.register]
+	return p.clock() < p.deadline(i)
+}
+
+// deadline is that of a term.
+func (p *proc) deadline(i int) core.Time {
+	if p.terms[i].own {
+		return p.terms[i].deadline
+	}
+	return p.beat
 }

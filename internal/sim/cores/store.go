@@ -1,7 +1,7 @@
 package cores
 
 import (
-	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,162 +10,302 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
+// store is the simulated store: registers, and what it may lose.
+type store struct {
+	registers map[string]*register
+	list      []*register // in the order in which they were first named
+	undo      []change    // the newest writes, oldest first, and older ones
+	lostAt    time.Duration
+	starts    int // counts its restarts
+	pool      []*request
+	requests  int // how many were sent
+}
+
 const maxUndo = 8 // how many writes the store may lose
 
-// send takes a request to the store and its answer back, if nothing happens on the way.
-func (s *sim) send(p *proc, q core.Send) {
-	there := s.latency()
-	back := s.latency()
-	known := p.shown[q.Record.Name]
-	answer := func(o core.Outcome, r driver.Record) {
-		p.later(back, func() {
-			if o == core.Unknown {
-				s.reached |= UnknownOutcome
-			}
-			if o == core.Done {
-				p.shown[r.Name] = max(p.shown[r.Name], r.Epoch)
-			}
-			if o == core.Done && p.core.Awaits(q.ID) {
-				p.shownAt[r.Name] = s.now
-			}
-			p.reading = q.Verb == core.Get
-			p.step(core.Answer{ID: q.ID, Outcome: o, Record: r})
-			p.reading = false
-		})
-	}
-
-	switch {
-	case s.now < p.cut && s.chance(0.5) || s.now < s.faults.refusing:
-		answer(core.Unknown, driver.Record{}) // refused at once
-		return
-	case s.now < p.cut || s.now < s.faults.hanging || s.lose():
-		s.log("p%d: request %d is lost", p.index, q.ID>>32)
-		return // it never arrives, and is never answered
-	}
-	s.after(there, func() {
-		if s.now < s.faults.hanging {
-			return
-		}
-		o, r := s.apply(p, q, known)
-		if s.lose() || s.now < p.cut {
-			s.log("p%d: the answer to %d is lost", p.index, q.ID>>32)
-			return
-		}
-		answer(o, r)
-	})
+// register is one register, and what is known of it that the store does not hold.
+type register struct {
+	name      string
+	member    bool // it is a member's; else an election's
+	rec       driver.Record
+	granted   uint64        // the highest epoch of an election that was ever claimed
+	claims    []claimed     // every claim that was applied
+	vacatedAt time.Duration // when it was last released
+	lostAt    time.Duration // when the store last lost a write of it
 }
 
-// apply lets a request reach the store. When it was sent, its process had been shown the epoch that is known.
-func (s *sim) apply(p *proc, q core.Send, known uint64) (core.Outcome, driver.Record) {
-	before, ok := s.records[q.Record.Name]
-	switch {
-	case q.Verb == core.Get && !ok:
-		return core.NotFound, driver.Record{}
-	case q.Verb == core.Get:
-		return core.Done, before
-	case before.Rev != q.Record.Rev:
-		return core.Conflict, driver.Record{}
-	}
+// claimed is a claim that was applied.
+type claimed struct {
+	epoch uint64
+	who   driver.Identity
+}
 
-	after := q.Record
-	after.Rev = strconv.FormatUint(s.draw(), 10)
-	before.Name = after.Name
-	s.undo = append(s.undo[max(0, len(s.undo)-maxUndo+1):], before)
-	s.records[after.Name] = after
+// change is a write: what the register held before.
+type change struct {
+	reg    *register
+	before driver.Record
+}
+
+// remember keeps what a register holds before a write, so that the write can be lost.
+func (st *store) remember(reg *register) *driver.Record {
+	if len(st.undo) == 8*maxUndo {
+		n := copy(st.undo, st.undo[len(st.undo)-maxUndo+1:])
+		st.undo = st.undo[:n]
+	}
+	st.undo = append(st.undo, change{reg, reg.rec})
+	return &st.undo[len(st.undo)-1].before
+}
+
+// losable returns the newest writes, oldest first.
+func (st *store) losable() []change { return st.undo[max(0, len(st.undo)-maxUndo):] }
+
+// request is on its way to the store, or its answer is on the way back.
+type request struct {
+	proc    *proc
+	run     int
+	send    core.Send
+	reg     *register
+	at      time.Duration // when it was sent
+	sent    core.Time     // the same by the clock of its process
+	known   uint64        // the highest epoch that its process had been shown
+	starts  int           // of the store, when it was sent
+	firm    bool          // what its process knows of the holder's heartbeat, the store has not lost since
+	outcome core.Outcome
+	rec     driver.Record
+	list    []driver.Record
+}
+
+func (st *store) reset() {
+	if st.registers == nil {
+		st.registers = map[string]*register{}
+	}
+	clear(st.registers)
+	clear(st.list)
+	clear(st.undo)
+	st.list = st.list[:0]
+	st.undo = st.undo[:0]
+	st.starts = 0
+	st.requests = 0
+	st.lostAt = never
+}
+
+// register returns a register, new if need be.
+func (st *store) register(name string) *register {
+	r := st.registers[name]
+	if r == nil {
+		r = &register{name: name, member: name != driver.MemberPrefix && strings.HasPrefix(name, driver.MemberPrefix), lostAt: never}
+		r.rec.Name = name
+		st.registers[name] = r
+		st.list = append(st.list, r)
+	}
+	return r
+}
+
+func (st *store) take() *request {
+	if n := len(st.pool); n > 0 {
+		q := st.pool[n-1]
+		st.pool = st.pool[:n-1]
+		return q
+	}
+	return new(request)
+}
+
+// drop gives a request back that nothing refers to any more.
+func (st *store) drop(q *request) {
+	if q != nil {
+		st.pool = append(st.pool, q)
+	}
+}
+
+// send takes a request to the store, if nothing happens on the way.
+func (s *sim) send(p *proc, e *core.Send) {
+	s.store.requests++
+	reg := s.store.register(e.Record.Name)
+	p.checkSend(e, reg)
+
+	q := s.store.take()
+	q.proc = p
+	q.run = p.run
+	q.send = *e
+	q.reg = reg
+	q.at = s.now
+	q.sent = p.clock()
+	q.known = p.view(reg).highest
+	q.starts = s.store.starts
+	q.firm = p.knowsHolder(reg)
+
+	f := &s.faults
+	switch {
+	case s.now < p.link.refused || s.now < f.refusing:
+		s.refuse(q)
+		return
+	case s.now < p.link.noRequests || s.lose():
+		s.lost(q, "request")
+		s.store.drop(q)
+		return
+	}
+	there := s.latency(p)
+	s.queue.push(s.now+there, event{kind: arriveEvent, req: q})
+}
+
+// refuse has a request fail at once, without having arrived.
+func (s *sim) refuse(q *request) {
+	q.outcome = core.Unknown
+	q.rec = driver.Record{}
+	s.mayBeUnknown(q)
+	s.answerIn(q, s.latency(q.proc))
+}
+
+// lost notes that a request, or its answer, is lost.
+func (s *sim) lost(q *request, what string) {
+	q.proc.link.troubled = s.now
+	s.mayBeUnknown(q)
 	if s.trace != nil {
-		s.log("p%d writes %+v", p.index, after)
+		q.proc.note("%s %d is lost", what, q.send.ID>>32)
 	}
-	if strings.HasPrefix(after.Name, "regent/") {
-		s.checkMember(p, &before, &after)
-	} else {
-		s.checkWrite(p, known, &before, &after)
-	}
-	s.notify(p, &before, &after)
-	return core.Done, after
 }
 
-// checkMember notes what a write to a member register shows.
-func (s *sim) checkMember(p *proc, before, after *driver.Record) {
+// mayBeUnknown remembers a write whose outcome its process is not shown.
+func (s *sim) mayBeUnknown(q *request) {
+	q.proc.link.troubled = s.now
+	if p := q.proc; q.send.Verb == core.Swap && p.run == q.run {
+		p.unknown = append(p.unknown, q.send.Record.Nonce)
+	}
+}
+
+func (s *sim) answerIn(q *request, d time.Duration) {
+	s.queue.push(s.now+d, event{kind: answerEvent, proc: q.proc, run: q.run, req: q})
+}
+
+// arrive lets a request reach the store, and sends the answer.
+func (s *sim) arrive(q *request) {
+	p := q.proc
+	f := &s.faults
 	switch {
-	case after.Vacant() && !before.Vacant() && before.Holder.ID != p.id:
-		s.reached |= RevokedHeartbeat
-	case !after.Vacant() && after.Holder != before.Holder && after.Epoch > 1:
-		s.reached |= Rejoined
-	}
-}
-
-// checkWrite checks a write to the record of an election.
-func (s *sim) checkWrite(p *proc, known uint64, before, after *driver.Record) {
-	name := after.Name
-	switch {
-	case after.Epoch < before.Epoch:
-		s.fail("%s falls from epoch %d to %d", name, before.Epoch, after.Epoch)
-	case after.Epoch > before.Epoch:
-		if after.Epoch <= known {
-			s.fail("p%d claims epoch %d of %s, but was shown %d", p.index, after.Epoch, name, known)
-		}
-		if after.Epoch <= s.granted[name] && s.lostAt < 0 {
-			s.fail("epoch %d of %s is granted after %d", after.Epoch, name, s.granted[name])
-		}
-		s.granted[name] = max(s.granted[name], after.Epoch)
-		if !before.Vacant() && (before.Via == "") != (after.Via == "") {
-			s.reached |= TookOverMixed
-		}
-	case after.Vacant() && !before.Vacant() && before.Holder.ID != p.id:
-		s.fail("p%d releases %s, which %s holds", p.index, name, before.Holder.ID)
-	}
-	sameTerm := after.Holder == before.Holder && after.Epoch == before.Epoch && !before.Vacant()
-	if !bytes.Equal(after.Data, before.Data) && !sameTerm {
-		s.fail("p%d writes a checkpoint of %s that is not its term's", p.index, name)
-	}
-}
-
-// notify tells the others of a change of hands: late, or not at all, or without the record.
-func (s *sim) notify(p *proc, before, after *driver.Record) {
-	if after.Holder == before.Holder && after.Epoch == before.Epoch && after.Next == before.Next && after.Paused == before.Paused {
+	case s.now < f.hanging || s.now < p.link.hung:
+		s.hang(q)
+		return
+	case q.starts != s.store.starts: // the connection was lost before it arrived
+		s.refuse(q)
 		return
 	}
-	for _, o := range s.procs {
-		if o.core == nil || s.chance(s.faults.deaf) {
+
+	s.apply(q)
+	if s.now < p.link.noAnswers || s.lose() {
+		s.lost(q, "the answer to")
+		s.store.drop(q)
+		return
+	}
+	s.answerIn(q, s.latency(p))
+}
+
+// hang keeps a request that has arrived at a store which answers nothing: for ever, or until the store goes on.
+func (s *sim) hang(q *request) {
+	q.proc.link.troubled = s.now
+	until := max(s.faults.hanging, q.proc.link.hung)
+	if until < s.end && s.chance(0.5) {
+		s.queue.push(until, event{kind: arriveEvent, req: q})
+		return
+	}
+	s.lost(q, "request")
+	s.store.drop(q)
+}
+
+// apply does what a request asks for.
+func (s *sim) apply(q *request) {
+	reg := q.reg
+	q.rec = driver.Record{}
+	switch {
+	case q.send.Verb == core.List:
+		q.outcome = core.Done
+		q.list = s.store.members(q.list[:0])
+	case q.send.Verb == core.Get && reg.rec.Rev == "":
+		q.outcome = core.NotFound
+	case q.send.Verb == core.Get:
+		q.outcome = core.Done
+		q.rec = reg.rec
+	case reg.rec.Rev != q.send.Record.Rev:
+		q.outcome = core.Conflict
+	default:
+		q.outcome = core.Done
+		s.write(q)
+		q.rec = reg.rec
+	}
+}
+
+// members appends the member registers that were written, in the order of their names.
+func (st *store) members(all []driver.Record) []driver.Record {
+	for _, reg := range st.list {
+		if reg.member && reg.rec.Rev != "" {
+			all = append(all, reg.rec)
+		}
+	}
+	slices.SortFunc(all, func(a, b driver.Record) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// write makes a register hold what a request carries.
+func (s *sim) write(q *request) {
+	reg := q.reg
+	before := s.store.remember(reg)
+	reg.rec = q.send.Record
+	reg.rec.Rev = strconv.FormatUint(s.number(), 10)
+	if s.trace != nil {
+		q.proc.note("the store takes %d: %s", q.send.ID>>32, text(&reg.rec))
+	}
+
+	if reg.member {
+		s.checkMember(q, before)
+	} else {
+		s.checkWrite(q, before)
+	}
+	if reg.rec.Notable(*before) {
+		s.notify(reg)
+	}
+}
+
+// answered lets an answer reach its process.
+func (s *sim) answered(q *request) {
+	p := q.proc
+	awaited := p.core.Awaits(q.send.ID)
+	p.shown(q, awaited)
+	p.reading = q.send.Verb == core.Get
+	a := core.Answer{ID: q.send.ID, Outcome: q.outcome, Record: q.rec}
+	if q.send.Verb == core.List && q.outcome == core.Done {
+		a.Records = slices.Clone(q.list) // the core keeps it
+	}
+	p.step(a)
+	p.reading = false
+	known := q.outcome == core.Done || q.outcome == core.NotFound
+	if awaited && known && uint32(q.send.ID) == 0 && q.send.Verb == core.Get && p.core != nil { // the member's own
+		p.checkLost(&q.rec)
+	}
+	s.store.drop(q)
+}
+
+// notify tells the processes of a change of hands: late, or not at all, or without the record.
+func (s *sim) notify(reg *register) {
+	for _, p := range s.procs {
+		if p.core == nil || s.now < p.link.deaf || s.chance(s.faults.deaf) {
 			continue
 		}
-		r := *after
-		if s.chance(0.2) {
-			r = driver.Record{Name: after.Name}
-		}
-		o.later(s.between(0, 50*time.Millisecond), func() { o.step(core.Notice{Record: r}) })
-	}
-}
-
-// checkLeaders fails if two processes lead one election at once.
-func (s *sim) checkLeaders() {
-	if s.now < s.lostAt+2*s.cfg.LeaseDuration {
-		return
-	}
-	for _, name := range s.names {
-		var first *proc
-		for _, p := range s.procs {
-			if !p.leads(name) {
-				continue
-			}
-			if first != nil && min(first.shownAt[name], p.shownAt[name]) > s.lostAt {
-				s.fail("p%d and p%d lead %s at once, in epochs %d and %d", first.index, p.index, name,
-					first.terms[name].epoch, p.terms[name].epoch)
-			}
-			first = p
+		if s.faults.fixed > 0 {
+			p.notice(reg, s.faults.fixed, false)
+		} else {
+			p.notice(reg, s.between(0, 50*time.Millisecond), s.chance(0.2))
 		}
 	}
 }
 
-// checkEnd fails if an election has no leader although everything works.
-func (s *sim) checkEnd() {
-	for _, name := range s.names {
-		led := false
-		for _, p := range s.procs {
-			led = led || p.leads(name)
-		}
-		if !led {
-			s.fail("%s has no leader %v after everything was healed: %+v", name, s.now-s.calm, s.records[name])
-		}
+// notice brings a notification to a process.
+func (p *proc) notice(reg *register, d time.Duration, bare bool) {
+	r := reg.rec
+	if bare {
+		r = driver.Record{Name: reg.name}
 	}
+	p.later(d, func() {
+		p.noticed = true
+		p.step(core.Notice{Record: r})
+		p.noticed = false
+	})
 }

@@ -2,7 +2,7 @@
 //
 // The zero Checker works:
 //
-//	outcome, err := new(check.Checker).Run(ctx, "http", "https://example.com/health", map[string]string{"contains": "ok"})
+//	outcome, err := new(check.Checker).Run(ctx, "http", site.URL+"/health", map[string]string{"contains": "ok"})
 //
 // An outcome is a finding about the target, good or bad. An error is not: it says that the check could not be made here, because it makes no
 // sense, because this process may not make it, or because its context was cancelled. Only the deadline of the context is the target's fault.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // lookup is a check of kind dns. It asks the server itself: the resolver of the system would answer from its hosts file, add domains to
@@ -108,7 +110,10 @@ func (l *lookup) exchange(ctx context.Context, network, server string) (dnsAnswe
 	defer conn.Close()
 	defer interrupt(ctx, conn)()
 	q := dnsQuestion{id: uint16(rand.Uint32()), name: l.name, record: dnsTypes()[l.record]}
-	message := q.pack()
+	message, err := q.pack()
+	if err != nil {
+		return dnsAnswer{}, err
+	}
 	if network == "tcp" {
 		message = append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
 	}
@@ -146,7 +151,7 @@ func (l *lookup) judge(a dnsAnswer) Outcome {
 		o.Detail["answer"] = strings.Join(a.values, ", ")
 	}
 	switch {
-	case a.code != 0:
+	case a.code != dnsmessage.RCodeSuccess:
 		o.Message = a.codeName()
 	case len(a.values) == 0:
 		o.Message = "no record of type " + l.record

@@ -109,14 +109,26 @@ func zone(question []byte) [][]byte {
 		return one(append(answer(question, 0, nil), 0xff, 0xff))
 	case "circle.test":
 		return one(answer(question, 0, record(5, 0xc0, byte(len(question))+12)))
+	case "short.test": // an address without its data, and the next record where the data should be
+		return one(answer(question, 0, record(1), record(1, 192, 0, 2, 1)))
+	case "refused.test": // without the question
+		m := answer(question, 5)[:12]
+		m[5] = 0
+		return one(m)
+	case "others.test": // an answer to another question comes first
+		other := answer(question, 0, record(1, 6, 6, 6, 6))
+		other[13]++
+		return [][]byte{other, answer(question, 0, record(1, 192, 0, 2, 1))}
 	case "forged.test":
 		forged := answer(question, 0, record(1, 6, 6, 6, 6))
 		forged[0]++
 		return [][]byte{{1, 2, 3}, forged, answer(question, 0, record(1, 192, 0, 2, 1))}[1:]
-	case "truncated.test":
-		m := answer(question, 0)
+	case "lonely.test":
+		return one(answer(question, 0, record(5, labels("www")...)))
+	case "truncated.test": // in the middle of a record
+		m := answer(question, 0, record(1, 192, 0, 2, 1))
 		m[2] |= 2
-		return one(m)
+		return one(m[:len(m)-2])
 	}
 	switch kind {
 	case 1:
@@ -161,11 +173,15 @@ func TestDNS(t *testing.T) {
 		{"a_text_in_another_case", "a.test", []string{"type", "TXT", "expect", "V=spf1 -all"}, false, ""},
 		{"the_root", ".", []string{"type", "NS"}, true, ""},
 		{"an_address_behind_an_alias", "alias.test", []string{"expect", "192.0.2.1"}, true, "192.0.2.1"},
+		{"an_alias_without_an_address", "lonely.test", nil, false, "no record of type A"},
 		{"a_name_that_there_is_not", "missing.test", nil, false, "NXDOMAIN"},
 		{"a_server_that_fails", "broken.test", nil, false, "SERVFAIL"},
 		{"no_record_of_the_type", "empty.test", nil, false, "no record of type A"},
 		{"garbage", "garbage.test", nil, false, "not a DNS message"},
 		{"a_name_that_goes_in_a_circle", "circle.test", []string{"type", "CNAME"}, false, "not a DNS message"},
+		{"an_address_of_no_bytes", "short.test", nil, false, "not a DNS message: a record of type A has 0 bytes"},
+		{"a_server_that_refuses_without_the_question", "refused.test", nil, false, "REFUSED"},
+		{"an_answer_to_another_question_is_passed_over", "others.test", nil, true, "192.0.2.1"},
 		{"a_forged_answer_is_passed_over", "forged.test", nil, true, "192.0.2.1"},
 		{"a_truncated_answer_is_asked_for_over_TCP", "truncated.test", []string{"expect", "192.0.2.77"}, true, "192.0.2.99"},
 	} {

@@ -1,28 +1,36 @@
 package check
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
-// The messages of RFC 1035, as far as a check needs them: one question of class IN, and the records of that type in the answer.
-
-// dnsTypes returns the numbers of the record types.
-func dnsTypes() map[string]uint16 {
-	return map[string]uint16{"A": 1, "NS": 2, "CNAME": 5, "MX": 15, "TXT": 16, "AAAA": 28}
+// dnsTypes returns the record types that can be asked for.
+func dnsTypes() map[string]dnsmessage.Type {
+	return map[string]dnsmessage.Type{
+		"A":     dnsmessage.TypeA,
+		"AAAA":  dnsmessage.TypeAAAA,
+		"CNAME": dnsmessage.TypeCNAME,
+		"MX":    dnsmessage.TypeMX,
+		"NS":    dnsmessage.TypeNS,
+		"TXT":   dnsmessage.TypeTXT,
+	}
 }
 
+// dnsQuestion is one question of class IN.
 type dnsQuestion struct {
 	id     uint16
 	name   string // ends in a dot
-	record uint16
+	record dnsmessage.Type
 }
 
+// dnsAnswer is what a server answered: the records of the type that was asked for.
 type dnsAnswer struct {
-	code      int // 0 is success
+	code      dnsmessage.RCode
 	truncated bool
 	values    []string
 }
@@ -32,17 +40,10 @@ var (
 	errOtherQuestion = errors.New("the answer is to another question")
 )
 
-const (
-	dnsHeader    = 12
-	dnsResponse  = 1 << 15
-	dnsTruncated = 1 << 9
-	dnsRecursion = 1 << 8
-	dnsInternet  = 1
-)
-
+// codeName returns the code of the answer as dig and RFC 1035 write it.
 func (a dnsAnswer) codeName() string {
 	names := []string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"}
-	if a.code < len(names) {
+	if int(a.code) < len(names) {
 		return names[a.code]
 	}
 	return fmt.Sprintf("RCODE%d", a.code)
@@ -56,6 +57,7 @@ func dnsName(name string) bool {
 	if len(name) > 254 {
 		return false
 	}
+
 	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
 		if label == "" || len(label) > 63 || strings.ContainsFunc(label, notInName) {
 			return false
@@ -68,125 +70,120 @@ func notInName(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
 
-func (q dnsQuestion) pack() []byte {
-	b := make([]byte, 0, 300)
-	for _, word := range []uint16{q.id, dnsRecursion, 1, 0, 0, 0} {
-		b = binary.BigEndian.AppendUint16(b, word)
+// pack returns the message that asks the question.
+func (q dnsQuestion) pack() ([]byte, error) {
+	name, err := dnsmessage.NewName(q.name)
+	if err != nil {
+		return nil, fmt.Errorf("name %s: %w", q.name, err)
 	}
-	if q.name != "." {
-		for label := range strings.SplitSeq(strings.TrimSuffix(q.name, "."), ".") {
-			b = append(append(b, byte(len(label))), label...)
-		}
+
+	m := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: q.id, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: name, Type: q.record, Class: dnsmessage.ClassINET}},
 	}
-	b = append(b, 0)
-	b = binary.BigEndian.AppendUint16(b, q.record)
-	return binary.BigEndian.AppendUint16(b, dnsInternet)
+	return m.Pack()
 }
 
 // unpack reads an answer to the question. The message may hold anything.
-func (q dnsQuestion) unpack(m []byte) (dnsAnswer, error) {
-	var a dnsAnswer
-	if len(m) < dnsHeader {
-		return a, errDNSMessage
+func (q dnsQuestion) unpack(message []byte) (dnsAnswer, error) {
+	var p dnsmessage.Parser
+	header, err := p.Start(message)
+	if err != nil {
+		return dnsAnswer{}, notDNS(err)
 	}
-	word := func(at int) uint16 { return binary.BigEndian.Uint16(m[at:]) }
-	flags, questions, records := word(2), word(4), word(6)
-	if word(0) != q.id || flags&dnsResponse == 0 {
+	if header.ID != q.id || !header.Response {
+		return dnsAnswer{}, errOtherQuestion
+	}
+
+	a := dnsAnswer{code: header.RCode, truncated: header.Truncated}
+	questions, err := p.AllQuestions()
+	switch {
+	case err != nil:
+		return a, notDNS(err)
+	case len(questions) == 0 && a.code != dnsmessage.RCodeSuccess:
+		return a, nil // some servers refuse without repeating the question
+	case len(questions) != 1:
+		return a, notDNS(fmt.Errorf("it has %d questions", len(questions)))
+	case !q.equal(questions[0]):
 		return a, errOtherQuestion
+	case a.truncated:
+		return a, nil // the question is sent again by TCP
 	}
-	a.code, a.truncated = int(flags&0xf), flags&dnsTruncated != 0
-	if questions == 0 && a.code != 0 { // some refuse without repeating the question
-		return a, nil
-	}
-	name, at, err := unpackName(m, dnsHeader)
-	if err != nil || questions != 1 || at+4 > len(m) {
-		return a, errDNSMessage
-	}
-	if !strings.EqualFold(name+".", q.name) || word(at) != q.record || word(at+2) != dnsInternet {
-		return a, errOtherQuestion
-	}
-	if at += 4; a.truncated {
-		return a, nil // it is asked for again
-	}
-	for range records {
-		if _, at, err = unpackName(m, at); err != nil || at+10 > len(m) {
-			return a, errDNSMessage
-		}
-		record, class, end := word(at), word(at+2), at+10+int(word(at+8))
-		if end > len(m) {
-			return a, errDNSMessage
-		}
-		if record == q.record && class == dnsInternet {
-			value, err := unpackValue(m[:end], at+10, record)
-			if err != nil {
-				return a, err
-			}
-			a.values = append(a.values, value)
-		}
-		at = end
-	}
-	return a, nil
+
+	a.values, err = q.values(&p)
+	return a, err
 }
 
-// unpackValue reads the data of a record, which goes to the end of m.
-func unpackValue(m []byte, at int, record uint16) (string, error) {
-	data := m[at:]
-	switch types := dnsTypes(); record {
-	case types["A"], types["AAAA"]:
-		if address, ok := netip.AddrFromSlice(data); ok && address.Is4() == (record == types["A"]) {
-			return address.String(), nil
-		}
-	case types["CNAME"], types["NS"]:
-		if name, end, err := unpackName(m, at); err == nil && end == len(m) {
-			return name, nil
-		}
-	case types["MX"]:
-		if len(data) > 2 {
-			if name, end, err := unpackName(m, at+2); err == nil && end == len(m) {
-				return fmt.Sprintf("%d %s", binary.BigEndian.Uint16(data), name), nil
-			}
-		}
-	case types["TXT"]:
-		var text strings.Builder
-		for len(data) > 0 && int(data[0]) < len(data) {
-			n := int(data[0])
-			text.Write(data[1 : 1+n])
-			data = data[1+n:]
-		}
-		if len(data) == 0 {
-			return text.String(), nil
-		}
-	}
-	return "", errDNSMessage
+// equal compares the question to the one that an answer repeats. The case of names does not matter.
+func (q dnsQuestion) equal(other dnsmessage.Question) bool {
+	return strings.EqualFold(other.Name.String(), q.name) &&
+		other.Type == q.record && other.Class == dnsmessage.ClassINET
 }
 
-// unpackName reads a name, without the dot at its end, and returns where what follows begins. A pointer must point back, so that none goes
-// round in a circle.
-func unpackName(m []byte, at int) (name string, next int, err error) {
-	var labels []string
-	size, least := 0, at
-	for at < len(m) {
-		switch n := int(m[at]); {
-		case n == 0:
-			if next == 0 {
-				next = at + 1
-			}
-			return strings.Join(labels, "."), next, nil
-		case n < 64 && at+1+n <= len(m) && size+n+1 < 255:
-			labels = append(labels, string(m[at+1:at+1+n]))
-			size += n + 1
-			at += 1 + n
-		case n >= 192 && at+1 < len(m):
-			if next == 0 {
-				next = at + 2
-			}
-			if at = (n&63)<<8 | int(m[at+1]); at >= least {
-				return "", 0, errDNSMessage
-			}
-			least = at
-		default:
-			return "", 0, errDNSMessage
+// values reads the answer section, and returns the records of the type that was asked for.
+func (q dnsQuestion) values(p *dnsmessage.Parser) ([]string, error) {
+	var values []string
+	for {
+		header, err := p.AnswerHeader()
+		if errors.Is(err, dnsmessage.ErrSectionDone) {
+			return values, nil
 		}
+		if err != nil {
+			return values, notDNS(err)
+		}
+
+		if header.Type != q.record || header.Class != dnsmessage.ClassINET {
+			if err := p.SkipAnswer(); err != nil {
+				return values, notDNS(err)
+			}
+			continue
+		}
+
+		value, err := readValue(p, header)
+		if err != nil {
+			return values, notDNS(err)
+		}
+		values = append(values, value)
 	}
-	return "", 0, errDNSMessage
 }
+
+// readValue reads the data of a record as text. Names are without the dot at their end.
+func readValue(p *dnsmessage.Parser, header dnsmessage.ResourceHeader) (string, error) {
+	switch header.Type {
+	case dnsmessage.TypeA:
+		r, err := p.AResource()
+		return address(header, r.A[:], err)
+	case dnsmessage.TypeAAAA:
+		r, err := p.AAAAResource()
+		return address(header, r.AAAA[:], err)
+	case dnsmessage.TypeCNAME:
+		r, err := p.CNAMEResource()
+		return host(r.CNAME), err
+	case dnsmessage.TypeNS:
+		r, err := p.NSResource()
+		return host(r.NS), err
+	case dnsmessage.TypeMX:
+		r, err := p.MXResource()
+		return fmt.Sprintf("%d %s", r.Pref, host(r.MX)), err
+	case dnsmessage.TypeTXT:
+		r, err := p.TXTResource()
+		return strings.Join(r.TXT, ""), err
+	}
+	return "", fmt.Errorf("type %v is not supported", header.Type)
+}
+
+// address checks the length of the data too, which the parser does not: it would read on into the next record.
+func address(header dnsmessage.ResourceHeader, data []byte, err error) (string, error) {
+	if err == nil && int(header.Length) != len(data) {
+		err = fmt.Errorf("a record of type %s has %d bytes", strings.TrimPrefix(header.Type.String(), "Type"), header.Length)
+	}
+	if err != nil {
+		return "", err
+	}
+	a, _ := netip.AddrFromSlice(data)
+	return a.String(), nil
+}
+
+func host(name dnsmessage.Name) string { return strings.TrimSuffix(name.String(), ".") }
+
+func notDNS(err error) error { return fmt.Errorf("%w: %w", errDNSMessage, err) }

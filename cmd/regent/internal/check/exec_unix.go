@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 )
 
 const execSupported = true
@@ -38,7 +38,7 @@ func (p *program) run(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer from.Close()
-	b := brood.New()
+	b := proctree.New()
 	cmd := &exec.Cmd{Path: path, Args: append([]string{p.path}, p.args...), Env: append(p.env[:len(p.env):len(p.env)], b.Mark),
 		Dir: "/", Stdout: to, Stderr: to, SysProcAttr: processGroup()}
 	b, exited, err := start(cmd, b)
@@ -107,16 +107,16 @@ func plainly(err error) error {
 	return err
 }
 
-// start starts the program in a process group of its own, and returns its brood and a channel that is closed when it has exited. A death
+// start starts the program in a process group of its own, and returns its process tree and a channel that is closed when it has exited. A death
 // signal comes when the thread that started it ends, not its process, so that thread is kept until then.
-func start(cmd *exec.Cmd, b brood.Brood) (brood.Brood, <-chan struct{}, error) {
+func start(cmd *exec.Cmd, b proctree.Tree) (proctree.Tree, <-chan struct{}, error) {
 	exited, started := make(chan struct{}), make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		if err == nil {
-			b = b.Led(cmd.Process.Pid) // before it is waited for: until then the pid is its own
+			b = b.Started(cmd.Process.Pid) // before it is waited for: until then the pid is its own
 		}
 		started <- err
 		if err == nil {

@@ -3,7 +3,7 @@
 // One table of keys, [Keys], drives all of it: what a key is called in each place, its type, its default in each profile and the sentence
 // that help says of it. Nothing here touches the process: arguments, environment and files are passed in.
 //
-//	settings, err := config.Load(os.Args[2:], os.Environ(), config.ReadFile)
+//	settings, err := config.Load(args, os.Environ(), config.ReadFile)
 //
 // A variable that is set to nothing counts as not set. A value is looked at only where it takes effect: a bad one in the file does no
 // harm while a flag overrides it.

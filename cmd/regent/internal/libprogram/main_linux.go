@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/reaper"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/reaper"
 	"github.com/regentd/regent/store/redis"
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +45,9 @@ type claim struct {
 }
 
 func main() {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	reaper.Main(open)
+
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "libprogram:", err)
 		os.Exit(1)
@@ -52,15 +55,11 @@ func main() {
 }
 
 func run(args []string) error {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-
 	switch {
-	case len(args) == 1 && args[0] == reaper.Command:
-		return reaper.Main(context.Background(), os.Stdin, open, log)
 	case len(args) == 1 && args[0] == "claim":
 		return claimAlways()
 	case len(args) == 2 && args[0] == "member":
-		return member(args[1], log)
+		return member(args[1], slog.Default())
 	}
 	return errors.New("usage: libprogram member SETUP | claim")
 }

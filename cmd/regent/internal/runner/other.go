@@ -8,25 +8,25 @@ import (
 	"os/exec"
 	"syscall"
 
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 )
 
 // There are no process groups here, so that a program could not be stopped with all that it has started: it is not started.
 
 type process struct {
-	brood  brood.Brood
+	tree   proctree.Tree
 	exited chan struct{}
 	state  *os.ProcessState
 }
 
-func start(*exec.Cmd, brood.Brood) (*process, error) { return nil, errors.ErrUnsupported }
+func start(*exec.Cmd, proctree.Tree) (*process, error) { return nil, errors.ErrUnsupported }
 
 func exitCode(*os.ProcessState) (int, syscall.Signal) { return 1, 0 }
 
 type terminal struct{}
 
-func takeTerminal(*os.File, brood.Brood, func()) *terminal { return nil }
-func (*terminal) giveBack()                                {}
+func takeTerminal(*os.File, proctree.Tree, func()) *terminal { return nil }
+func (*terminal) giveBack()                                  {}
 
 func others() []os.Signal { return nil }
 

@@ -8,19 +8,19 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 )
 
 // process is a program that was started.
 type process struct {
-	brood  brood.Brood
+	tree   proctree.Tree
 	exited chan struct{}
 	state  *os.ProcessState // once it has exited
 }
 
 // start starts a program in a process group of its own. A death signal comes when the thread that started it ends, not its process, so that
 // thread is kept until the program has exited.
-func start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
+func start(cmd *exec.Cmd, b proctree.Tree) (*process, error) {
 	p := &process{exited: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -33,7 +33,7 @@ func start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
 			done()
 		}
 		if err == nil {
-			p.brood = b.Led(cmd.Process.Pid) // before it is waited for: until then the pid is its own
+			p.tree = b.Started(cmd.Process.Pid) // before it is waited for: until then the pid is its own
 		}
 		started <- err
 		if err == nil {

@@ -2,7 +2,7 @@
 //
 // The program runs in a process group of its own. When its term ends, everything that it has started is told to stop (TERM), killed after a
 // part of the stop timeout (KILL), and waited for; only then is the seat released. The same happens when it has exited and left
-// others behind, and when this process got TERM and passed it on: KILL follows after the stop timeout. What counts as started by it, and what can escape, is said in package brood.
+// others behind, and when this process got TERM and passed it on: KILL follows after the stop timeout. What counts as started by it, and what can escape, is said in package proctree.
 //
 // Should this very process die, the kernel kills the program itself (a death signal, tied to a thread that is kept for it), and the reaper
 // all that it has started: Command.OnStart and OnEnd are for telling it.
@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 )
 
 // Exit codes.
@@ -61,9 +61,9 @@ type Command struct {
 	// Adopter is the process that adopts the orphans of this one, if this is the only program that it runs; else 0.
 	Adopter int
 
-	// OnStart is called before the program starts, when only the mark of its brood is known, so that it is found even if this process dies
+	// OnStart is called before the program starts, when only the mark of its process tree is known, so that it is found even if this process dies
 	// while starting it; and again with its pid. OnEnd is called once nothing of it lives any more.
-	OnStart, OnEnd func(brood.Brood)
+	OnStart, OnEnd func(proctree.Tree)
 
 	// OnKill is called before KILL is sent to what still lives although it was told to stop, with the reason for the stop
 	// and how long it had.
@@ -73,7 +73,7 @@ type Command struct {
 	OnSuspend func()
 
 	mu       sync.Mutex
-	running  brood.Brood    // its Leader is 0 if none
+	running  proctree.Tree  // its Leader is 0 if none
 	stopping bool           // it was told to stop, or has exited: what is left of it is being ended
 	asked    syscall.Signal // the last signal to end that was passed on to it
 	overdue  chan struct{}  // closed when a program that was passed TERM still runs after the stop timeout
@@ -107,19 +107,19 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	if err != nil {
 		return Result{Code: cannotStart(err)}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
-	c.tell(c.OnStart, p.brood)
-	terminal := takeTerminal(c.Stdin, p.brood, c.refuseSuspension)
+	c.tell(c.OnStart, p.tree)
+	terminal := takeTerminal(c.Stdin, p.tree, c.refuseSuspension)
 
 	var r Result
 	reason := "the program has ended, and left processes behind"
-	stop := func() { p.brood.Stop(c.killAfter(), func() { c.killing(reason, c.killAfter()) }) }
+	stop := func() { p.tree.Stop(c.killAfter(), func() { c.killing(reason, c.killAfter()) }) }
 	select {
 	case <-p.exited:
 	case <-ctx.Done():
 	case <-c.overdue:
 		stop = func() {
 			c.killing("TERM was passed on, and not everything has ended", c.StopTimeout)
-			_ = p.brood.Kill(context.Background()) // it fails with its context alone
+			_ = p.tree.Kill(context.Background()) // it fails with its context alone
 		}
 	}
 	if ctx.Err() != nil { // asked for last, so that no code of 0 hides a loss
@@ -133,8 +133,8 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 	<-p.exited
 	r.Asked = c.ended()
 	terminal.giveBack()
-	p.brood.Remove()
-	c.tell(c.OnEnd, p.brood)
+	p.tree.Remove()
+	c.tell(c.OnEnd, p.tree)
 	r.Code, r.Signal = exitCode(p.state)
 	return r, nil
 }
@@ -177,7 +177,7 @@ func (c *Command) ended() syscall.Signal {
 		c.limit = nil
 	}
 	asked := c.asked
-	c.running, c.asked = brood.Brood{}, 0
+	c.running, c.asked = proctree.Tree{}, 0
 	c.stopping = false
 	return asked
 }
@@ -185,7 +185,7 @@ func (c *Command) ended() syscall.Signal {
 // startConfined starts the program in a cgroup of its own, if it can have one, and else without: a kernel before 5.7, or a filter of system
 // calls, does not start a process in a cgroup.
 func (c *Command) startConfined(t regent.Term) (*process, error) {
-	b := brood.New()
+	b := proctree.New()
 	b.Adopter = c.Adopter
 	if confined, err := b.Confined(); err == nil {
 		if p, err := c.startIn(t, confined); err == nil {
@@ -195,8 +195,8 @@ func (c *Command) startConfined(t regent.Term) (*process, error) {
 	return c.startIn(t, b)
 }
 
-// startIn starts the program as one brood, and tells of it before and after.
-func (c *Command) startIn(t regent.Term, b brood.Brood) (*process, error) {
+// startIn starts the program as one process tree, and tells of it before and after.
+func (c *Command) startIn(t regent.Term, b proctree.Tree) (*process, error) {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Env, cmd.Dir = c.environ(t, b.Mark), c.Dir
 	c.connect(cmd)
@@ -210,18 +210,18 @@ func (c *Command) startIn(t regent.Term, b brood.Brood) (*process, error) {
 }
 
 // start holds the mutex, so that a signal which comes meanwhile waits for the program, and is not lost.
-func (c *Command) start(cmd *exec.Cmd, b brood.Brood) (*process, error) {
+func (c *Command) start(cmd *exec.Cmd, b proctree.Tree) (*process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := start(cmd, b)
 	if err == nil {
-		c.running = p.brood
+		c.running = p.tree
 		c.overdue = make(chan struct{})
 	}
 	return p, err
 }
 
-func (c *Command) tell(f func(brood.Brood), b brood.Brood) {
+func (c *Command) tell(f func(proctree.Tree), b proctree.Tree) {
 	if f != nil {
 		f(b)
 	}

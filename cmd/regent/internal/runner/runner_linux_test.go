@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 	"golang.org/x/sys/unix"
 )
 
@@ -171,7 +171,7 @@ func TestExitCodes(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(regent.ErrLost)
 		c, _ := shell(t, "exit 0")
-		c.OnStart = func(brood.Brood) { t.Error("started") }
+		c.OnStart = func(proctree.Tree) { t.Error("started") }
 		if r, err := c.Run(ctx, term); err != nil || !r.Lost || r.Cause != regent.ErrLost {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -267,10 +267,10 @@ func TestStop(t *testing.T) {
 			t.Errorf("%+v, %v, %v", r, lives(a), lives(b))
 		}
 	})
-	t.Run("its_brood_is_told_before_it_starts_and_when_it_has_and_when_nothing_is_left", func(t *testing.T) {
+	t.Run("its_process_tree_is_told_before_it_starts_and_when_it_has_and_when_nothing_is_left", func(t *testing.T) {
 		c, _ := shell(t, "exit 0")
-		var told []brood.Brood
-		c.OnStart = func(b brood.Brood) { told = append(told, b) }
+		var told []proctree.Tree
+		c.OnStart = func(b proctree.Tree) { told = append(told, b) }
 		c.OnEnd = c.OnStart
 		if _, err := c.Run(t.Context(), term); err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/regentd/regent/cmd/regent/internal/runner/brood"
+	"github.com/regentd/regent/reaper/proctree"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,7 +25,7 @@ type terminal struct {
 //
 // Ctrl-Z stops it no longer than a moment: a program that leads and does nothing is of no use to anybody, and the shell could not be told,
 // since this process must not stop: it holds the lease. refused is called then.
-func takeTerminal(stdin *os.File, b brood.Brood, refused func()) *terminal {
+func takeTerminal(stdin *os.File, b proctree.Tree, refused func()) *terminal {
 	if stdin == nil {
 		return nil
 	}
@@ -35,11 +35,15 @@ func takeTerminal(stdin *os.File, b brood.Brood, refused func()) *terminal {
 		return nil
 	}
 	t.group = group
+
+	// Before the program is told to go on: it may be stopped again right after that, and the kernel says so once.
+	signal.Notify(t.children, syscall.SIGCHLD)
 	if unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, b.Leader) != nil {
+		signal.Stop(t.children)
 		return nil // it has exited
 	}
 	_ = b.Signal(syscall.SIGCONT)
-	signal.Notify(t.children, syscall.SIGCHLD)
+
 	t.done.Go(func() {
 		for range t.children {
 			if stopped(b.Leader) {

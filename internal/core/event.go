@@ -1,0 +1,102 @@
+package core
+
+import (
+	"strconv"
+	"time"
+)
+
+// Metadata returns what an event is told with, under the names that people know. The text of EventWaiting, and the facts
+// that the other process has published, are left to the shell, which knows their form.
+func (e *Event) Metadata() map[string]string {
+	switch e.Kind {
+	case EventBecameLeader:
+		return map[string]string{
+			"term": e.Holder.Incarnation, "previous_leader": e.Previous, "previous_reason": e.PreviousReason,
+		}
+	case EventLeaderChanged:
+		return map[string]string{
+			"previous_leader": e.Previous, "previous_reason": e.PreviousReason,
+			"new_leader": e.Holder.ID, "term": e.Holder.Incarnation,
+		}
+	case EventLostLeadership:
+		if e.Node != "" {
+			return map[string]string{"reason": e.Reason, "reported_by": e.ReportedBy}
+		}
+		return map[string]string{"reason": e.Reason}
+	case EventDutyStuck:
+		return map[string]string{"reason": e.Reason}
+	case EventRegressed:
+		return map[string]string{"error": e.Error}
+	case EventUnreadable:
+		return map[string]string{"register": e.Register, "error": e.Error}
+	case EventJoined, EventLeft:
+		return map[string]string{"incarnation": e.Holder.Incarnation}
+	case EventDropped:
+		return map[string]string{"incarnation": e.Holder.Incarnation, "reason": e.Reason, "error": e.Error}
+	case EventWaiting:
+		alive := "unknown"
+		if e.Alive {
+			alive = strconv.FormatBool(true)
+		}
+		return map[string]string{"incarnation": e.Holder.Incarnation, "alive": alive}
+	}
+	return nil
+}
+
+// Measurements returns what was measured. Without any the shell tells the time, as it does for a new leader in any case.
+func (e *Event) Measurements() map[string]float64 {
+	switch e.Kind {
+	case EventBecameLeader:
+		if e.Vacant >= 0 {
+			return map[string]float64{"vacant": e.Vacant.Seconds()}
+		}
+	case EventStarted:
+		return map[string]float64{"waited": e.Took.Seconds()}
+	case EventContention:
+		return map[string]float64{
+			"duration": e.Took.Seconds(), "expected": e.Expected.Seconds(), "ratio": e.ratio(),
+		}
+	}
+	return nil
+}
+
+func (e *Event) ratio() float64 { return float64(e.Took) / float64(e.Expected) }
+
+const (
+	latencies = 100 // heartbeats whose latency is kept
+
+	contentionQuiet = 30 * time.Second // how long after a contention event none is sent
+)
+
+// Stats are figures since the core was made, or since the first core of its process was.
+type Stats struct {
+	Heartbeats    uint64
+	HeartbeatTime time.Duration            // of all heartbeats together
+	Latencies     [latencies]time.Duration // of the last heartbeats: that of heartbeat n is at n modulo its length
+	RenewFailures uint64
+	Transitions   uint64 // terms begun
+	Contention    uint64 // heartbeats that took longer than the threshold
+}
+
+// Stats returns the core's figures.
+func (c *Core) Stats() Stats { return c.stats }
+
+// countBeat counts a heartbeat that was applied: how long its last request took, and the whole cycle, from when it was
+// due.
+func (c *Core) countBeat(b *beat) {
+	s := &c.stats
+	latency := time.Duration(c.now - b.tries[0].sent)
+	s.Latencies[s.Heartbeats%latencies] = latency
+	s.Heartbeats++
+	s.HeartbeatTime += latency
+
+	slow := Event{Kind: EventContention, Took: time.Duration(c.now - b.cycle), Expected: b.every}
+	if c.cfg.ContentionThreshold <= 0 || slow.ratio() <= c.cfg.ContentionThreshold {
+		return
+	}
+	s.Contention++
+	if c.contended == 0 || c.now >= c.contended.Add(contentionQuiet) {
+		c.contended = c.now
+		c.emit(slow)
+	}
+}

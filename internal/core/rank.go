@@ -1,0 +1,176 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/regentd/regent/driver"
+)
+
+// This file decides who should claim a free election when several could. That is a courtesy: the store's
+// compare-and-swap decides who leads, and nobody is waited for longer than one heartbeat interval.
+
+// The ranks. The regions follow RankRegion, in order of preference, as in "region:eu-west,eu-central". An empty rank is
+// RankFirst.
+const (
+	RankFirst         = "first"
+	RankLexicographic = "lexicographic"
+	RankPriority      = "priority"
+	RankRegion        = "region"
+)
+
+// ranking is a rank that was parsed.
+type ranking struct {
+	kind    rankKind
+	regions []string
+}
+
+type rankKind uint8
+
+const (
+	rankFirst rankKind = iota // nobody is better than another
+	rankLexicographic
+	rankPriority
+	rankRegion
+)
+
+// parseRank returns a rank. The shell has validated it.
+func parseRank(text string) ranking {
+	kind, regions, _ := strings.Cut(text, ":")
+	switch kind {
+	case RankLexicographic:
+		return ranking{kind: rankLexicographic}
+	case RankPriority:
+		return ranking{kind: rankPriority}
+	case RankRegion:
+		return ranking{rankRegion, strings.Split(regions, ",")}
+	}
+	return ranking{}
+}
+
+// standing is what a candidate is ranked by.
+type standing struct {
+	id    string
+	place int // the lower, the better; what it means depends on the rank
+}
+
+// place returns the place of a member under the rank.
+func (k *ranking) place(priority int, region string) int {
+	switch k.kind {
+	case rankPriority:
+		return ^priority // which turns the order round, for every priority
+	case rankRegion:
+		if i := slices.Index(k.regions, region); i >= 0 {
+			return i
+		}
+		return len(k.regions)
+	}
+	return 0
+}
+
+// compare is negative if a should lead rather than b.
+func (k *ranking) compare(a, b standing) int {
+	if k.kind == rankLexicographic {
+		return strings.Compare(a.id, b.id)
+	}
+	return cmp.Compare(a.place, b.place)
+}
+
+// self is where this member stands.
+func (c *Core) self() standing { return standing{c.cfg.ID, c.rank.place(c.cfg.Priority, c.cfg.Region)} }
+
+// manyFree is from how many elections on a member shares them with the other candidates rather than take all.
+const manyFree = 64
+
+// crowded reports whether many elections are free at once: those that were judged free or were never judged, or those
+// of a member whose heartbeat has ended.
+func (c *Core) crowded(e *election) bool {
+	if c.loose > manyFree {
+		return true
+	}
+	i, ok := c.sighted[e.rec.Via]
+	return ok && len(c.sights.all[i].deps) > manyFree
+}
+
+// judged notes whether an election was judged free.
+func (c *Core) judged(e *election, free bool) {
+	if e.loose != free {
+		e.loose = free
+		if free {
+			c.loose++
+		} else {
+			c.loose--
+		}
+	}
+}
+
+// prefers reports whether this member should claim a free election now, rather than leave it to a better candidate. If
+// not, the election is advanced again when that may have changed.
+func (c *Core) prefers(e *election) bool {
+	crowded := c.crowded(e)
+	if c.rank.kind == rankFirst && !crowded || e.rec.Next == c.cfg.ID {
+		return true
+	}
+	until := c.headStart(e, &e.rec).Add(c.cfg.HeartbeatInterval)
+	if c.now >= until {
+		return true
+	}
+
+	e.wake(until)
+	if !c.recent() {
+		c.awaitList(&e.entity)
+		c.listSoon()
+		return false
+	}
+	if !c.yields(e, crowded) {
+		return true
+	}
+	c.awaitList(&e.entity) // should another be made
+	if c.spreads() {       // however many join meanwhile
+		e.standBack = min(c.now.Add(c.spread()), until)
+		e.wake(e.standBack)
+	}
+	return false
+}
+
+// headStart is from when on better candidates, and a named successor, have their time to claim a free election.
+func (c *Core) headStart(e *election, r *driver.Record) Time {
+	since := c.now
+	if e.open {
+		since = e.openSince
+	}
+	if end := c.coldStartEnd(e); end > 0 && r.Next != c.cfg.ID {
+		since = max(since, end.Add(2*c.spread())) // when everybody had a turn
+	}
+	return since
+}
+
+// yields reports whether another candidate should have the election rather than this one: one of better rank, or, where
+// many elections are free at once, the one whose share it is.
+func (c *Core) yields(e *election, crowded bool) bool {
+	last := e.lastHeld.Holder // it has just released the election, and may not have left yet
+	if best := c.roster.best(e.name, last); best != nil && c.rank.compare(best.standing, c.self()) < 0 {
+		return true
+	}
+	return crowded && c.rank.kind == rankFirst && c.sharedOut(e, last)
+}
+
+// successor is the ID of the best healthy candidate for an election but this member.
+func (c *Core) successor(name string) string {
+	if best := c.roster.best(name, driver.Identity{}); best != nil {
+		return best.id
+	}
+	return ""
+}
+
+// outranks reports whether this member outranks the leader of an election, and nobody else who would take the election
+// outranks this member.
+func (c *Core) outranks(e *election) bool {
+	leader := c.roster.peer(driver.MemberRegister(e.rec.Holder.ID))
+	if leader == nil || !leader.live || c.rank.compare(c.self(), leader.standing) >= 0 {
+		return false
+	}
+	best := c.roster.best(e.name, leader.who)
+	return best == nil || c.rank.compare(c.self(), best.standing) <= 0
+}

@@ -1,0 +1,195 @@
+package cores
+
+import (
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/core"
+)
+
+// view is what a run of a process was shown of one register, by answers. The simulation keeps it
+// beside the core, to check what the core does by it. Times are those of the process.
+type view struct {
+	reg     *register
+	highest uint64        // the highest epoch of all answers, also of late ones
+	seen    bool          // anything was shown
+	at      time.Duration // when an answer last came in time, by true time
+
+	rev      string
+	holder   driver.Identity
+	epoch    uint64
+	nonce    uint64
+	edits    uint64
+	duration time.Duration
+	via      string
+
+	order uint64    // the number of the newest request that showed it
+	moved bool      // a write has shown that the store no longer has it
+	since core.Time // when this heartbeat was first received
+	began core.Time // when the newest read of it was sent
+
+	shownEpoch uint64    // of the last answer that came in time
+	fell       bool      // it shows less than was shown before
+	fellAt     core.Time // since then
+	forgotten  driver.Identity
+	forgotAt   core.Time // when the heartbeat register of the holder was first seen to have forgotten it
+}
+
+// view returns what a process was shown of a register.
+func (p *proc) view(reg *register) *view {
+	for i := range p.views {
+		if p.views[i].reg == reg {
+			return &p.views[i]
+		}
+	}
+	p.views = append(p.views, view{reg: reg, at: never})
+	return &p.views[len(p.views)-1]
+}
+
+// shown notes what an answer shows. It is awaited if it comes in time.
+func (p *proc) shown(q *request, awaited bool) {
+	order := q.send.ID >> 32
+	switch {
+	case q.outcome == core.Conflict && awaited:
+		p.view(q.reg).passed(q.send.Record.Rev)
+	case q.outcome != core.Done && q.outcome != core.NotFound:
+	case q.send.Verb == core.List:
+		for i := range q.list {
+			p.see(p.sim.store.register(q.list[i].Name), &q.list[i], order, q.sent)
+		}
+	default:
+		v := p.view(q.reg)
+		if q.send.Verb == core.Swap && awaited {
+			v.passed(q.send.Record.Rev)
+		}
+		v.highest = max(v.highest, q.rec.Epoch)
+		if awaited {
+			v.at = p.sim.now
+			v.falls(q.rec.Epoch, p.clock())
+		}
+		p.see(q.reg, &q.rec, order, q.sent)
+		if q.send.Verb == core.Get && awaited && len(p.unknown) > 0 {
+			p.settled(q.rec.Nonce)
+		}
+	}
+}
+
+// passed notes that the store no longer has a revision. Should it come back, it is watched anew.
+func (v *view) passed(rev string) {
+	if v.seen && v.rev == rev {
+		v.moved = true
+	}
+}
+
+// falls notes that an election shows a lower epoch than it did before.
+func (v *view) falls(epoch uint64, now core.Time) {
+	switch {
+	case epoch >= v.highest:
+		v.fell = false
+	case !v.fell || epoch < v.shownEpoch:
+		v.fell = true
+		v.fellAt = now
+	}
+	v.shownEpoch = epoch
+}
+
+// see notes what a request has shown, whether or not it came in time. One that was sent before the newest one may be
+// older, and says nothing.
+func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time) {
+	v := p.view(reg)
+	if v.seen && order < v.order {
+		return
+	}
+	now := p.clock()
+	same := v.seen && r.Rev == v.rev && !v.moved
+	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits != v.edits
+	if !same && !edited {
+		v.since = now
+	}
+	v.seen = true
+	v.moved = false
+	v.order = order
+	v.rev = r.Rev
+	v.holder = r.Holder
+	v.epoch = r.Epoch
+	v.nonce = r.Nonce
+	v.edits = r.Edits
+	v.duration = r.Duration
+	v.via = r.Via
+	v.began = sent
+	p.noteForgotten(v, now)
+}
+
+// noteForgotten notes which elections name an incarnation that its heartbeat register has forgotten.
+func (p *proc) noteForgotten(changed *view, now core.Time) {
+	for i := range p.views {
+		v := &p.views[i]
+		if v.via == "" || v.holder == v.forgotten || v != changed && v.via != changed.reg.name {
+			continue
+		}
+		m := changed
+		if v == changed {
+			m = p.find(v.via)
+		}
+		if m != nil && m.seen && m.forgets(v.holder) {
+			v.forgotten = v.holder
+			v.forgotAt = now
+		}
+	}
+}
+
+// find returns the view of a register, or nil.
+func (p *proc) find(name string) *view {
+	for i := range p.views {
+		if p.views[i].reg.name == name {
+			return &p.views[i]
+		}
+	}
+	return nil
+}
+
+// forgets reports whether a heartbeat register does not know that an incarnation has joined: it counts fewer, or shows
+// another one with the same number.
+func (v *view) forgets(who driver.Identity) bool {
+	text, _, _ := strings.Cut(who.Incarnation, ".")
+	count, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return false
+	}
+	return v.epoch < count || v.epoch == count && v.holder != who && v.holder != driver.Identity{}
+}
+
+// settled notes that a read has shown a write whose answer was lost.
+func (p *proc) settled(nonce uint64) {
+	if i := slices.Index(p.unknown, nonce); i >= 0 {
+		p.unknown = slices.Delete(p.unknown, i, i+1)
+		p.sim.reached |= SettledUnknown
+	}
+}
+
+// made reports whether this run of a process has made an incarnation.
+func (s *sim) made(who driver.Identity, p *proc, run int) bool {
+	o := s.owner(who)
+	return o != nil && o.proc == p && o.run == run
+}
+
+// owner returns who has made an incarnation.
+func (s *sim) owner(who driver.Identity) *owner {
+	i := strings.LastIndexByte(who.Incarnation, 'i')
+	if i < 0 {
+		return nil
+	}
+	n, err := strconv.ParseUint(who.Incarnation[i+1:], 10, 64)
+	if err != nil {
+		return nil
+	}
+	k := sort.Search(len(s.owners), func(k int) bool { return s.owners[k].number >= n })
+	if k == len(s.owners) || s.owners[k].number != n {
+		return nil
+	}
+	return &s.owners[k]
+}

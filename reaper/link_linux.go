@@ -1,0 +1,140 @@
+package reaper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
+)
+
+const (
+	// attempt is how long one connection to the store is given before another is made.
+	attempt = 3 * time.Second
+	// Opening the store is tried again after a tenth of a second, then after twice that.
+	reopenFirst = 100 * time.Millisecond
+	reopenMax   = 2 * time.Second
+)
+
+// link is the companion's own connection to the store.
+type link struct {
+	ctx     context.Context
+	address string
+	dial    Opener
+	log     *slog.Logger
+	once    sync.Once
+
+	mu    sync.Mutex
+	store driver.Store
+	err   error         // why there is none
+	ready chan struct{} // closed when there is one
+}
+
+func newLink(ctx context.Context, open Opener, address string, log *slog.Logger) *link {
+	return &link{ctx: ctx, address: address, dial: open, log: log, ready: make(chan struct{})}
+}
+
+// start opens the store, in the background, and tries until it succeeds.
+func (l *link) start() { l.once.Do(func() { go l.open() }) }
+
+func (l *link) open() {
+	for wait := reopenFirst; ; wait = min(2*wait, reopenMax) {
+		store, err := l.dial(l.ctx, l.address)
+		if err == nil && store == nil {
+			err = errors.New("the function given to reaper.Main returned no store and no error")
+		}
+
+		l.mu.Lock()
+		l.store = store
+		l.err = err
+		if err == nil {
+			close(l.ready)
+			l.mu.Unlock()
+			l.log.Debug("store is open")
+			return
+		}
+		l.mu.Unlock()
+
+		l.log.Warn("cannot open the store: trying again", "error", err)
+		time.Sleep(wait)
+	}
+}
+
+// renew replaces a connection that did not work.
+func (l *link) renew(broken driver.Store) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if l.store == broken && broken != nil {
+		go broken.Close()
+		l.store = nil
+		l.ready = make(chan struct{})
+		go l.open()
+	}
+}
+
+// release vacates the register of a dead process. It tries until that is done or ctx ends, and opens the store
+// again if an attempt fails.
+func (l *link) release(ctx context.Context, dead line) error {
+	l.start()
+	var last error
+	for {
+		store, err := l.opened(ctx)
+		if err != nil {
+			return fmt.Errorf("release %s: %w", dead.Register, errors.Join(last, err))
+		}
+		if store == nil {
+			continue // another release has found it broken
+		}
+
+		one, cancel := context.WithTimeout(ctx, attempt)
+		last = regent.Reap(one, store, dead.Register, dead.holder())
+		cancel()
+		if last == nil || ctx.Err() != nil {
+			return last
+		}
+		l.renew(store)
+	}
+}
+
+// opened waits until the store is open, or ctx ends. It returns nil if the store was found broken meanwhile.
+func (l *link) opened(ctx context.Context) (driver.Store, error) {
+	l.mu.Lock()
+	ready := l.ready
+	l.mu.Unlock()
+
+	select {
+	case <-ready:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.store, nil
+	case <-ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return nil, errors.Join(l.err, context.Cause(ctx))
+	}
+}
+
+// close closes the store, and does not wait long for that.
+func (l *link) close() {
+	l.mu.Lock()
+	store := l.store
+	l.mu.Unlock()
+	if store == nil {
+		return
+	}
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = store.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+}
