@@ -34,7 +34,7 @@ var retireFaults = []fault{
 		"\tcase done.kind == namedCall && o == Done:\n\t\tc.retireDone(t, InUse)\n", "",
 		explored + "TestRetirementHolds/of_a_member"},
 	{"rule_13_a_register_that_was_removed_counts_as_lost", "rollback.go",
-		"\tif !removed && c.wentBack(", "\tif c.wentBack(",
+		"\tif !removed && c.wentBack(", "\tif _ = removed; c.wentBack(",
 		explored + "TestRetirementHolds/of_an_election"},
 	{"rule_13_a_register_is_removed_that_is_paused", "retire.go",
 		"!r.Vacant() || r.Paused ||", "!r.Vacant() ||",
