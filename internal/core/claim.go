@@ -97,7 +97,9 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case c.rank.kind != rankFirst || !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch):
+	case c.rank.kind != rankFirst: // others may have to come first
+		return false
+	case !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch):
 		return false
 	case c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false

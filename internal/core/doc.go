@@ -19,16 +19,20 @@
 //   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
 //   - member.go, join.go: the member's own register
 //   - request.go: checkpoints, and requests to whoever leads
+//   - rank.go: who should claim a free election; roster.go, order.go: the members, as they were last listed; share.go:
+//     the sharing of many free elections
+//   - unhealthy.go: who should not lead, and who should lead instead; spread.go: the members of a fleet
 //   - core.go, queue.go, heap.go, slab.go: Step, and what makes it cost no more than what has changed
-//   - clone.go, encode.go, encode_election.go: for the explorer
+//   - clone.go, encode.go, encode_election.go, encode_roster.go: for the explorer
 //
 // # How it works
 //
-// There are three kinds of entity: the member, an election, and a sight, which is a member register that elections
-// of others depend on. Each has at most one request under way, so that answers never overtake each other, and a
-// time at which it is due. An input changes the entities that it concerns and queues them; each is then advanced:
-// it looks at its state, does what is due, and says when it is due again. No step looks at all elections or all
-// members: what concerns all of them is done in portions.
+// There are four kinds of entity: the member, an election, a sight, which is a member register that elections of
+// others depend on, and the roster, which lists the members. Each has at most one request under way, so that answers
+// never overtake each other, and a time at which it is due. An input changes the entities that it concerns and queues
+// them; each is then advanced: it looks at its state, does what is due, and says when it is due again. No step looks
+// at all elections or all members: what concerns all of them is done in portions. A list is taken in in portions, too,
+// and the candidates are kept in their order.
 //
 // A request that is not answered within its timeout has an unknown outcome, and its answer is ignored from then on.
 // So nothing waits for the store longer than that, and what ends at a deadline does not wait at all (rule 9).
@@ -43,13 +47,12 @@
 //     joins, the read of what was won after the next heartbeat, and of what is held every half lease.
 //   - Joining, waiting for another process with the same ID, revocation, leaving; messages for the reaper.
 //   - Handoff, step-down, pause, resume, observed epochs, refusals by fences, checkpoints.
+//   - Ranks, preemption, the sharing of many free elections, the handover of an unhealthy leader, the last resort of a
+//     member whose duties keep failing. The members are listed when one of these depends on it, and only then.
+//   - What keeps the members of a fleet out of step. The phase of a member is drawn by the shell (Config.Phase).
 //
 // # What is not covered yet
 //
-//   - Ranks, priority, region, preemption, and the sharing of many free elections: the core does not list members.
-//     It behaves as under rank first.
-//   - The handover of an unhealthy leader, which needs that list. An unhealthy member does not claim.
-//   - What keeps the members of a fleet out of step, and the last resort of a member whose duties keep failing.
 //   - Reasons in a record's past that tell more than that a heartbeat expired.
 //   - What a member publishes about itself is fixed (Config.Info).
 //   - A store that can prove the death of a process (Witness).

@@ -170,6 +170,22 @@ func TestRequestsToOthers(t *testing.T) {
 }
 
 func TestRequestsToThisLeader(t *testing.T) {
+	t.Run("one_whose_edit_is_under_way_when_its_time_is_up_waits_for_that_alone", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.start()
+		r.step(Pause{ID: 8, Election: election1})
+		up := r.now.Add(askTimeouts * r.c.timeout)
+		last := func() Send { return r.pending[len(r.pending)-1] }
+		for up.Add(-time.Second) > r.now || last().Record.Name != election1 || !r.c.Awaits(last().ID) {
+			r.pass(10 * time.Millisecond) // nothing is answered
+		}
+		r.answer(last(), NotFound, driver.Record{})
+		equal(t, "verb", last().Verb, Swap)
+		r.forget()
+		r.pass(time.Duration(up-r.now) + 100*time.Millisecond) // fails if the core has itself called again and again
+		equal(t, "results", len(every[Result](r)), 0)
+	})
+
 	t.Run("one_that_the_store_does_not_take_ends_although_the_record_cannot_be_read", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		r.lead()

@@ -204,10 +204,7 @@ func (w *world) act(a action) error {
 		return w.apply(a.i)
 	case deliver:
 		m := w.take(a.i)
-		if m.outcome == core.Done {
-			w.see(m.proc, &m.got)
-		}
-		return w.answer(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got}, m.verb)
+		return w.answer(&m)
 	case loseRequest, loseAnswer:
 		w.left.losses--
 		m := w.take(a.i)

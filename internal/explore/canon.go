@@ -90,6 +90,9 @@ func (c *canon) encode(w *world) []byte {
 		if m.applied {
 			c.note(&m.got)
 		}
+		for k := range m.list {
+			c.note(&m.list[k])
+		}
 	}
 	for i := range w.procs {
 		for k := range w.procs[i].notices {
@@ -139,6 +142,11 @@ func (c *canon) message(b []byte, m *message) []byte {
 	b = append(b, byte(m.proc), byte(m.verb), bit(m.late), bit(m.applied), byte(m.outcome))
 	b = binary.AppendUvarint(b, m.id&(1<<32-1))
 	switch {
+	case m.applied && m.verb == core.List:
+		for i := range m.list {
+			b = core.EncodeRecord(b, &m.list[i], c)
+		}
+		return append(b, byte(len(m.list)))
 	case m.applied && m.outcome == core.Done:
 		return core.EncodeRecord(b, &m.got, c)
 	case m.applied:

@@ -12,7 +12,7 @@ import (
 func (w *world) apply(i int) error {
 	m := &w.msgs[i]
 	if isRead(m.verb) {
-		m.got, m.outcome = w.store.read(m.verb, m.record.Name)
+		w.store.read(m)
 		m.applied = true
 		if w.setup.Reads == AtomicReads {
 			return w.act(action{verb: deliver, i: i})

@@ -187,7 +187,7 @@ var faults = []fault{
 
 // TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
 func TestMutantsApply(t *testing.T) {
-	for _, f := range slices.Concat(faults, retireFaults) {
+	for _, f := range slices.Concat(faults, rankFaults, retireFaults) {
 		if err := mutant.Check(root, f.edit()); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 		}
@@ -201,7 +201,7 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
-	for i, f := range slices.Concat(faults, retireFaults) {
+	for i, f := range slices.Concat(faults, rankFaults, retireFaults) {
 		if !all && i%10 != 0 {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 // campaigns, and processes that do nothing for as long as it takes.
 
 // isRead reports whether a request changes nothing.
-func isRead(verb core.Verb) bool { return verb == core.Get || verb == core.Named }
+func isRead(verb core.Verb) bool { return verb != core.Swap && verb != core.Remove }
 
 // retireActions returns what a process that is awake may do about registers that nobody uses.
 func (w *world) retireActions(all []action, i int) []action {

@@ -26,6 +26,7 @@ const (
 	Saved                                 // a checkpoint was written
 	HandedOver                            // an election was claimed by the successor that was named
 	Left                                  // a member register was made vacant by its own process
+	Listed                                // a list showed another member
 	Removed                               // a register was removed
 	BeganAgain                            // a term began in an election that somebody had retired
 )
@@ -33,6 +34,7 @@ const (
 var witnesses = [...]string{
 	"took over after expiry", "took over after a release", "adopted", "applied late", "conflicted", "revoked",
 	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left",
+	"listed",
 	"removed", "began again after a retirement",
 }
 

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
@@ -36,6 +37,24 @@ func (s *store) index(name string) int {
 	return -1
 }
 
+// read lets a read or a list reach the store.
+func (s *store) read(m *message) {
+	switch m.verb {
+	case core.Get:
+		m.got, m.outcome = s.get(m.record.Name)
+		return
+	case core.Named:
+		m.got, m.outcome = s.named(m.record.Name)
+		return
+	}
+	m.outcome = core.Done
+	for _, r := range s.records {
+		if strings.HasPrefix(r.Name, m.record.Name) && r.Rev != "" {
+			m.list = append(m.list, r)
+		}
+	}
+}
+
 func (s *store) get(name string) (driver.Record, core.Outcome) {
 	r := s.records[s.index(name)]
 	if r.Rev == "" {
@@ -44,11 +63,8 @@ func (s *store) get(name string) (driver.Record, core.Outcome) {
 	return r, core.Done
 }
 
-// read answers a request that changes nothing.
-func (s *store) read(verb core.Verb, name string) (driver.Record, core.Outcome) {
-	if verb == core.Get {
-		return s.get(name)
-	}
+// named finds an election that somebody holds by a heartbeat register.
+func (s *store) named(name string) (driver.Record, core.Outcome) {
 	for i := range s.records {
 		if r := &s.records[i]; !r.Vacant() && r.Via == name {
 			return *r, core.Done

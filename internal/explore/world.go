@@ -12,8 +12,9 @@ import (
 
 // Setup is what is explored: the processes, their configuration, and how many faults of each kind may happen.
 type Setup struct {
-	IDs       []string    // the member ID of each process: two processes may have one ID
-	Config    core.Config // of all of them, but for the ID
+	IDs       []string                      // the member ID of each process: two processes may have one ID
+	Config    core.Config                   // of all of them, but for the ID
+	Vary      func(i int, cfg *core.Config) // in what else one of them differs
 	Elections int
 
 	Late      int  // requests that nobody waits for any more and that may still be applied
@@ -111,6 +112,7 @@ type message struct {
 	applied bool
 	outcome core.Outcome
 	got     driver.Record
+	list    []driver.Record // what a list shows
 }
 
 // source draws names for one step of one process.
@@ -166,6 +168,9 @@ func newWorld(s *Setup) *world {
 func (w *world) startProc(i int) error {
 	cfg := w.setup.Config
 	cfg.ID = w.setup.IDs[i]
+	if w.setup.Vary != nil {
+		w.setup.Vary(i, &cfg)
+	}
 	w.procs[i] = proc{
 		core:      core.New(cfg, nil),
 		terms:     make([]*term, w.setup.Elections),
@@ -263,9 +268,9 @@ func (w *world) step(i int, in core.Input) error {
 	}
 
 	for _, r := range reads {
-		got, outcome := w.store.read(r.Verb, r.Record.Name)
-		w.see(i, &got)
-		if err := w.answer(i, core.Answer{ID: r.ID, Outcome: outcome, Record: got}, core.Get); err != nil {
+		m := message{proc: i, id: r.ID, verb: r.Verb, record: r.Record}
+		w.store.read(&m)
+		if err := w.answer(&m); err != nil {
 			return err
 		}
 	}
@@ -282,9 +287,18 @@ func (w *world) step(i int, in core.Input) error {
 }
 
 // answer gives the answer to a request to a core.
-func (w *world) answer(i int, a core.Answer, verb core.Verb) error {
-	w.reading = verb == core.Get
-	err := w.step(i, a)
+func (w *world) answer(m *message) error {
+	if m.outcome == core.Done && m.verb != core.List {
+		w.see(m.proc, &m.got)
+	}
+	for i := range m.list {
+		w.see(m.proc, &m.list[i])
+		if !m.list[i].Vacant() && m.list[i].Holder.ID != w.setup.IDs[m.proc] {
+			w.shows |= Listed
+		}
+	}
+	w.reading = isRead(m.verb)
+	err := w.step(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got, Records: m.list})
 	w.reading = false
 	return err
 }

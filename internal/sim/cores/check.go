@@ -132,13 +132,23 @@ func (p *proc) checkOwnWrite(v *view, r *driver.Record) {
 // checkSpin fails if a process sends requests again and again.
 func (p *proc) checkSpin() {
 	const most = 400 // in a second: a conflict is waited for 20 ms, and each of a few registers may meet one
-	if second := p.sim.now / time.Second; second != p.second {
-		p.second = second
-		p.sent = 0
-	}
 	p.sent++
 	if p.sent > most {
 		p.sim.fail("p%d sends more than %d requests in a second", p.index, most)
+	}
+}
+
+// checkSteps fails if a process is called again and again.
+func (p *proc) checkSteps() {
+	const most = 3000 // in a second: each request has an answer and a time, and each change a notification
+	if second := p.sim.now / time.Second; second != p.second {
+		p.second = second
+		p.sent = 0
+		p.stepped = 0
+	}
+	p.stepped++
+	if p.stepped > most {
+		p.sim.fail("p%d is called more than %d times in a second", p.index, most)
 	}
 }
 

@@ -2,6 +2,7 @@ package cores
 
 import (
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,28 +10,36 @@ import (
 	"github.com/regentd/regent/internal/virtual"
 )
 
-// seeds returns how many seeds to run: SEEDS of the environment, or n.
-func seeds(t *testing.T, n uint64) uint64 {
-	text := os.Getenv("REGENT_SEEDS")
+// TestMain lets the heap grow: a run lives in few megabytes, so that the collector would else begin anew every few seeds.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
+
+// number returns a variable of the environment, or n if it is not set.
+func number(t *testing.T, name string, n uint64) uint64 {
+	text := os.Getenv(name)
 	if text == "" {
 		return n
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		t.Fatalf("REGENT_SEEDS %q: %v", text, err)
+		t.Fatalf("%s %q: %v", name, text, err)
 	}
 	return n
 }
 
-// TestSeeds runs many clusters. What none of them has reached is not tested, and so a failure.
+// TestSeeds runs many clusters: REGENT_SEEDS of them, from seed REGENT_FROM on. What none of them has reached is not
+// tested, and so a failure.
 func TestSeeds(t *testing.T) {
-	n := seeds(t, 1000)
+	n := number(t, "REGENT_SEEDS", 1000)
+	from := number(t, "REGENT_FROM", 0)
 	if testing.Short() || virtual.Raced {
 		n = min(n, 200)
 	}
 	var reached Reached
 	var runner Runner
-	for seed := range n {
+	for seed := from; seed < from+n; seed++ {
 		r, err := runner.Run(seed, nil)
 		if err != nil {
 			t.Errorf("%v\nreplay it: REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
@@ -42,17 +51,42 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestLiveness runs clusters in which the faults stop changing, and stay as they are. A condition that no process was
+// in for ever is not tested, and so a failure.
+func TestLiveness(t *testing.T) {
+	n := number(t, "REGENT_SEEDS", 1000)
+	from := number(t, "REGENT_FROM", 0)
+	if testing.Short() || virtual.Raced {
+		n = min(n, 100)
+	}
+	var all Conditions
+	var runner Runner
+	for seed := from; seed < from+n; seed++ {
+		c, err := runner.RunLive(seed, nil)
+		if err != nil {
+			t.Errorf("%v\nreplay it: REGENT_LIVE=1 REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+		}
+		all |= c
+	}
+	if missing := all.Missing(); len(missing) > 0 && n >= 100 {
+		t.Errorf("no process was ever: %s", strings.Join(missing, ", "))
+	}
+}
+
 // TestSeed prints one run.
 func TestSeed(t *testing.T) {
-	text := os.Getenv("REGENT_SEED")
-	if text == "" {
+	if os.Getenv("REGENT_SEED") == "" {
 		t.Skip("REGENT_SEED names no seed")
 	}
-	seed, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("REGENT_SEED %q: %v", text, err)
+	seed := number(t, "REGENT_SEED", 0)
+	print := func(line string) { t.Log(line) }
+	var err error
+	if os.Getenv("REGENT_LIVE") != "" {
+		_, err = new(Runner).RunLive(seed, print)
+	} else {
+		_, err = Run(seed, print)
 	}
-	if _, err := Run(seed, func(line string) { t.Log(line) }); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }

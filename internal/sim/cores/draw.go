@@ -35,9 +35,14 @@ func (s *sim) draw() {
 		s.after(s.between(0, 2*time.Second), p.start)
 	}
 
-	s.end = s.calm + s.bound()
 	s.after(0, s.nextFault)
-	s.after(s.calm, s.heal)
+	if s.live {
+		s.end = s.calm + s.liveBound() + 3*s.cfg.LeaseDuration
+		s.after(s.calm, s.settle)
+	} else {
+		s.end = s.calm + s.bound()
+		s.after(s.calm, s.heal)
+	}
 	s.after(0, s.inspect)
 }
 

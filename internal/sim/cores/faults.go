@@ -29,6 +29,7 @@ type link struct {
 	hung       time.Duration // requests arrive and are not answered
 	deaf       time.Duration // notifications are lost
 	slow       time.Duration // requests and answers take long
+	lag        time.Duration // what requests and answers take beyond the usual
 	troubled   time.Duration // when a request, or its answer, was last lost or late
 }
 
@@ -59,7 +60,7 @@ func (s *sim) latency(p *proc) time.Duration {
 		p.link.troubled = s.now
 		return s.between(0, slowest)
 	}
-	return s.between(100*time.Microsecond, 5*time.Millisecond)
+	return p.link.lag + s.between(100*time.Microsecond, 5*time.Millisecond)
 }
 
 // dutyTime is how long a duty takes to stop.
@@ -268,11 +269,5 @@ func (s *sim) heal() {
 			p.campaign(i)
 		}
 	}
-	s.after(slowest+time.Second, func() { // a pause of unknown outcome may have been applied by then
-		for _, p := range s.procs {
-			for _, name := range s.names {
-				p.resume(name)
-			}
-		}
-	})
+	s.after(slowest+time.Second, s.resumeAll) // a pause of unknown outcome may have been applied by then
 }

@@ -25,9 +25,6 @@ type scenario struct {
 	setup func(s *sim)
 }
 
-// at has something happen at a time.
-func (s *sim) at(d time.Duration, do func()) { s.queue.push(d, event{do: do}) }
-
 const ms = time.Millisecond
 
 var scenarios = []scenario{

@@ -25,6 +25,8 @@ type proc struct {
 	frozen  time.Duration // nothing happens in it before
 	missed  []event       // what would have happened meanwhile
 	link    link          // its way to the store
+	gone    bool          // it never starts again
+	able    bool          // it can lead for ever: see RunLive
 	wakeAt  core.Time
 	waking  bool
 	terms   []term    // by the place of the election
@@ -52,6 +54,7 @@ type known struct {
 	asked     []asked // requests of users without a result
 	second    time.Duration
 	sent      int // requests in that second
+	stepped   int // steps in that second
 }
 
 // asked is a request of a user.
@@ -98,7 +101,7 @@ func (p *proc) duration(d core.Time) time.Duration {
 
 // start starts the process, without memory.
 func (p *proc) start() {
-	if p.core != nil {
+	if p.core != nil || p.gone {
 		return
 	}
 	p.run++
@@ -140,6 +143,7 @@ func (p *proc) step(in core.Input) {
 
 	s.steps++
 	p.before = s.numbers
+	p.checkSteps()
 	effects := p.core.Step(p.clock(), in)
 	s.most = max(s.most, len(effects))
 	for _, e := range effects {
@@ -182,6 +186,7 @@ func (p *proc) begin(e *core.Begin) {
 	s := p.sim
 	i := s.places[e.Election]
 	p.checkBegin(i, e)
+	p.checkSteady("begins", e.Election, e.Epoch)
 	p.terms[i] = term{
 		leading: true, running: true, own: e.Register == e.Election, epoch: e.Epoch, incarnation: e.Incarnation,
 		withdrawn: p.terms[i].withdrawn,
@@ -220,6 +225,7 @@ func (p *proc) endTerm(e *core.End) {
 	s := p.sim
 	i := s.places[e.Election]
 	p.checkDeadline(i)
+	p.checkSteady("ends", e.Election, e.Epoch)
 	p.terms[i].leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()

@@ -51,6 +51,10 @@ type sim struct {
 	most    int // the largest number of effects of a step
 	reached Reached
 	err     error
+
+	live       bool // the faults stop changing, and stay
+	steady     time.Duration
+	conditions Conditions
 }
 
 // owner is the run of a process that has made an incarnation.
@@ -125,6 +129,9 @@ func (s *sim) happen(e event) {
 
 // after has something happen later.
 func (s *sim) after(d time.Duration, do func()) { s.queue.push(s.now+d, event{do: do}) }
+
+// at has something happen at a time.
+func (s *sim) at(t time.Duration, do func()) { s.queue.push(t, event{do: do}) }
 
 // between draws a duration.
 func (s *sim) between(low, high time.Duration) time.Duration {
