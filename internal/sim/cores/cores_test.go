@@ -106,7 +106,7 @@ func TestReplay(t *testing.T) {
 			t.Fatalf("seed %d has only %d lines", seed, len(first))
 		}
 		for i := range max(len(first), len(second)) {
-			if x, y := line(first, i), line(second, i); x != y {
+			if x, y := lineAt(first, i), lineAt(second, i); x != y {
 				t.Fatalf("seed %d does not replay: line %d is\n%s\nand then\n%s", seed, i+1, x, y)
 			}
 		}

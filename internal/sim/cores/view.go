@@ -17,7 +17,7 @@ type view struct {
 	reg     *register
 	highest uint64        // the highest epoch of all answers, also of late ones
 	seen    bool          // anything was shown
-	at      time.Duration // when an answer last came in time, by true time
+	at      time.Duration // when the last request was sent whose answer came in time, by true time
 
 	rev      string
 	holder   driver.Identity
@@ -68,7 +68,7 @@ func (p *proc) shown(q *request, awaited bool) {
 		}
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
-			v.at = p.sim.now
+			v.at = max(v.at, q.at)
 			v.falls(q.rec.Epoch, p.clock())
 		}
 		p.see(q.reg, &q.rec, order, q.sent)
