@@ -40,6 +40,7 @@ type election struct {
 
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
+	vanished  bool            // it has no register any more, and the floor must be read to tell why
 	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
@@ -104,6 +105,7 @@ func (e *election) index() uint32 { return e.ref.index() }
 // advanceElection is where candidate, leader and former leader alternate. A candidate becomes a leader when the record
 // shows its own claim; a leader becomes a former leader by end; a former leader becomes a candidate again by finish.
 func (c *Core) advanceElection(e *election) {
+	c.expireAsks(e)
 	switch e.term.state {
 	case noTerm:
 		c.campaign(e)
@@ -147,6 +149,7 @@ func (c *Core) campaignIn(name string) {
 	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
+	c.enqueue(c.floor.ref)
 }
 
 // show tells whoever is newly interested in an election what is known of it.

@@ -50,6 +50,8 @@ func (e *Event) Measurements() map[string]float64 {
 		if e.Vacant >= 0 {
 			return map[string]float64{"vacant": e.Vacant.Seconds()}
 		}
+	case EventStarted:
+		return map[string]float64{"waited": e.Took.Seconds()}
 	case EventContention:
 		return map[string]float64{
 			"duration": e.Took.Seconds(), "expected": e.Expected.Seconds(), "ratio": e.ratio(),

@@ -12,6 +12,22 @@ import (
 // order holds the indexes of peers, the best first.
 type order []uint32
 
+func (c *Core) dropPeer(i uint32) {
+	r := &c.roster
+	c.unrank(i)
+	p := r.peers.all[i]
+	delete(r.byName, driver.MemberRegister(p.who.ID))
+	r.peers.drop(i)
+}
+
+// peer returns a member by its register, or nil.
+func (r *roster) peer(name string) *peer {
+	if i, ok := r.byName[name]; ok {
+		return r.peers.all[i]
+	}
+	return nil
+}
+
 // enrank puts a candidate at its place among the others.
 func (c *Core) enrank(i uint32) {
 	r := &c.roster

@@ -166,16 +166,22 @@ func allowed(a *ask, r *driver.Record) ResultCode {
 	return OK
 }
 
+// expireAsks answers requests that the store did not take in time, whatever else the election waits for.
+func (c *Core) expireAsks(e *election) {
+	for len(e.asks) > 0 && c.now >= e.asks[0].until && (e.call.id == 0 || e.call.kind != editCall) {
+		c.askDone(e, Unanswered)
+	}
+	if len(e.asks) > 0 && c.now < e.asks[0].until { // else the answer to the edit is waited for
+		e.wake(e.asks[0].until)
+	}
+}
+
 // handleAsk sends the next request of the first ask, and reports whether it did.
 func (c *Core) handleAsk(e *election) bool {
 	if len(e.asks) == 0 {
 		return false
 	}
 	a := &e.asks[0]
-	if c.now >= a.until {
-		c.askDone(e, Unanswered)
-		return false
-	}
 	if c.now < e.hold || !e.retry.passed(c.now) {
 		e.wake(max(e.hold, e.retry.at))
 		return false

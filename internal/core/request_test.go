@@ -112,6 +112,46 @@ func TestRequestsToOthers(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 4)
 	})
 
+	t.Run("a_reservation_counts_anew_in_another_term", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.CheckHealth = true
+		r := newRig(t, cfg)
+		vacant := driver.Record{Name: election1, Epoch: 3, Nonce: 80, Next: "c", Duration: 6 * time.Second}
+		r.put(vacant)
+		r.start()
+		r.run(4 * time.Second)
+		vacant.Epoch = 4 // somebody else has held it meanwhile, for a moment
+		vacant.Nonce = 81
+		r.step(Notice{r.put(vacant)})
+		r.serve()
+		r.step(Health{Healthy: true})
+		r.run(1400 * time.Millisecond)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, 5)
+	})
+
+	t.Run("a_reservation_counts_from_the_release_that_makes_it", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.CheckHealth = true // so that a free election is not claimed at once
+		r := newRig(t, cfg)
+		again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 50)
+		again.Epoch = 2
+		r.put(again)
+		dead := r.put(held(other, 3, remote))
+		r.start()
+		r.run(4 * time.Second) // it has been free all the time
+		vacant := vacated(&dead, 80, time.Time{}, string(HandedOff))
+		vacant.Next = "c"
+		r.step(Notice{r.put(vacant)})
+		r.serve()
+		r.step(Health{Healthy: true})
+		r.run(1400 * time.Millisecond)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, 4)
+	})
+
 	t.Run("conditions_are_checked_on_the_record", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			rec  driver.Record
@@ -149,6 +189,41 @@ func TestRequestsToOthers(t *testing.T) {
 }
 
 func TestRequestsToThisLeader(t *testing.T) {
+	t.Run("one_whose_edit_is_under_way_when_its_time_is_up_waits_for_that_alone", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.start()
+		r.step(Pause{ID: 8, Election: election1})
+		up := r.now.Add(askTimeouts * r.c.timeout)
+		last := func() Send { return r.pending[len(r.pending)-1] }
+		for up.Add(-time.Second) > r.now || last().Record.Name != election1 || !r.c.Awaits(last().ID) {
+			r.pass(10 * time.Millisecond) // nothing is answered
+		}
+		r.answer(last(), NotFound, driver.Record{})
+		equal(t, "verb", last().Verb, Swap)
+		r.forget()
+		r.pass(time.Duration(up-r.now) + 100*time.Millisecond) // fails if the core has itself called again and again
+		equal(t, "results", len(every[Result](r)), 0)
+	})
+
+	t.Run("one_that_the_store_does_not_take_ends_although_the_record_cannot_be_read", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.lead()
+		r.forget()
+		r.step(Pause{ID: 8, Election: election1})
+		for range 12 {
+			r.pass(time.Second)
+			for len(r.pending) > 0 { // heartbeats are answered, and nothing else is
+				s := r.pending[0]
+				r.pending = r.pending[1:]
+				if s.Record.Name == own {
+					o, rec := r.apply(s)
+					r.answer(s, o, rec)
+				}
+			}
+		}
+		equal(t, "result", find[Result](r).Result, Unanswered)
+	})
+
 	t.Run("are_met_by_the_next_heartbeat", func(t *testing.T) {
 		for name, cfg := range map[string]Config{"own": lockConfig(), "member": clusterConfig()} {
 			r := newRig(t, cfg)
@@ -225,7 +300,7 @@ func TestReplay(t *testing.T) {
 	equal(t, "effects", strings.Join(first, "\n"), strings.Join(second, "\n"))
 
 	before := r.c.Encode(nil, r.now, plain{})
-	clone := r.c.Clone(&counter{1000})
+	clone := r.c.Clone(&counter{last: 1000})
 	clone.Step(r.now.Add(time.Hour), Tick{})
 	if !bytes.Equal(before, r.c.Encode(nil, r.now, plain{})) {
 		t.Fatal("a step of the clone has changed the original")

@@ -12,8 +12,11 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// counter is a source that counts.
-type counter struct{ last uint64 }
+// counter is a source that counts, with a wall clock that follows the core's.
+type counter struct {
+	last  uint64
+	clock *Time
+}
 
 func (s *counter) Nonce() uint64 {
 	s.last++
@@ -21,7 +24,16 @@ func (s *counter) Nonce() uint64 {
 }
 
 func (s *counter) Incarnation() string { return "i" + strconv.FormatUint(s.Nonce(), 10) }
-func (s *counter) Wall() time.Time     { return time.Time{} }
+
+// wallStart is what the wall clock shows when the core's clock shows 0.
+var wallStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s *counter) Wall() time.Time {
+	if s.clock == nil {
+		return time.Time{}
+	}
+	return wallStart.Add(time.Duration(*s.clock))
+}
 
 // rig is one core and a store whose answers a test controls.
 type rig struct {
@@ -32,6 +44,8 @@ type rig struct {
 	rev     int
 	pending []Send   // requests without an answer
 	seen    []Effect // everything since the last forget
+
+	dead map[driver.Identity]bool // what the store can prove
 }
 
 const election1 = "e"
@@ -54,7 +68,9 @@ func lockConfig() Config {
 }
 
 func newRig(t *testing.T, cfg Config) *rig {
-	return &rig{t: t, c: New(cfg, &counter{}), now: Time(time.Hour), store: map[string]driver.Record{}}
+	r := &rig{t: t, now: Time(time.Hour), store: map[string]driver.Record{}}
+	r.c = New(cfg, &counter{clock: &r.now})
+	return r
 }
 
 // step gives one input to the core.
@@ -81,7 +97,7 @@ func (r *rig) serve() {
 			continue
 		}
 		o, rec := r.apply(s)
-		r.step(Answer{ID: s.ID, Outcome: o, Record: rec})
+		r.step(Answer{ID: s.ID, Outcome: o, Record: rec, Gone: s.Witness && r.dead[rec.Holder]})
 	}
 }
 
@@ -111,14 +127,29 @@ func (r *rig) lists() int {
 func (r *rig) apply(s Send) (Outcome, driver.Record) {
 	current, ok := r.store[s.Record.Name]
 	switch {
+	case s.Verb == Named:
+		return r.named(s.Record.Name)
 	case s.Verb == Get && !ok:
 		return NotFound, driver.Record{}
 	case s.Verb == Get:
 		return Done, current
 	case current.Rev != s.Record.Rev:
 		return Conflict, driver.Record{}
+	case s.Verb == Remove:
+		delete(r.store, s.Record.Name)
+		return Done, driver.Record{}
 	}
 	return Done, r.put(s.Record)
+}
+
+// named finds an election that names a heartbeat register.
+func (r *rig) named(register string) (Outcome, driver.Record) {
+	for _, rec := range r.store {
+		if !rec.Vacant() && rec.Via == register {
+			return Done, rec
+		}
+	}
+	return NotFound, driver.Record{}
 }
 
 // put writes a record as somebody else would.

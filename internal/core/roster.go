@@ -232,7 +232,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	p.data = rec.Data
 	c.learnPeer(p)
 	c.enrank(i)
-	return cost + len(p.elections)
+	return cost + len(p.elections) + 2*len(p.points)
 }
 
 // watchedSince is when a heartbeat was first received: now, unless it is watched already.
@@ -281,19 +281,3 @@ func (c *Core) learnPeer(p *peer) {
 
 // everyElection stands for more elections than a member lists.
 const everyElection = "*"
-
-func (c *Core) dropPeer(i uint32) {
-	r := &c.roster
-	c.unrank(i)
-	p := r.peers.all[i]
-	delete(r.byName, driver.MemberRegister(p.who.ID))
-	r.peers.drop(i)
-}
-
-// peer returns a member by its register, or nil.
-func (r *roster) peer(name string) *peer {
-	if i, ok := r.byName[name]; ok {
-		return r.peers.all[i]
-	}
-	return nil
-}

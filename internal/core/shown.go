@@ -97,6 +97,10 @@ func (c *Core) late(order uint64, r *driver.Record) {
 		}
 		return
 	}
+	if r.Name == driver.FloorRegister {
+		c.learnFloor(r.Epoch)
+		return
+	}
 
 	c.overhear(r.Name, r.Epoch) // rule 5: the highest epoch counts, wherever it was seen
 	i, ok := c.names[r.Name]
@@ -119,5 +123,6 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 		return false
 	}
 	w.moved = last
+	w.other = w.other || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true
 }

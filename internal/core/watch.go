@@ -20,6 +20,7 @@ type watch struct {
 	moved uint64 // the last request before a swap showed that the store no longer has this record; 0 if none did
 	gone  bool   // the process that wrote it is proved dead
 
+	other   bool        // a late answer has shown another heartbeat
 	renewed bool        // it was seen to change in the hands of this holder
 	former  driver.Past // how the last holder but this one ended, as far as that is known
 }
@@ -40,7 +41,7 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 		w.former = c.endedBefore(w, r)
 	}
 	same := known && w.moved == 0
-	edited := w.seen && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
+	edited := w.seen && !w.other && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
 		w.renewed = w.seen && !known && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = c.now
@@ -53,6 +54,7 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 	w.began = by.sent
 	w.order = by.order()
 	w.moved = 0
+	w.other = false
 	w.seen = true
 	return true
 }

@@ -40,6 +40,17 @@ func TestWatch(t *testing.T) {
 }
 
 func TestMovedWatch(t *testing.T) {
+	t.Run("begins_anew_with_an_edit_if_another_heartbeat_had_replaced_it", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		w := watch{}
+		r.c.now = 30
+		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Nonce: 7, Duration: 6}, call{id: 3 << 32, sent: 20})
+		w.replaced(&driver.Record{Rev: "2", Holder: other, Nonce: 8, Duration: 6}, 4, 9)
+		r.c.now = 41
+		r.c.see(&w, &driver.Record{Rev: "3", Holder: other, Nonce: 7, Edits: 1, Duration: 6}, call{id: 10 << 32, sent: 40})
+		equal(t, "watched since", w.since, 41)
+	})
+
 	seen := func() watch {
 		r := newRig(t, lockConfig())
 		w := watch{}
@@ -57,6 +68,15 @@ func TestMovedWatch(t *testing.T) {
 		w.passed("1", 9)
 		equal(t, "expired", w.expired(0), false)
 		equal(t, "read at", w.readAt(0), 40)
+	})
+
+	t.Run("is_of_a_process_that_may_live_although_the_one_before_was_proved_dead", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		w := watch{}
+		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Duration: 6}, call{id: 3 << 32, gone: true, witness: true})
+		equal(t, "expired", w.expired(0), true)
+		r.c.see(&w, &driver.Record{Rev: "2", Holder: other, Duration: 6}, call{id: 4 << 32, witness: true})
+		equal(t, "expired", w.expired(0), false)
 	})
 
 	t.Run("is_not_that_of_another_revision", func(t *testing.T) {

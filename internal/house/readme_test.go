@@ -4,15 +4,16 @@ package house
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestReadmeRuns runs the commands of the README with real nodes, and compares what they print with what it shows.
@@ -22,13 +23,7 @@ func TestReadmeRuns(t *testing.T) {
 		t.Skip("it starts nodes")
 	}
 
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, ".bin", "regent"), "./cmd/regent")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-
+	dir := withRegent(t)
 	steps := readmeSteps(t)
 	out := runScript(t, dir, readmeScript(t, dir, steps))
 	printed := strings.Split(out, mark)
@@ -41,6 +36,69 @@ func TestReadmeRuns(t *testing.T) {
 			t.Errorf("the README shows\n%s\nafter\n%s\nwhich prints\n%s", want, s.commands, got)
 		}
 	}
+}
+
+// TestDocumentedCommandsRun runs the curl and regent commands of other documents on a cluster of two nodes: each must
+// succeed, and each HTTP answer must be a success.
+func TestDocumentedCommandsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts nodes")
+	}
+
+	dir := withRegent(t)
+	script := readmeSteps(t)[0].commands // two nodes, the first of which leads
+	script += "curl() { command curl --silent --show-error --fail --output /dev/null \"$@\"; }\n"
+	script += `curl -X PUT localhost:7468/v1/polls/home -d '{"kind":"http","target":"https://example.com/","interval":"10s"}'` + "\n"
+	script += `curl --retry 30 --retry-delay 1 localhost:7468/v1/polls/home` + "\n"
+	ran := 0
+	for _, path := range []string{"docs/OPERATIONS.md", "docs/COORDINATION.md", "docs/HTTP.md"} {
+		for _, c := range documentedCommands(read(t, path)) {
+			script += "echo " + path + ": '" + strings.ReplaceAll(c, "'", "") + "'\n" + c + "\n"
+			ran++
+		}
+	}
+	if ran < 15 {
+		t.Fatalf("the documents have %d commands", ran)
+	}
+
+	t.Log(runScript(t, dir, readmeScript(t, dir, []step{{commands: script + "kill $a $b\nwait $a $b\n"}})))
+}
+
+// documentedCommands returns the curl and regent commands of a document: lines of its sh blocks, and what stands in
+// backquotes in its tables.
+func documentedCommands(markdown string) []string {
+	var found []string
+	for line := range strings.Lines(markdown) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for _, cell := range regexp.MustCompile("`((curl|\\.bin/regent serve) [^`]*)`").FindAllStringSubmatch(line, -1) {
+			found = append(found, cell[1])
+		}
+	}
+	for _, block := range blocks(markdown, "sh") {
+		for line := range strings.Lines(block) {
+			if strings.HasPrefix(line, "curl ") {
+				found = append(found, strings.TrimSpace(line))
+			}
+		}
+	}
+
+	return found
+}
+
+// withRegent returns a directory with the command in .bin.
+func withRegent(t *testing.T) string {
+	t.Helper()
+
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, ".bin", "regent"), "./cmd/regent")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+
+	return dir
 }
 
 // step is a block of commands, and the output that the README shows right after it.
@@ -81,9 +139,11 @@ func readmeScript(t *testing.T, dir string, steps []step) string {
 
 	replace := []string{"make build\n", "", "/tmp/", dir + "/"}
 	for _, port := range []string{"7468", "7469"} {
-		replace = append(replace, "127.0.0.1:"+port, fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		free := strconv.Itoa(freePort(t))
+		replace = append(replace, "127.0.0.1:"+port, "127.0.0.1:"+free, "localhost:"+port, "127.0.0.1:"+free)
+		replace = append(replace, "https://example.com/", "http://127.0.0.1:"+free+"/livez") // a target that answers
 	}
-	script := "set -e\n"
+	script := "set -e\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n" // a node that is left would keep the output open
 	for _, s := range steps {
 		script += strings.NewReplacer(replace...).Replace(s.commands) + "printf '%s' '" + mark + "'\n"
 	}
@@ -98,8 +158,10 @@ func runScript(t *testing.T, dir, script string) string {
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), "bash", "-c", script)
 	c.Dir = dir
-	c.Env = append(withoutRegent(os.Environ()), "no_proxy=127.0.0.1")
+	c.Env = append(withoutRegent(os.Environ()), "no_proxy=127.0.0.1",
+		"REGENT_LEASE_DURATION=60s") // so that no node of a slow machine loses its lease
 	c.Stdout, c.Stderr = &out, &errs
+	c.WaitDelay = time.Minute
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	defer func() {
 		if c.Process != nil {

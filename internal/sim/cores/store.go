@@ -65,25 +65,14 @@ type request struct {
 	run     int
 	send    core.Send
 	reg     *register
-	sent    core.Time     // by the clock of its process
+	at      time.Duration // when it was sent
+	sent    core.Time     // the same by the clock of its process
 	known   uint64        // the highest epoch that its process had been shown
 	starts  int           // of the store, when it was sent
-	back    time.Duration // how long the answer takes
+	firm    bool          // what its process knows of the holder's heartbeat, the store has not lost since
 	outcome core.Outcome
 	rec     driver.Record
-	members []driver.Record // of a List
-}
-
-// members returns the member registers, in the order of their names.
-func (st *store) members() []driver.Record {
-	var all []driver.Record
-	for _, reg := range st.list {
-		if reg.member && reg.rec.Rev != "" {
-			all = append(all, reg.rec)
-		}
-	}
-	slices.SortFunc(all, func(a, b driver.Record) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	list    []driver.Record
 }
 
 func (st *store) reset() {
@@ -104,7 +93,7 @@ func (st *store) reset() {
 func (st *store) register(name string) *register {
 	r := st.registers[name]
 	if r == nil {
-		r = &register{name: name, member: strings.HasPrefix(name, driver.MemberPrefix), lostAt: never}
+		r = &register{name: name, member: name != driver.MemberPrefix && strings.HasPrefix(name, driver.MemberPrefix), lostAt: never}
 		r.rec.Name = name
 		st.registers[name] = r
 		st.list = append(st.list, r)
@@ -139,11 +128,11 @@ func (s *sim) send(p *proc, e *core.Send) {
 	q.run = p.run
 	q.send = *e
 	q.reg = reg
+	q.at = s.now
 	q.sent = p.clock()
 	q.known = p.view(reg).highest
 	q.starts = s.store.starts
-	q.back = 0
-	q.members = nil
+	q.firm = p.knowsHolder(reg)
 
 	f := &s.faults
 	switch {
@@ -226,16 +215,15 @@ func (s *sim) hang(q *request) {
 func (s *sim) apply(q *request) {
 	reg := q.reg
 	q.rec = driver.Record{}
-	q.members = nil
 	switch {
+	case q.send.Verb == core.List:
+		q.outcome = core.Done
+		q.list = s.store.members(q.list[:0])
 	case q.send.Verb == core.Get && reg.rec.Rev == "":
 		q.outcome = core.NotFound
 	case q.send.Verb == core.Get:
 		q.outcome = core.Done
 		q.rec = reg.rec
-	case q.send.Verb == core.List:
-		q.outcome = core.Done
-		q.members = s.store.members()
 	case reg.rec.Rev != q.send.Record.Rev:
 		q.outcome = core.Conflict
 	default:
@@ -243,6 +231,17 @@ func (s *sim) apply(q *request) {
 		s.write(q)
 		q.rec = reg.rec
 	}
+}
+
+// members appends the member registers that were written, in the order of their names.
+func (st *store) members(all []driver.Record) []driver.Record {
+	for _, reg := range st.list {
+		if reg.member && reg.rec.Rev != "" {
+			all = append(all, reg.rec)
+		}
+	}
+	slices.SortFunc(all, func(a, b driver.Record) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // write makes a register hold what a request carries.
@@ -271,7 +270,11 @@ func (s *sim) answered(q *request) {
 	awaited := p.core.Awaits(q.send.ID)
 	p.shown(q, awaited)
 	p.reading = q.send.Verb == core.Get
-	p.step(core.Answer{ID: q.send.ID, Outcome: q.outcome, Record: q.rec, Records: q.members})
+	a := core.Answer{ID: q.send.ID, Outcome: q.outcome, Record: q.rec}
+	if q.send.Verb == core.List && q.outcome == core.Done {
+		a.Records = slices.Clone(q.list) // the core keeps it
+	}
+	p.step(a)
 	p.reading = false
 	known := q.outcome == core.Done || q.outcome == core.NotFound
 	if awaited && known && uint32(q.send.ID) == 0 && q.send.Verb == core.Get && p.core != nil { // the member's own

@@ -100,6 +100,8 @@ func (p *proc) inputText(in core.Input) string {
 		return fmt.Sprintf("term %d of %s was refused: %d was seen", in.Epoch, in.Election, in.Newest)
 	case core.Close:
 		return "asked to leave"
+	case core.Expired:
+		return "the shell has ended what depends on " + in.Register
 	case core.Health:
 		return fmt.Sprintf("health check: healthy %t", in.Healthy)
 	}
@@ -109,6 +111,8 @@ func (p *proc) inputText(in core.Input) string {
 func (p *proc) answerText(a *core.Answer) string {
 	before := fmt.Sprintf("answer to %d: ", a.ID>>32)
 	switch {
+	case a.Outcome == core.Done && a.Record.Name == "":
+		return fmt.Sprintf("%s%d members", before, len(a.Records))
 	case a.Outcome == core.Done && p.reading:
 		return before + a.Record.Name + " is " + text(&a.Record)
 	case a.Outcome == core.Done:
@@ -150,6 +154,8 @@ func (p *proc) effectText(e core.Effect) string {
 		return "withdrawn from " + e.Election
 	case core.Wake:
 		return "call again at " + p.moment(e.At)
+	case core.Subscribe:
+		return "subscribe to notifications"
 	case core.Closed:
 		return "closed" + when(!e.Left, ", the member register may still show this process")
 	}
@@ -163,6 +169,9 @@ var resultNames = map[core.ResultCode]string{
 }
 
 func sendText(e *core.Send) string {
+	if e.Verb == core.List {
+		return fmt.Sprintf("request %d: list the members", e.ID>>32)
+	}
 	if e.Verb == core.Get {
 		return fmt.Sprintf("request %d: read %s", e.ID>>32, e.Record.Name)
 	}

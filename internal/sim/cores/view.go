@@ -11,13 +11,13 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// view is what a run of a process was shown of one register, by answers that its core took in. The simulation keeps it
+// view is what a run of a process was shown of one register, by answers. The simulation keeps it
 // beside the core, to check what the core does by it. Times are those of the process.
 type view struct {
 	reg     *register
 	highest uint64        // the highest epoch of all answers, also of late ones
 	seen    bool          // anything was shown
-	at      time.Duration // when, by true time
+	at      time.Duration // when the last request was sent whose answer came in time, by true time
 
 	rev      string
 	holder   driver.Identity
@@ -27,13 +27,19 @@ type view struct {
 	duration time.Duration
 	via      string
 
+	order uint64    // the number of the newest request that showed it
+	moved bool      // a write has shown that the store no longer has it
 	since core.Time // when this heartbeat was first received
 	began core.Time // when the newest read of it was sent
 
-	fell      bool      // it shows less than was shown before
-	fellAt    core.Time // since then
-	forgotten driver.Identity
-	forgotAt  core.Time // when the heartbeat register of the holder was first seen to have forgotten it
+	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
+	lateAt    core.Time // when that was
+
+	shownEpoch uint64    // of the last answer that came in time
+	fell       bool      // it shows less than was shown before
+	fellAt     core.Time // since then
+	forgotten  driver.Identity
+	forgotAt   core.Time // when the heartbeat register of the holder was first seen to have forgotten it
 }
 
 // view returns what a process was shown of a register.
@@ -47,33 +53,76 @@ func (p *proc) view(reg *register) *view {
 	return &p.views[len(p.views)-1]
 }
 
-// shown notes what an answer shows. It is awaited if the core takes it in.
+// shown notes what an answer shows. It is awaited if it comes in time.
 func (p *proc) shown(q *request, awaited bool) {
-	if q.outcome != core.Done && q.outcome != core.NotFound {
-		return
-	}
-	v := p.view(q.reg)
-	v.highest = max(v.highest, q.rec.Epoch)
-	if !awaited {
-		return
-	}
-
-	now := p.clock()
-	r := &q.rec
-	same := v.seen && r.Rev == v.rev
-	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits > v.edits
-	if !same && !edited {
-		v.since = now
-	}
+	order := q.send.ID >> 32
 	switch {
-	case r.Epoch >= v.highest:
+	case q.outcome == core.Conflict && awaited:
+		p.view(q.reg).passed(q.send.Record.Rev)
+	case q.outcome != core.Done && q.outcome != core.NotFound:
+	case q.send.Verb == core.List:
+		for i := range q.list {
+			p.see(p.sim.store.register(q.list[i].Name), &q.list[i], order, q.sent)
+		}
+	default:
+		v := p.view(q.reg)
+		if q.send.Verb == core.Swap && awaited {
+			v.passed(q.send.Record.Rev)
+		}
+		v.highest = max(v.highest, q.rec.Epoch)
+		if awaited {
+			v.at = max(v.at, q.at)
+			v.falls(q.rec.Epoch, p.clock())
+		}
+		p.see(q.reg, &q.rec, order, q.sent)
+		if q.send.Verb == core.Get && awaited && len(p.unknown) > 0 {
+			p.settled(q.rec.Nonce)
+		}
+	}
+}
+
+// passed notes that the store no longer has a revision. Should it come back, it is watched anew.
+func (v *view) passed(rev string) {
+	if v.seen && v.rev == rev {
+		v.moved = true
+	}
+}
+
+// falls notes that an election shows a lower epoch than it did before.
+func (v *view) falls(epoch uint64, now core.Time) {
+	switch {
+	case epoch >= v.highest:
 		v.fell = false
-	case !v.fell || r.Epoch < v.epoch:
+	case !v.fell || epoch < v.shownEpoch:
 		v.fell = true
 		v.fellAt = now
 	}
+	v.shownEpoch = epoch
+}
+
+// see notes what a request has shown, whether or not it came in time. One that was sent before the newest one may be
+// older, and says nothing.
+func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time) {
+	v := p.view(reg)
+	now := p.clock()
+	if v.seen && order < v.order {
+		if r.Nonce != v.lateNonce {
+			v.lateNonce = r.Nonce
+			v.lateAt = now
+		}
+		return
+	}
+	same := v.seen && r.Rev == v.rev && !v.moved
+	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits != v.edits
+	if !same && !edited {
+		v.since = now
+		if r.Nonce == v.lateNonce && !v.moved {
+			v.since = v.lateAt // it was shown before, by the answer to an older request
+		}
+	}
 	v.seen = true
-	v.at = p.sim.now
+	v.moved = false
+	v.order = order
 	v.rev = r.Rev
 	v.holder = r.Holder
 	v.epoch = r.Epoch
@@ -81,12 +130,8 @@ func (p *proc) shown(q *request, awaited bool) {
 	v.edits = r.Edits
 	v.duration = r.Duration
 	v.via = r.Via
-	v.began = q.sent
-
+	v.began = sent
 	p.noteForgotten(v, now)
-	if q.send.Verb == core.Get && len(p.unknown) > 0 {
-		p.settled(r.Nonce)
-	}
 }
 
 // noteForgotten notes which elections name an incarnation that its heartbeat register has forgotten.

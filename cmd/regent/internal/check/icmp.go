@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 )
 
 // ping is a check of kind icmp: an echo request each second until one is answered.
@@ -78,7 +81,11 @@ func exchangeEcho(ctx context.Context, conn *echoConn) (latency time.Duration, l
 	buf := make([]byte, 1500)
 	for {
 		sent = append(sent, time.Now())
-		if _, err := conn.Write(e.request(uint16(len(sent)))); err != nil {
+		request, err := e.request(uint16(len(sent)))
+		if err != nil {
+			return 0, len(sent), err
+		}
+		if _, err := conn.Write(request); err != nil {
 			return 0, len(sent), err
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(echoEvery))
@@ -90,7 +97,7 @@ func exchangeEcho(ctx context.Context, conn *echoConn) (latency time.Duration, l
 				}
 				break
 			}
-			if seq, ok := e.reply(conn.payload(buf[:n]), conn.ownID); ok && 0 < seq && int(seq) <= len(sent) {
+			if seq, ok := e.reply(conn.payload(buf[:n]), conn.ownID); ok && 0 < seq && seq <= len(sent) {
 				return time.Since(sent[seq-1]), len(sent) - 1, nil
 			}
 		}
@@ -105,55 +112,40 @@ func timedOut(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// echo makes requests and knows its replies: by the identifier, if it was not replaced by the kernel, and by a cookie that nobody can guess.
+// echo makes requests and recognises its replies: by the identifier, unless the kernel replaced it, and by a cookie that
+// nobody can guess.
 type echo struct {
 	id     uint16
 	cookie []byte
 	v6     bool
 }
 
-const echoHeader = 8
-
-// types returns what requests and replies are marked with.
-func (e echo) types() (request, reply byte) {
+// types returns the ICMP types of requests and replies.
+func (e echo) types() (request, reply icmp.Type) {
 	if e.v6 {
-		return 128, 129
+		return ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply
 	}
-	return 8, 0
+	return ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply
 }
 
-func (e echo) request(seq uint16) []byte {
+// request returns a message with its checksum. In ICMPv6 the kernel fills it in, since the sum needs the source address.
+func (e echo) request(seq uint16) ([]byte, error) {
 	kind, _ := e.types()
-	b := []byte{kind, 0, 0, 0}
-	b = binary.BigEndian.AppendUint16(b, e.id)
-	b = binary.BigEndian.AppendUint16(b, seq)
-	b = append(b, e.cookie...)
-	if !e.v6 { // the kernel does it for ICMPv6, whose sum needs the source address
-		binary.BigEndian.PutUint16(b[2:], checksum(b))
-	}
-	return b
+	m := icmp.Message{Type: kind, Body: &icmp.Echo{ID: int(e.id), Seq: int(seq), Data: e.cookie}}
+	return m.Marshal(nil)
 }
 
 // reply returns the sequence number of a reply to one of the requests.
-func (e echo) reply(b []byte, ownID bool) (seq uint16, ok bool) {
+func (e echo) reply(b []byte, ownID bool) (seq int, ok bool) {
 	_, kind := e.types()
-	if len(b) < echoHeader || b[0] != kind || b[1] != 0 || !bytes.Equal(b[echoHeader:], e.cookie) {
+	m, err := icmp.ParseMessage(kind.Protocol(), b)
+	if err != nil || m.Type != kind || m.Code != 0 {
 		return 0, false
 	}
-	if ownID && binary.BigEndian.Uint16(b[4:]) != e.id {
-		return 0, false
-	}
-	return binary.BigEndian.Uint16(b[6:]), true
-}
 
-// checksum is that of RFC 1071.
-func checksum(b []byte) uint16 {
-	var sum uint32
-	for i, octet := range b {
-		sum += uint32(octet) << (8 * (1 - i&1))
+	body, ok := m.Body.(*icmp.Echo)
+	if !ok || !bytes.Equal(body.Data, e.cookie) || ownID && body.ID != int(e.id) {
+		return 0, false
 	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
+	return body.Seq, true
 }

@@ -8,10 +8,12 @@ import (
 	"os"
 	"strconv"
 
+	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 )
 
-// echoConn is a socket that is connected to the host to be asked.
+// echoConn is a socket that is connected to the host to be asked. A socket of icmp.ListenPacket is not connected, so that
+// the kernel reports no error for it, and a program that starts at the same moment inherits it.
 type echoConn struct {
 	*os.File
 	v6    bool
@@ -81,10 +83,15 @@ func sockaddr(a netip.Addr) (unix.Sockaddr, error) {
 	return to, nil
 }
 
-// payload returns the ICMP message of a packet.
+// payload returns the ICMP message of a packet; nil if the packet is none.
 func (c *echoConn) payload(b []byte) []byte {
-	if !c.raw || len(b) == 0 {
+	if !c.raw {
 		return b
 	}
-	return b[min(len(b), 4*int(b[0]&0xf)):]
+
+	header, err := ipv4.ParseHeader(b)
+	if err != nil {
+		return nil
+	}
+	return b[header.Len:]
 }
