@@ -152,13 +152,6 @@ func (c *Core) campaignIn(name string) {
 	c.enqueue(c.floor.ref)
 }
 
-// show tells whoever is newly interested in an election what is known of it.
-func (c *Core) show(e *election) {
-	if e.seen {
-		c.emit(Changed{e.rec})
-	}
-}
-
 // withdraw ends a candidacy.
 func (c *Core) withdraw(name string) {
 	i, ok := c.names[name]

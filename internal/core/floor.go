@@ -98,7 +98,7 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 		}
 		return
 	case o != Done:
-		c.unread(&f.retry, driver.FloorRegister, done.faultText(o))
+		c.unread(&f.retry, driver.FloorRegister, done, o)
 		return
 	}
 

@@ -135,7 +135,7 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		t.phase = retireCheck
 		c.failed()
 	case o == Unknown || o == NotSent:
-		c.unread(&t.retry, t.name, done.faultText(o))
+		c.unread(&t.retry, t.name, done, o)
 	case done.kind == removeCall && o == Conflict:
 		c.retireDone(t, InUse)
 	case done.kind == removeCall: // removed

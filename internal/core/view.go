@@ -51,6 +51,13 @@ func (c *Core) View(name string, now Time) (View, bool) {
 	return v, true
 }
 
+// show tells whoever is newly interested in an election what is known of it.
+func (c *Core) show(e *election) {
+	if e.seen {
+		c.emit(Changed{e.rec})
+	}
+}
+
 // Inherit takes over what a process knows longer than one core lives, from the core before. Neither is stepped any more
 // before, and the older one never again.
 func (c *Core) Inherit(old *Core) {

@@ -26,6 +26,7 @@ type requests struct {
 	batcher   driver.Batcher   // nil if the store is none
 	refresher driver.Refresher // likewise
 	witness   driver.Witness   // likewise
+	remover   driver.Remover   // likewise
 
 	mu      sync.Mutex
 	active  int
@@ -58,13 +59,14 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.batcher, _ = store.(driver.Batcher)
 	r.refresher, _ = store.(driver.Refresher)
 	r.witness, _ = store.(driver.Witness)
+	r.remover, _ = store.(driver.Remover)
 }
 
 // group makes requests to the store of what the core asks for. What concerns a member register is a request of its own,
 // since a heartbeat does not wait for others, and so is a checkpoint.
 func (r *requests) group(sends []core.Send) []*job {
 	var jobs []*job
-	var open [core.List + 1]*job // by verb
+	open := map[core.Verb]*job{}
 	for _, send := range sends {
 		batched := send.Verb == core.Get && r.refresher != nil || send.Verb == core.Swap && r.batcher != nil
 		batched = batched && !send.Asked && !strings.HasPrefix(send.Record.Name, driver.MemberPrefix)
@@ -237,9 +239,12 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 		}
 	}()
 
-	if j.verb == core.List {
-		listed, err := r.list(j)
+	switch j.verb {
+	case core.List:
+		listed, err := r.list(j.ctx, j.sends[0].Record.Name, j.sends[0].Timeout)
 		return []driver.Outcome{{Err: err}}, listed
+	case core.Named:
+		return []driver.Outcome{r.named(j.ctx, j.sends[0])}, nil
 	}
 	if len(j.sends) == 1 {
 		return []driver.Outcome{r.single(j.ctx, j.sends[0])}, nil
@@ -257,25 +262,44 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 
 // single makes the call for one register.
 func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome) {
-	if send.Verb == core.Get {
+	switch {
+	case send.Verb == core.Get:
 		o.Record, o.Err = r.store.Get(ctx, send.Record.Name)
-	} else {
+	case send.Verb == core.Swap:
 		o.Record, o.Err = r.store.Swap(ctx, send.Record)
+	case r.remover == nil:
+		o.Err = errNotSent
+	default:
+		o.Record = send.Record
+		o.Err = r.remover.Remove(ctx, send.Record)
 	}
 	return o
 }
 
+// named looks for an election that somebody holds by a heartbeat register.
+func (r *requests) named(ctx context.Context, send core.Send) driver.Outcome {
+	for record, err := range r.store.List(ctx, "") {
+		if err != nil {
+			return driver.Outcome{Err: err} // also if it is one register: that may be the one
+		}
+		if record.Via == send.Record.Name && !record.Vacant() {
+			return driver.Outcome{Record: record}
+		}
+	}
+	return driver.Outcome{Err: driver.ErrNotFound}
+}
+
 // list reads all registers below a prefix, except those that cannot be read. The store has the timeout of one request for
 // each step.
-func (r *requests) list(j *job) ([]driver.Record, error) {
-	ctx, cancel := context.WithCancel(j.ctx)
+func (r *requests) list(ctx context.Context, prefix string, timeout time.Duration) ([]driver.Record, error) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	limit := time.AfterFunc(j.sends[0].Timeout, cancel)
+	limit := time.AfterFunc(timeout, cancel)
 	defer limit.Stop()
 
 	var all []driver.Record
-	for record, err := range r.store.List(ctx, j.sends[0].Record.Name) {
-		limit.Reset(j.sends[0].Timeout)
+	for record, err := range r.store.List(ctx, prefix) {
+		limit.Reset(timeout)
 		switch {
 		case err == nil:
 			all = append(all, record)

@@ -40,8 +40,8 @@ var mutants = []mutant{
 			"Rev: r.Rev, Nonce: nonce,"}}},
 	{"a_claim_forgets_what_was_seen", "5", "", []edit{
 		{"internal/core/claim.go",
-			"Epoch: max(r.Epoch, c.memory[e.name]) + 1,",
-			"Epoch: r.Epoch + 1,"}}},
+			"	return max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1\n",
+			"	return r.Epoch + 1\n"}}},
 	{"a_store_that_went_back_is_claimed_at_once", "5", "I2 R5", []edit{
 		{"internal/core/rollback.go",
 			"	e.barred = max(e.barred, c.now.Add(wait))\n",
