@@ -25,7 +25,7 @@ type loop struct {
 
 	// What follows belongs to whoever steps the core.
 	names      map[string]int // the elections of the inputs, and how often each was asked for
-	renamed    bool           // names has a new one
+	uncovered  bool           // one of them is not covered by the subscription
 	subscribed bool           // the core has asked for notifications
 }
 
@@ -145,7 +145,9 @@ func (l *loop) noteInput(in core.Input) {
 
 func (l *loop) name(election string) {
 	l.names[election]++
-	l.renamed = l.renamed || l.names[election] == 1
+	if sub := l.elections.Load(); sub == nil || !strings.HasPrefix(election, sub.prefix) {
+		l.uncovered = true
+	}
 }
 
 func (l *loop) unname(election string) {
@@ -164,17 +166,13 @@ func (l *loop) subscribe() {
 		l.members.Store(l.open(driver.MemberPrefix))
 		l.again()
 	}
-	if !l.renamed {
+	if !l.uncovered || len(l.names) == 0 {
 		return
 	}
-	l.renamed = false
+	l.uncovered = false
 
 	old := l.elections.Load()
-	prefix := commonPrefix(l.names)
-	if len(l.names) == 0 || old != nil && strings.HasPrefix(prefix, old.prefix) {
-		return
-	}
-	l.elections.Store(l.open(prefix))
+	l.elections.Store(l.open(commonPrefix(l.names)))
 	if old != nil {
 		l.s.queue.add(l.last(old)...)
 		old.cancel()
