@@ -13,7 +13,7 @@ func (r *run) checkHealth() {
 	for {
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.HeartbeatInterval)
 		c := r.m.checkup
-		if c == nil || c.over() { // never two: the last one may have outlived the engine that asked
+		if c == nil || c.over() { // never two: the last one may have outlived the run that asked
 			c = newCheckup(ctx, r.m.Health)
 			r.m.checkup = c
 		}

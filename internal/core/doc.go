@@ -2,10 +2,8 @@
 // that has happened, and returns what to do about it. It has no goroutines, locks, clocks, randomness, I/O or
 // logging. What must be new or comes from outside (nonces, incarnations, the wall clock) comes from a [Source].
 //
-// internal/shell runs it on a store. regent.Member still runs on the engine of the root package. The core keeps the
-// same rules over the same records. It was written after the engine, but no test compares the two: in what order and
-// how often they send requests may differ, and what the core leaves out is listed below. It exists so that the protocol
-// can be explored as it is (internal/explore), and so that Member can become a thin shell.
+// internal/shell runs it on a store, and regent.Member on that. The same code is explored (internal/explore) and simulated
+// (internal/sim/cores).
 //
 // # Reading order
 //
@@ -31,8 +29,7 @@
 //
 // There are six kinds of entity: the member, an election, a sight, which is a member register that elections of
 // others depend on, the roster, which lists the members, the epoch floor, and a retirement, which is a register that is
-// to be removed. Each has at most one request under way, so that answers
-// never overtake each other, and a time at which it is due. An input changes the entities that it concerns and queues
+// to be removed. Each has at most one request under way, so that answers never overtake each other, and a time at which it is due. An input changes the entities that it concerns and queues
 // them; each is then advanced: it looks at its state, does what is due, and says when it is due again. No step looks
 // at all elections or all members: what concerns all of them is done in portions. A list is taken in in portions, too,
 // and the candidates are kept in their order.
@@ -60,6 +57,4 @@
 //   - Ranks, preemption, the sharing of many free elections, the handover of an unhealthy leader, the last resort of a
 //     member whose duties keep failing. The members are listed when one of these depends on it, and only then.
 //   - What keeps the members of a fleet out of step. The phase of a member is drawn by the shell (Config.Phase).
-//
-// # What is not covered yet
 package core
