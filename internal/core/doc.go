@@ -2,8 +2,8 @@
 // that has happened, and returns what to do about it. It has no goroutines, locks, clocks, randomness, I/O or
 // logging. What must be new or comes from outside (nonces, incarnations, the wall clock) comes from a [Source].
 //
-// internal/shell runs it on a store, and regent.Member on that. The same code is explored (internal/explore) and simulated
-// (internal/sim/cores).
+// internal/shell runs it on a store, and regent.Member on that. The same code is explored (internal/explore) and
+// simulated (internal/sim/cores).
 //
 // # Reading order
 //
@@ -29,10 +29,11 @@
 //
 // There are six kinds of entity: the member, an election, a sight, which is a member register that elections of
 // others depend on, the roster, which lists the members, the epoch floor, and a retirement, which is a register that is
-// to be removed. Each has at most one request under way, so that answers never overtake each other, and a time at which it is due. An input changes the entities that it concerns and queues
-// them; each is then advanced: it looks at its state, does what is due, and says when it is due again. No step looks
-// at all elections or all members: what concerns all of them is done in portions. A list is taken in in portions, too,
-// and the candidates are kept in their order.
+// to be removed. Each has at most one request under way, so that answers never overtake each other, and a time at
+// which it is due. An input changes the entities that it concerns and queues them; each is then advanced: it looks at
+// its state, does what is due, and says when it is due again. No step looks at all elections or all members: what
+// concerns all of them is done in portions. A list is taken in in portions, too, and the candidates are kept in their
+// order.
 //
 // A request that is not answered within its timeout has an unknown outcome, and its answer is ignored from then on.
 // So nothing waits for the store longer than that, and what ends at a deadline does not wait at all (rule 9).
