@@ -135,9 +135,9 @@ func ordered(t *testing.T, tab table, columns ...string) {
 }
 
 func checkTakeover(t *testing.T, tables []table) {
-	expectRows(t, tables[0], regentLock, regentCluster, plainPush, redsyncPeer, redislockPeer, advisoryPeer)
+	expectRows(t, tables[0], regentLock, regentCluster, rueidisPeer, redsyncPeer, redislockPeer, advisoryPeer)
 	ordered(t, tables[0], "least", "p50", "p99", "worst")
-	if v := value(t, tables[0], plainPush, "p50 x plain push lock"); v != 1 {
+	if v := value(t, tables[0], rueidisPeer, "p50 x rueidislock"); v != 1 {
 		t.Errorf("the yardstick is %v times itself", v)
 	}
 	for _, r := range tables[0].Rows {
@@ -150,7 +150,7 @@ func checkTakeover(t *testing.T, tables []table) {
 func checkProcesses(t *testing.T, tables []table) {
 	ours := []string{"`regent serve`, profile lock", "`regent run`, profile lock", "`regent serve`, profile cluster"}
 	for _, tab := range tables {
-		expectRows(t, tab, append(slices.Clone(ours), plainPush, redsyncPeer, redislockPeer, advisoryPeer)...)
+		expectRows(t, tab, append(slices.Clone(ours), rueidisPeer, redsyncPeer, redislockPeer, advisoryPeer)...)
 		ordered(t, tab, "least", "p50", "p99", "worst")
 		for _, side := range ours {
 			if v := value(t, tab, side, "lease, s"); v != 30 {
@@ -166,7 +166,7 @@ func checkProcesses(t *testing.T, tables []table) {
 func checkAcquire(t *testing.T, tables []table) {
 	store := "Regent, the store alone: two swaps"
 	expectRows(t, tables[0], rawPair, store, "`Member.Lead`, profile lock", "`Member.Lead`, profile cluster",
-		"`Member.Lead`, profile lock, and the member starts and stops with it", plainPush, redsyncPeer, redislockPeer, advisoryPeer)
+		"`Member.Lead`, profile lock, and the member starts and stops with it", rueidisPeer, redsyncPeer, redislockPeer, advisoryPeer)
 	expectRows(t, tables[1], rawSet, "Regent, one swap", redsyncPeer, redislockPeer)
 	for _, tab := range tables {
 		ordered(t, tab, "least", "p50", "p99")
@@ -176,7 +176,7 @@ func checkAcquire(t *testing.T, tables []table) {
 			}
 		}
 	}
-	for side, want := range map[string]float64{rawPair: 2, store: 2, plainPush: 2, redsyncPeer: 2, redislockPeer: 2} {
+	for side, want := range map[string]float64{rawPair: 2, store: 2, rueidisPeer: 2, redsyncPeer: 2, redislockPeer: 2} {
 		if got := value(t, tables[0], side, "requests"); got != want {
 			t.Errorf("%s sends %v requests for a pair, want %v", side, got, want)
 		}
@@ -189,7 +189,7 @@ func checkAcquire(t *testing.T, tables []table) {
 }
 
 func checkStandbys(t *testing.T, tables []table) {
-	expectRows(t, tables[0], regentLock, regentCluster, plainPush, redsyncPeer, redislockPeer)
+	expectRows(t, tables[0], regentLock, regentCluster, rueidisPeer, redsyncPeer, redislockPeer)
 	for _, r := range tables[0].Rows {
 		for i, v := range r.Values {
 			if !(v >= 0) {
@@ -205,7 +205,7 @@ func checkStandbys(t *testing.T, tables []table) {
 }
 
 func checkHeld(t *testing.T, tables []table) {
-	expectRows(t, tables[0], regentCluster, redsyncPeer, redislockPeer)
+	expectRows(t, tables[0], regentCluster, rueidisPeer, redsyncPeer, redislockPeer)
 	for _, r := range tables[0].Rows {
 		for _, c := range []string{"heap, MB", "RSS, MB", "CPU %", "s to acquire all"} {
 			if v := value(t, tables[0], r.Side, c); !(v > 0) {

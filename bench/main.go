@@ -5,9 +5,6 @@
 //	go run ./bench -quick -json       a small run, as JSON
 //
 // All sides of a figure take turns in the same run, so that the noise of the machine hits all of them: trust ratios and counts before times.
-//
-// rueidislock is not among the peers: it could not be had when this was written. What stands in its place, and is called the plain
-// push lock, is a lock of this package's own on the same client; see push.go for what it is and what it is not.
 package main
 
 import (

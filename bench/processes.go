@@ -71,7 +71,7 @@ func processes(ctx context.Context, l *lab, s settings) ([]table, error) {
 	}
 	notes = append(notes,
 		"`serve` says that it leads in its log; under `run` it is the program's first word, so that starting the program, and stopping that of the one before, count too.",
-		"Peers are processes of the bench's own; after a kill those on Redis wait for their lease. "+pushNote)
+		"Peers are processes of the bench's own; after a kill those on Redis wait for their lease.")
 	return []table{
 		takeoverTable("after SIGTERM, ms", breeds, took[syscall.SIGTERM], nil),
 		takeoverTable("after SIGKILL, ms", breeds, took[syscall.SIGKILL], notes),

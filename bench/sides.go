@@ -28,7 +28,7 @@ type side struct {
 const (
 	regentLock    = "Regent, profile lock"
 	regentCluster = "Regent, profile cluster"
-	plainPush     = "plain push lock on rueidis (ours)"
+	rueidisPeer   = "rueidislock"
 	redsyncPeer   = "redsync"
 	redislockPeer = "bsm/redislock"
 	advisoryPeer  = "PostgreSQL advisory lock"
@@ -42,7 +42,7 @@ func sides(ttl time.Duration) []side {
 	return []side{
 		{name: regentLock, open: openRegent(regent.Lock()), inScripts: scripted},
 		{name: regentCluster, open: openRegent(regent.Cluster()), inScripts: scripted},
-		{name: plainPush, open: openPush(ttl), inScripts: []string{"get", "del", "pexpire"}},
+		{name: rueidisPeer, open: openRueidislock(ttl), inScripts: []string{"get", "set", "del", "pexpireat"}},
 		{name: redsyncPeer, open: openRedsync(ttl), inScripts: []string{"get", "del", "pexpire"}},
 		{name: redislockPeer, open: openRedislock(ttl), inScripts: scripted},
 		{name: advisoryPeer, open: openAdvisory, postgres: true},

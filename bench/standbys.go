@@ -66,8 +66,7 @@ func standbys(ctx context.Context, l *lab, s settings) ([]table, error) {
 
 func standbyTable(crowds []*crowd, s settings) table {
 	t := table{Title: "requests per second", Notes: []string{
-		fmt.Sprintf("Counted by the server for %v, after %v of settling. In the profile cluster every member, standbys too, heartbeats every 1.5 s and looks at the leader's heartbeat every 2 s; in the profile lock standbys write nothing. redsync tries again after 50 to 250 ms, bsm/redislock every 100 ms, and both renew a lease of 8 s every third of it.", s.window, s.settle),
-		pushNote,
+		fmt.Sprintf("Counted by the server for %v, after %v of settling. In the profile cluster every member, standbys too, heartbeats every 1.5 s and looks at the leader's heartbeat every 2 s; in the profile lock standbys write nothing. rueidislock is woken; its client sends a ping each second. redsync tries again after 50 to 250 ms, bsm/redislock every 100 ms, and all peers renew a lease of 8 s every third of it.", s.window, s.settle),
 	}}
 	for _, n := range s.crowds {
 		t.Columns = append(t.Columns, fmt.Sprintf("leader + %d", n))

@@ -10,7 +10,7 @@ import (
 // takeover is the time from before a leader begins to give up an election until a standby that waits for it leads. Each of the two has a
 // client of its own; both are in this process, so that one clock sees both ends.
 func takeover(ctx context.Context, l *lab, s settings) ([]table, error) {
-	t := table{Title: "after a release, ms", Columns: []string{"p50", "p99", "worst", "least", "p50 x plain push lock", "rounds"}}
+	t := table{Title: "after a release, ms", Columns: []string{"p50", "p99", "worst", "least", "p50 x rueidislock", "rounds"}}
 	open, notes, err := l.addresses(ctx)
 	if err != nil {
 		return nil, err
@@ -42,13 +42,11 @@ func takeover(ctx context.Context, l *lab, s settings) ([]table, error) {
 	}
 	for _, p := range pairs {
 		all := took[p.side.name]
-		t.Rows = append(t.Rows, row{p.side.name, append(all.ms(50, 99, 100, 0), ratio(all, took[plainPush], 50), number(len(all)))})
+		t.Rows = append(t.Rows, row{p.side.name, append(all.ms(50, 99, 100, 0), ratio(all, took[rueidisPeer], 50), number(len(all)))})
 	}
-	t.Notes = append(notes, pushNote)
+	t.Notes = notes
 	return []table{t}, nil
 }
-
-const pushNote = "The plain push lock is a yardstick of our own: `SET NX PX`, woken by client tracking, through rueidis. It is not rueidislock, which could not be had."
 
 // addresses starts both servers, and returns a side's. Without PostgreSQL its side has none, and a note says so.
 func (l *lab) addresses(ctx context.Context) (of func(side) (string, bool), notes []string, err error) {

@@ -3,6 +3,7 @@ module github.com/regentd/regent/cmd/regent
 go 1.26.0
 
 require (
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/regentd/regent v0.0.0
 	github.com/regentd/regent/reaper v0.0.0

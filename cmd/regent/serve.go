@@ -98,7 +98,7 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	if err := validateStore(s.Store); err != nil {
 		return err
 	}
-	notifier, err := node.NewNotifier(os.Getenv)
+	notifier, err := node.NewNotifier()
 	if err != nil {
 		return err
 	}

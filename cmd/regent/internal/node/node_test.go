@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -125,49 +123,6 @@ func TestNode(t *testing.T) {
 			stop()
 		})
 	})
-}
-
-func TestNotify(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "notify")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	hear := func() string {
-		b := make([]byte, 100)
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		n, err := conn.Read(b)
-		if err != nil {
-			t.Error(err)
-		}
-		return string(b[:n])
-	}
-	env := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "20000"}
-	n, err := node.NewNotifier(func(k string) string { return env[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Ready(); err != nil || hear() != "READY=1" {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); n.Watch(ctx, func() error { return nil }) }()
-	for range 3 {
-		if got := hear(); got != "WATCHDOG=1" {
-			t.Errorf("heard %q", got)
-		}
-	}
-	cancel()
-	<-done
-	env["WATCHDOG_USEC"] = "soon"
-	if _, err := node.NewNotifier(func(k string) string { return env[k] }); err == nil || !strings.Contains(err.Error(), "soon") {
-		t.Errorf("got %v", err)
-	}
-	if err := (node.Notifier{}).Stopping(); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestFence looks at the fence of a node's worker.

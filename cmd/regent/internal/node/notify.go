@@ -3,47 +3,55 @@ package node
 import (
 	"context"
 	"fmt"
-	"net"
+	"os"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Notifier tells the service manager how the node is, if it was started by one: sd_notify(3). The zero Notifier tells nobody.
+// Notifier reports the state of the node to the service manager that started it, as sd_notify(3) has it. The zero Notifier
+// reports nothing.
 type Notifier struct {
-	socket   string
-	watchdog time.Duration
+	managed  bool
+	watchdog time.Duration // 0 for none
 }
 
-// NewNotifier reads NOTIFY_SOCKET and WATCHDOG_USEC.
-func NewNotifier(getenv func(string) string) (Notifier, error) {
-	n := Notifier{socket: getenv("NOTIFY_SOCKET")}
-	if usec := getenv("WATCHDOG_USEC"); usec != "" {
-		us, err := strconv.ParseInt(usec, 10, 64)
-		if err != nil || us <= 0 {
-			return n, fmt.Errorf("WATCHDOG_USEC %q: it must be a number of microseconds", usec)
-		}
-		n.watchdog = time.Duration(us) * time.Microsecond
+// NewNotifier reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, which the service manager sets. The watchdog is off if
+// WATCHDOG_PID names another process.
+func NewNotifier() (Notifier, error) {
+	n := Notifier{managed: os.Getenv("NOTIFY_SOCKET") != ""}
+	usec := os.Getenv("WATCHDOG_USEC")
+
+	var err error
+	n.watchdog, err = daemon.SdWatchdogEnabled(false)
+	if err == nil && n.watchdog != 0 && strconv.FormatInt(n.watchdog.Microseconds(), 10) != usec {
+		err = strconv.ErrRange // the library does not notice
+	}
+	if err != nil {
+		const rule = "WATCHDOG_USEC %q, WATCHDOG_PID %q: must be a positive number of microseconds, and a process ID or empty: %w"
+		return Notifier{}, fmt.Errorf(rule, usec, os.Getenv("WATCHDOG_PID"), err)
 	}
 	return n, nil
 }
 
-// Ready tells that the node has started.
-func (n Notifier) Ready() error { return n.tell("READY=1") }
+// Ready reports that the node has started.
+func (n Notifier) Ready() error { return n.send(daemon.SdNotifyReady) }
 
-// Stopping tells that it has begun to stop.
-func (n Notifier) Stopping() error { return n.tell("STOPPING=1") }
+// Stopping reports that the node has begun to stop.
+func (n Notifier) Stopping() error { return n.send(daemon.SdNotifyStopping) }
 
-// Watch tells at half the watchdog's time, as long as the node lives, that it does.
+// Watch resets the watchdog twice in its time while live returns nil, until ctx ends.
 func (n Notifier) Watch(ctx context.Context, live func() error) {
-	if n.socket == "" || n.watchdog == 0 {
+	if !n.managed || n.watchdog == 0 {
 		return
 	}
 	tick := time.NewTicker(n.watchdog / 2)
 	defer tick.Stop()
+
 	for {
 		if live() == nil {
-			_ = n.tell("WATCHDOG=1") // if nobody hears it the watchdog acts, and that is right
+			_ = n.send(daemon.SdNotifyWatchdog) // if it is lost the watchdog acts, and that is right
 		}
 		select {
 		case <-ctx.Done():
@@ -53,20 +61,11 @@ func (n Notifier) Watch(ctx context.Context, live func() error) {
 	}
 }
 
-func (n Notifier) tell(state string) error {
-	if n.socket == "" {
+func (n Notifier) send(state string) error {
+	if !n.managed {
 		return nil
 	}
-	name := n.socket
-	if strings.HasPrefix(name, "@") { // the abstract namespace
-		name = "\x00" + name[1:]
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		return fmt.Errorf("notify the service manager: %w", err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte(state)); err != nil {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	return nil
