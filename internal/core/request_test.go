@@ -112,6 +112,25 @@ func TestRequestsToOthers(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 4)
 	})
 
+	t.Run("a_reservation_counts_anew_in_another_term", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.CheckHealth = true
+		r := newRig(t, cfg)
+		vacant := driver.Record{Name: election1, Epoch: 3, Nonce: 80, Next: "c", Duration: 6 * time.Second}
+		r.put(vacant)
+		r.start()
+		r.run(4 * time.Second)
+		vacant.Epoch = 4 // somebody else has held it meanwhile, for a moment
+		vacant.Nonce = 81
+		r.step(Notice{r.put(vacant)})
+		r.serve()
+		r.step(Health{Healthy: true})
+		r.run(1400 * time.Millisecond)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, 5)
+	})
+
 	t.Run("a_reservation_counts_from_the_release_that_makes_it", func(t *testing.T) {
 		cfg := clusterConfig()
 		cfg.CheckHealth = true // so that a free election is not claimed at once

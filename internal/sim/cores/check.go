@@ -30,6 +30,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 	v := p.view(reg)
 	r := &e.Record
 	switch {
+	case reg.member && r.Vacant() && s.made(reg.rec.Holder, p, p.run): // it leaves
 	case reg.member && r.Vacant() && !s.made(v.holder, p, p.run):
 		delay := p.cfg.TakeoverDelay
 		if v.holder.ID == p.cfg.ID {
@@ -117,7 +118,7 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 // checkOwnWrite checks a renewal or a checkpoint: neither is sent after the deadline of its term.
 func (p *proc) checkOwnWrite(v *view, r *driver.Record) {
 	i := p.sim.places[v.reg.name]
-	t := &p.terms[i]
+	t := p.term(i)
 	if t.epoch != r.Epoch || t.incarnation != r.Holder.Incarnation || r.Edits > v.edits && r.Next != "" {
 		return // it asks something of a term of its own
 	}
@@ -176,8 +177,8 @@ func (s *sim) checkRevoked(reg *register, before *driver.Record) {
 	if o == nil || o.proc.run != o.run || s.now < s.store.lostAt+2*s.cfg.LeaseDuration {
 		return
 	}
-	for i := range o.proc.terms {
-		if t := &o.proc.terms[i]; !t.own && o.proc.leads(i) && t.incarnation == before.Holder.Incarnation {
+	for _, i := range o.proc.places() {
+		if t := o.proc.term(i); !t.own && o.proc.leads(i) && t.incarnation == before.Holder.Incarnation {
 			s.fail("p%d leads %s by a heartbeat that was revoked", o.proc.index, s.names[i])
 		}
 	}

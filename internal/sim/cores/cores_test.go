@@ -2,6 +2,7 @@ package cores
 
 import (
 	"os"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -29,6 +30,17 @@ func number(t *testing.T, name string, n uint64) uint64 {
 	return n
 }
 
+// only returns a violation, unless REGENT_ONLY asks for others: TestMutants stops at the first of its own.
+func only(err error) error {
+	if pattern := os.Getenv("REGENT_ONLY"); err == nil || pattern != "" && !regexp.MustCompile(pattern).MatchString(err.Error()) {
+		return nil
+	}
+	return err
+}
+
+// stop reports whether no more seeds are to be run after a violation.
+func stop(t *testing.T) bool { return t.Failed() && os.Getenv("REGENT_ONLY") != "" }
+
 // TestSeeds runs many clusters: REGENT_SEEDS of them, from seed REGENT_FROM on. What none of them has reached is not
 // tested, and so a failure.
 func TestSeeds(t *testing.T) {
@@ -41,8 +53,11 @@ func TestSeeds(t *testing.T) {
 	var runner Runner
 	for seed := from; seed < from+n; seed++ {
 		r, err := runner.Run(seed, nil)
-		if err != nil {
+		if only(err) != nil {
 			t.Errorf("%v\nreplay it: REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+		}
+		if stop(t) {
+			return
 		}
 		reached |= r
 	}
@@ -63,8 +78,11 @@ func TestLiveness(t *testing.T) {
 	var runner Runner
 	for seed := from; seed < from+n; seed++ {
 		c, err := runner.RunLive(seed, nil)
-		if err != nil {
+		if only(err) != nil {
 			t.Errorf("%v\nreplay it: REGENT_LIVE=1 REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+		}
+		if stop(t) {
+			return
 		}
 		all |= c
 	}
@@ -106,7 +124,7 @@ func TestReplay(t *testing.T) {
 			t.Fatalf("seed %d has only %d lines", seed, len(first))
 		}
 		for i := range max(len(first), len(second)) {
-			if x, y := line(first, i), line(second, i); x != y {
+			if x, y := lineAt(first, i), lineAt(second, i); x != y {
 				t.Fatalf("seed %d does not replay: line %d is\n%s\nand then\n%s", seed, i+1, x, y)
 			}
 		}

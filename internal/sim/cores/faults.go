@@ -149,6 +149,7 @@ var faultMenu = []func(s *sim, p *proc, election int, lasts time.Duration){
 	},
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
+	func(s *sim, p *proc, _ int, _ time.Duration) { p.replaceReaper() },
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.close() },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.withdraw(i) },
 }
@@ -200,10 +201,10 @@ func (p *proc) resume(name string) {
 
 // save writes a checkpoint under the term of a process, if it has one.
 func (p *proc) save(i int) {
-	if !p.runs() || !p.terms[i].leading {
+	if !p.runs() || !p.term(i).leading {
 		return
 	}
-	t := &p.terms[i]
+	t := p.term(i)
 	id := p.sim.number()
 	data := strconv.AppendUint(checkpoint(t.epoch, t.incarnation), id, 10)
 	p.asked = append(p.asked, asked{id, p.sim.now, string(data)})
@@ -220,10 +221,10 @@ func (p *proc) close() {
 
 // withdraw ends a candidacy for a while.
 func (p *proc) withdraw(i int) {
-	if !p.runs() || p.terms[i].withdrawn {
+	if !p.runs() || p.term(i).withdrawn {
 		return
 	}
-	p.terms[i].withdrawn = true
+	p.term(i).withdrawn = true
 	p.withdrawn++
 	p.step(core.Withdraw{Election: p.sim.names[i]})
 	p.later(p.sim.between(0, 5*time.Second), func() { p.campaign(i) })
@@ -231,8 +232,8 @@ func (p *proc) withdraw(i int) {
 
 // campaign begins a candidacy again.
 func (p *proc) campaign(i int) {
-	if p.terms[i].withdrawn {
-		p.terms[i].withdrawn = false
+	if p.term(i).withdrawn {
+		p.term(i).withdrawn = false
 		p.withdrawn--
 		p.step(core.Campaign{Election: p.sim.names[i]})
 	}

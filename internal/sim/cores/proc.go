@@ -12,13 +12,14 @@ import (
 
 // proc is one process: the shell of a core.
 type proc struct {
-	sim      *sim
-	index    int
-	name     string // in traces
-	register *register
-	cfg      core.Config
-	rate     float64 // of its clock
-	offset   time.Duration
+	sim       *sim
+	index     int
+	name      string // in traces
+	register  *register
+	elections int // how many it campaigns in
+	cfg       core.Config
+	rate      float64 // of its clock
+	offset    time.Duration
 
 	run     int // counts its starts: what belongs to an earlier one is dropped
 	core    *core.Core
@@ -26,10 +27,13 @@ type proc struct {
 	missed  []event       // what would have happened meanwhile
 	link    link          // its way to the store
 	gone    bool          // it never starts again
+	reaps   bool          // it has a reaper
+	reaper  *reaper       // of this run
 	able    bool          // it can lead for ever: see RunLive
 	wakeAt  core.Time
 	waking  bool
-	terms   []term    // by the place of the election
+	first   int       // the place of the first election that it campaigns in
+	terms   []term    // of that election, and of the next
 	beat    core.Time // the deadline of its member heartbeat; 0 if none counts
 	reading bool      // the input is the answer to a read
 	noticed bool      // the input is a notification
@@ -44,6 +48,7 @@ type known struct {
 	views     []view   // what it was shown
 	unknown   []uint64 // the nonces of its writes whose answers were lost
 	beatUntil core.Time
+	renewedAt time.Duration   // when a deadline was last moved
 	joinedAs  driver.Identity // the incarnation of the last heartbeat that it sent
 	endedAs   driver.Identity
 	dropped   bool          // it has lost its heartbeat, and duties may still run
@@ -75,6 +80,7 @@ type term struct {
 	incarnation string
 	deadline    core.Time // of a lease of its own; 0 if none counts
 	until       core.Time // the last one
+	stoppedAt   time.Duration
 }
 
 func (p *proc) Nonce() uint64   { return p.sim.number() }
@@ -106,15 +112,19 @@ func (p *proc) start() {
 	}
 	p.run++
 	p.core = core.New(p.cfg, p)
-	p.terms = make([]term, len(p.sim.names))
+	p.terms = make([]term, p.elections)
+	p.reaper = nil
+	if p.reaps {
+		p.reaper = &reaper{proc: p, run: p.run, delay: p.sim.between(0, 2*time.Millisecond)}
+	}
 	p.beat = 0
 	p.waking = false
 	p.known = known{startedAt: p.clock(), views: p.views[:0], unknown: p.unknown[:0], asked: p.asked[:0]}
 	if p.sim.trace != nil {
 		p.note("starts as %s", p.cfg.ID)
 	}
-	for _, name := range p.sim.names {
-		p.step(core.Campaign{Election: name})
+	for _, i := range p.places() {
+		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
 	p.step(core.Join{})
 }
@@ -123,6 +133,9 @@ func (p *proc) crash() {
 	if p.core != nil {
 		p.note("crashes")
 		p.core = nil
+		if p.reaper != nil {
+			p.reaper.died()
+		}
 	}
 }
 
@@ -175,6 +188,8 @@ func (p *proc) do(e core.Effect) {
 		p.event(&e)
 	case core.Result:
 		p.result(&e)
+	case core.Lifeline:
+		p.tell(&e)
 	case core.Closed:
 		p.core = nil
 		s.reached |= LeftCluster
@@ -187,9 +202,9 @@ func (p *proc) begin(e *core.Begin) {
 	i := s.places[e.Election]
 	p.checkBegin(i, e)
 	p.checkSteady("begins", e.Election, e.Epoch)
-	p.terms[i] = term{
+	*p.term(i) = term{
 		leading: true, running: true, own: e.Register == e.Election, epoch: e.Epoch, incarnation: e.Incarnation,
-		withdrawn: p.terms[i].withdrawn,
+		withdrawn: p.term(i).withdrawn,
 	}
 	p.renewed(e.Register, e.Deadline)
 	s.reached |= Began
@@ -208,15 +223,19 @@ func (p *proc) renewed(register string, deadline core.Time) {
 			return
 		}
 		p.beatUntil = deadline
-		for i := range p.terms {
-			s.checkLeaders(i)
+		p.renewedAt = s.now
+		for _, i := range p.places() {
+			if p.term(i).leading {
+				s.checkLeaders(i)
+			}
 		}
 		return
 	}
 	i := s.places[register]
-	p.terms[i].deadline = deadline
+	p.term(i).deadline = deadline
 	if deadline != 0 {
-		p.terms[i].until = deadline
+		p.renewedAt = s.now
+		p.term(i).until = deadline
 		s.checkLeaders(i)
 	}
 }
@@ -226,12 +245,13 @@ func (p *proc) endTerm(e *core.End) {
 	i := s.places[e.Election]
 	p.checkDeadline(i)
 	p.checkSteady("ends", e.Election, e.Epoch)
-	p.terms[i].leading = false
+	p.term(i).leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()
-	p.terms[i].late = stops > p.cfg.StopTimeout
+	p.term(i).late = stops > p.cfg.StopTimeout
 	p.later(stops, func() {
-		p.terms[i].running = false
+		p.term(i).running = false
+		p.term(i).stoppedAt = s.now
 		p.step(core.DutyStopped{Election: s.names[i], Epoch: epoch})
 	})
 }
@@ -289,9 +309,15 @@ func (p *proc) tick(at core.Time) {
 	p.step(core.Tick{})
 }
 
+// places returns the places of the elections that the process campaigns in.
+func (p *proc) places() []int { return p.sim.order[p.first : p.first+p.elections] }
+
+// term returns what the process has of the election at a place.
+func (p *proc) term(i int) *term { return &p.terms[i-p.first] }
+
 // leads reports whether the process believes that it leads, by its own clock.
 func (p *proc) leads(i int) bool {
-	if p.core == nil || i >= len(p.terms) || !p.terms[i].leading {
+	if p.core == nil || !p.term(i).leading {
 		return false
 	}
 	return p.clock() < p.deadline(i)
@@ -299,8 +325,8 @@ func (p *proc) leads(i int) bool {
 
 // deadline is that of a term.
 func (p *proc) deadline(i int) core.Time {
-	if p.terms[i].own {
-		return p.terms[i].deadline
+	if p.term(i).own {
+		return p.term(i).deadline
 	}
 	return p.beat
 }

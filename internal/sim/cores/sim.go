@@ -38,11 +38,13 @@ type sim struct {
 	queue queue
 	cfg   core.Config // of a process whose elections depend on its heartbeat
 
-	faults faults
-	store  store
-	names  []string // of the elections
-	places map[string]int
-	procs  []*proc
+	faults  faults
+	store   store
+	names   []string // of the elections
+	places  map[string]int
+	order   []int // the places of all elections
+	workers []worker
+	procs   []*proc
 
 	numbers uint64   // counts nonces, incarnations and revisions: none comes twice
 	owners  []owner  // of incarnations, by their number
@@ -78,7 +80,7 @@ func (s *sim) reset(seed uint64, trace func(string)) {
 	clear(s.procs)
 	*s = sim{
 		seeds: s.seeds, rng: s.rng, trace: trace, exact: true, queue: s.queue, store: s.store, places: s.places,
-		names: s.names[:0], procs: s.procs[:0], owners: s.owners[:0], stored: s.stored[:0],
+		names: s.names[:0], order: s.order[:0], procs: s.procs[:0], owners: s.owners[:0], stored: s.stored[:0],
 	}
 	s.store.lostAt = never
 }
@@ -132,6 +134,9 @@ func (s *sim) after(d time.Duration, do func()) { s.queue.push(s.now+d, event{do
 
 // at has something happen at a time.
 func (s *sim) at(t time.Duration, do func()) { s.queue.push(t, event{do: do}) }
+
+// candidates returns the processes that may lead an election.
+func (s *sim) candidates(int) []*proc { return s.procs }
 
 // between draws a duration.
 func (s *sim) between(low, high time.Duration) time.Duration {
