@@ -43,7 +43,8 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 	REGENT_MUTANTS=all REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds|TestTeeth' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
-	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
+	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds|TestLiveness' ./internal/sim/cores
+	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v -run 'TestMutants|TestReplay' -bench Large -benchtime 1x ./internal/sim/cores
 
 faults: need ## real processes under every fault of a real store, a minute without an answer included, and fleets of 40 and 50
 	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 60m -v -run 'TestStoreFaults|TestRunWithHungStore|TestFleet' .

@@ -72,6 +72,7 @@ type Core struct {
 	due   []ref  // a heap by due time
 	woken Time   // the last Wake
 	work  int    // what the advance of an entity has cost beyond the usual
+	spent int    // by the last step: entities that were advanced, and what that has cost beyond the usual
 	out   []Effect
 }
 
@@ -100,6 +101,7 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	c.now = max(c.now, now)
 	clear(c.out)
 	c.out = c.out[:0]
+	c.spent = 0
 
 	if !c.closed {
 		c.take(in)
@@ -112,6 +114,9 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	}
 	return c.out
 }
+
+// Spent returns how much work the last step was, in units of one advanced entity.
+func (c *Core) Spent() int { return c.spent }
 
 // Next returns when to call Step with a Tick, at the latest.
 func (c *Core) Next() Time {
@@ -187,7 +192,7 @@ func (c *Core) run() {
 	}
 
 	c.firstLook()
-	for n := 0; n < portion; n += 1 + c.work {
+	for ; c.spent < portion; c.spent += 1 + c.work {
 		c.work = 0
 		r, ok := c.pop()
 		if !ok {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/internal/mutant"
+	"github.com/regentd/regent/internal/virtual"
 )
 
 const root = "../../.." // of the repository
@@ -118,8 +119,8 @@ func TestMutantsApply(t *testing.T) {
 // TestMutants compiles the code with one fault, and some seed among the first 3,000 must show it. Each takes some seconds,
 // so that without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the simulation once for each fault; left out in -short")
+	if testing.Short() || virtual.Raced {
+		t.Skip("compiles the simulation once for each fault; left out in -short and with the race detector")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
 	for i, f := range mutants {
