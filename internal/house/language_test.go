@@ -37,7 +37,7 @@ var banned = map[string]string{
 
 // unedited are documents that are yet to be rewritten. The list only shrinks.
 var unedited = []string{
-	"CHANGELOG.md", "docs/ARCHITECTURE.md",
+	"CHANGELOG.md",
 }
 
 // TestDocumentsReadPlainly checks documents for banned words, and for lines of prose that are too long.
