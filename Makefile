@@ -43,6 +43,7 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 	REGENT_MUTANTS=all REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds|TestTeeth' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
+	REGENT_NAMES=1000000 go test -count=1 -timeout 0 -run 'TestManyLockNames' -v ./internal/core
 	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds' ./internal/sim/cores
 
 faults: need ## real processes under every fault of a real store, a minute without an answer included, and fleets of 40 and 50
