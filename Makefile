@@ -55,6 +55,7 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 	REGENT_MUTANTS=all REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds|TestTeeth' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
+	REGENT_NAMES=1000000 go test -count=1 -timeout 0 -run 'TestManyLockNames' -v ./internal/core
 	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds|TestLiveness' ./internal/sim/cores
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v -run 'TestMutants|TestReplay' -bench Large -benchtime 1x ./internal/sim/cores
 

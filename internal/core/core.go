@@ -51,6 +51,7 @@ type Core struct {
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
+	dropped []dropped         // those of them that nobody is interested in; kept where registers are removed
 	endings []driver.Identity // incarnations that this process has ended
 	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
