@@ -188,7 +188,7 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"\tif rec.Name",
 		"TestManyMembers"},
 	{"a_long_list_is_given_up", "internal/shell/requests.go",
-		"\t\tlimit.Reset(timeout)\n",
+		"\t\tlimit.Reset(j.sends[0].Timeout)\n",
 		"",
 		"TestManyMembers"},
 	{"a_panic_of_the_driver_is_not_caught", "internal/shell/requests.go",

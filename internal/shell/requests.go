@@ -25,8 +25,8 @@ type requests struct {
 	store     driver.Store
 	batcher   driver.Batcher   // nil if the store is none
 	refresher driver.Refresher // likewise
-	witness   driver.Witness   // likewise
 	remover   driver.Remover   // likewise
+	witness   driver.Witness   // likewise
 
 	mu      sync.Mutex
 	active  int
@@ -58,8 +58,8 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.store = store
 	r.batcher, _ = store.(driver.Batcher)
 	r.refresher, _ = store.(driver.Refresher)
-	r.witness, _ = store.(driver.Witness)
 	r.remover, _ = store.(driver.Remover)
+	r.witness, _ = store.(driver.Witness)
 }
 
 // group makes requests to the store of what the core asks for. What concerns a member register is a request of its own,
@@ -69,13 +69,16 @@ func (r *requests) group(sends []core.Send) []*job {
 	open := map[core.Verb]*job{}
 	for _, send := range sends {
 		batched := send.Verb == core.Get && r.refresher != nil || send.Verb == core.Swap && r.batcher != nil
-		batched = batched && !send.Asked && !strings.HasPrefix(send.Record.Name, driver.MemberPrefix)
+		alone := send.Asked || strings.HasPrefix(send.Record.Name, driver.MemberPrefix)
+		if send.Verb == core.Named { // one list for all
+			batched, alone = true, false
+		}
 		j := open[send.Verb]
-		if !batched || j == nil || len(j.sends) == batch {
+		if !batched || j == nil || len(j.sends) == batch || alone {
 			j = &job{verb: send.Verb}
 			j.ctx, j.cancel = context.WithTimeout(r.s.ctx, timeout(send))
 			jobs = append(jobs, j)
-			if batched {
+			if batched && !alone {
 				open[send.Verb] = j
 			}
 		}
@@ -86,7 +89,7 @@ func (r *requests) group(sends []core.Send) []*job {
 
 // timeout returns how long a request may take. A long list may take longer than any other request.
 func timeout(send core.Send) time.Duration {
-	if send.Verb == core.List {
+	if send.Verb == core.List || send.Verb == core.Named {
 		return core.ListTimeouts * send.Timeout
 	}
 	return send.Timeout
@@ -105,7 +108,7 @@ func (r *requests) admit(jobs []*job) []*job {
 			continue
 		}
 		k := 1
-		if j.verb == core.Swap {
+		if j.verb == core.Swap || j.verb == core.Remove {
 			k = 0
 		}
 		r.waiting[k] = append(r.waiting[k], j)
@@ -241,10 +244,10 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 
 	switch j.verb {
 	case core.List:
-		listed, err := r.list(j.ctx, j.sends[0].Record.Name, j.sends[0].Timeout)
+		listed, err := r.list(j, j.sends[0].Record.Name, true)
 		return []driver.Outcome{{Err: err}}, listed
 	case core.Named:
-		return []driver.Outcome{r.named(j.ctx, j.sends[0])}, nil
+		return r.named(j), nil
 	}
 	if len(j.sends) == 1 {
 		return []driver.Outcome{r.single(j.ctx, j.sends[0])}, nil
@@ -268,42 +271,52 @@ func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome
 	case send.Verb == core.Swap:
 		o.Record, o.Err = r.store.Swap(ctx, send.Record)
 	case r.remover == nil:
-		o.Err = errNotSent
+		o.Err = fmt.Errorf("remove %q: the store cannot remove registers: %w", send.Record.Name, driver.ErrConflict)
 	default:
-		o.Record = send.Record
 		o.Err = r.remover.Remove(ctx, send.Record)
 	}
 	return o
 }
 
-// named looks for an election that somebody holds by a heartbeat register.
-func (r *requests) named(ctx context.Context, send core.Send) driver.Outcome {
-	for record, err := range r.store.List(ctx, "") {
-		if err != nil {
-			return driver.Outcome{Err: err} // also if it is one register: that may be the one
-		}
-		if record.Via == send.Record.Name && !record.Vacant() {
-			return driver.Outcome{Record: record}
+// named finds elections that name heartbeat registers, by one list for all of them. One that cannot be read may name any.
+func (r *requests) named(j *job) []driver.Outcome {
+	all, err := r.list(j, "", false)
+	if err != nil {
+		return failed(j, err)
+	}
+	by := map[string]driver.Record{}
+	for _, l := range all {
+		if !l.Vacant() && l.Via != "" {
+			by[l.Via] = driver.Record{Name: l.Name, Via: l.Via, Holder: l.Holder}
 		}
 	}
-	return driver.Outcome{Err: driver.ErrNotFound}
+
+	outs := make([]driver.Outcome, len(j.sends))
+	for i, send := range j.sends {
+		l, ok := by[send.Record.Name]
+		outs[i].Record = l
+		if !ok {
+			outs[i].Err = driver.ErrNotFound
+		}
+	}
+	return outs
 }
 
-// list reads all registers below a prefix, except those that cannot be read. The store has the timeout of one request for
-// each step.
-func (r *requests) list(ctx context.Context, prefix string, timeout time.Duration) ([]driver.Record, error) {
-	ctx, cancel := context.WithCancel(ctx)
+// list reads all registers below a prefix. Those that cannot be read are left out, or are an error. The store has the timeout
+// of one request for each step.
+func (r *requests) list(j *job, prefix string, leaveOut bool) ([]driver.Record, error) {
+	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
-	limit := time.AfterFunc(timeout, cancel)
+	limit := time.AfterFunc(j.sends[0].Timeout, cancel)
 	defer limit.Stop()
 
 	var all []driver.Record
 	for record, err := range r.store.List(ctx, prefix) {
-		limit.Reset(timeout)
+		limit.Reset(j.sends[0].Timeout)
 		switch {
 		case err == nil:
 			all = append(all, record)
-		case record.Name == "":
+		case record.Name == "" || !leaveOut:
 			return nil, err
 		}
 	}
