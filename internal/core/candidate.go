@@ -76,6 +76,7 @@ func (c *Core) contend(e *election) {
 func (c *Core) current(e *election) bool {
 	if e.fresh != c.refresh {
 		e.stale = true
+		c.refreshSight(e)
 	}
 	if e.check != 0 && c.now >= e.check {
 		e.stale = true

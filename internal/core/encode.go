@@ -244,7 +244,7 @@ func (x *encoder) sight(c *Core, s *sight) {
 	x.text(s.name)
 	x.watch(&s.watch, c.cfg.TakeoverDelay, &s.call)
 	x.retry(c, &s.retry)
-	x.flags(s.proof != 0, s.again, s.revoke, s.watch.renewed && c.rank.kind == rankLexicographic)
+	x.flags(s.proof != 0, s.again, s.fresh != c.refresh, s.revoke, s.watch.renewed && c.rank.kind == rankLexicographic)
 	x.number(s.cleared)
 	x.number(len(s.deps))
 	for _, i := range s.deps {

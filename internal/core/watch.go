@@ -112,6 +112,7 @@ type sight struct {
 	deps    []uint32 // the elections that name it and that somebody else seems to hold
 	waiting []uint32 // those among them that need a newer read
 	again   bool     // a notification names it
+	fresh   uint64   // the core's refresh when it was last read because of that
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
 	cleared int      // how many of deps nobody healthy runs for, as far as they were looked at
@@ -123,7 +124,7 @@ func (c *Core) sightOf(name string) *sight {
 		return c.sights.all[i]
 	}
 
-	s := &sight{name: name}
+	s := &sight{name: name, fresh: c.refresh}
 	i := c.sights.add(s)
 	s.init(makeRef(sightKind, i))
 	c.sighted[name] = i
@@ -158,6 +159,16 @@ func (c *Core) attach(e *election) {
 		s := c.sightOf(via)
 		e.dep = len(s.deps)
 		s.deps = append(s.deps, e.index())
+	}
+}
+
+// refreshSight has the heartbeat register of an election read, once after a notice that anything may have changed.
+func (c *Core) refreshSight(e *election) {
+	if i, ok := c.sighted[e.via]; ok && c.sights.all[i].fresh != c.refresh {
+		s := c.sights.all[i]
+		s.fresh = c.refresh
+		s.again = true
+		c.enqueue(s.ref)
 	}
 }
 
