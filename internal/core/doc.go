@@ -62,5 +62,4 @@
 //   - What keeps the members of a fleet out of step. The phase of a member is drawn by the shell (Config.Phase).
 //
 // # What is not covered yet
-//
 package core
