@@ -41,7 +41,7 @@ type election struct {
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
 	vanished  bool            // it has no register any more, and the floor must be read to tell why
-	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
+	shown     uint64          // the highest epoch of any answer since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
 	exhausted bool            // its epoch is one that no term can follow, which was reported
