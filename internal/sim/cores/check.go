@@ -19,6 +19,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 		s.fail("rule 11: p%d sends a request before its start-up jitter has passed", p.index)
 	}
 	p.checkSpin()
+	p.lastSent = e.ID >> 32
 	if e.Verb != core.Swap {
 		if reg == p.register {
 			p.mustJoin = 0

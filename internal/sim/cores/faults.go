@@ -149,6 +149,12 @@ var faultMenu = []func(s *sim, p *proc, election int, lasts time.Duration){
 	},
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		if p.runs() {
+			p.step(core.Health{})
+			p.later(lasts, func() { p.step(core.Health{Healthy: true}) })
+		}
+	},
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.replaceReaper() },
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.close() },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.withdraw(i) },
@@ -239,6 +245,17 @@ func (p *proc) campaign(i int) {
 	}
 }
 
+// revive lets a process run, be healthy, and campaign everywhere.
+func (p *proc) revive() {
+	if p.core == nil {
+		p.start()
+	}
+	p.step(core.Health{Healthy: true})
+	for _, i := range p.places() {
+		p.campaign(i)
+	}
+}
+
 // restart ends all connections to the store, which is away for a while.
 func (s *sim) restart(away time.Duration) {
 	s.note("the store restarts, and is away for %v", away)
@@ -263,12 +280,7 @@ func (s *sim) heal() {
 	for _, p := range s.procs {
 		p.link = link{troubled: s.now}
 		p.thaw()
-		if p.core == nil {
-			p.start()
-		}
-		for i := range s.names {
-			p.campaign(i)
-		}
+		p.revive()
 	}
 	s.after(slowest+time.Second, s.resumeAll) // a pause of unknown outcome may have been applied by then
 	s.after(pausesEnd, s.resumeAll)           // and one that nobody has answered yet

@@ -95,13 +95,7 @@ func (s *sim) settle() {
 	lucky := s.rng.IntN(len(s.procs))
 	for i, p := range s.procs {
 		p.thaw()
-		if p.core == nil {
-			p.start()
-		}
-		for k := range s.names {
-			p.campaign(k)
-		}
-
+		p.revive()
 		k := s.rng.IntN(len(conditions))
 		for i == lucky && !conditions[k].able {
 			k = s.rng.IntN(len(conditions))

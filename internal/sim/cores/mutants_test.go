@@ -93,7 +93,7 @@ var mutants = []fault{
 	{"nothing_of_its_own_is_given_back", ".* has no leader", []edit{{inCore + "candidate.go",
 		"\t\tc.settleOwn(e)\n\t\treturn\n\t}\n\tc.contend(e)\n", "\t\treturn\n\t}\n\tc.contend(e)\n"}}},
 	{"nothing_is_polled", ".* has no leader", []edit{{inCore + "candidate.go",
-		"\treturn e.seen && !e.stale && c.now < e.pollAt && !expiring\n", "\treturn e.seen && !e.stale && !expiring\n"}}},
+		"\t\te.pollAt = c.pollTime(c.pollInterval(e))\n", "\t\te.pollAt = Never\n"}}},
 	{"a_register_that_could_not_be_read_is_never_read_again", ".* has no leader", []edit{{inCore + "election.go",
 		"\tr.at = c.now.Add(wait)\n", "\tr.at = Never\n\t_ = wait\n"}}},
 	{"a_request_waits_for_a_record_that_cannot_be_read", ".* has not answered request", []edit{{inCore + "election.go",

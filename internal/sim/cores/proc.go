@@ -58,8 +58,9 @@ type known struct {
 	withdrawn int     // candidacies
 	asked     []asked // requests of users without a result
 	second    time.Duration
-	sent      int // requests in that second
-	stepped   int // steps in that second
+	sent      int    // requests in that second
+	lastSent  uint64 // the number of the last request
+	stepped   int    // steps in that second
 }
 
 // asked is a request of a user.
@@ -246,6 +247,9 @@ func (p *proc) endTerm(e *core.End) {
 	i := s.places[e.Election]
 	p.checkDeadline(i)
 	p.checkSteady("ends", e.Election, e.Epoch)
+	if e.Cause == core.Unhealthy {
+		s.reached |= HandedOverUnhealthy
+	}
 	p.term(i).leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()

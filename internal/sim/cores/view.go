@@ -27,10 +27,11 @@ type view struct {
 	duration time.Duration
 	via      string
 
-	order uint64    // the number of the newest request that showed it
-	moved bool      // a write has shown that the store no longer has it
-	since core.Time // when this heartbeat was first received
-	began core.Time // when the newest read of it was sent
+	order   uint64    // the number of the newest request that showed it
+	moved   bool      // a write has shown that the store no longer has it
+	movedBy uint64    // the last request by then
+	since   core.Time // when this heartbeat was first received
+	began   core.Time // when the newest read of it was sent
 
 	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
 	lateAt    core.Time // when that was
@@ -58,7 +59,7 @@ func (p *proc) shown(q *request, awaited bool) {
 	order := q.send.ID >> 32
 	switch {
 	case q.outcome == core.Conflict && awaited:
-		p.view(q.reg).passed(q.send.Record.Rev)
+		p.view(q.reg).passed(q.send.Record.Rev, p.lastSent)
 	case q.outcome != core.Done && q.outcome != core.NotFound:
 	case q.send.Verb == core.List:
 		for i := range q.list {
@@ -67,7 +68,7 @@ func (p *proc) shown(q *request, awaited bool) {
 	default:
 		v := p.view(q.reg)
 		if q.send.Verb == core.Swap && awaited {
-			v.passed(q.send.Record.Rev)
+			v.passed(q.send.Record.Rev, p.lastSent)
 		}
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
@@ -81,10 +82,12 @@ func (p *proc) shown(q *request, awaited bool) {
 	}
 }
 
-// passed notes that the store no longer has a revision. Should it come back, it is watched anew.
-func (v *view) passed(rev string) {
+// passed notes that the store no longer has a revision, as was known after the last request that was sent. Should it come
+// back, it is watched anew.
+func (v *view) passed(rev string, last uint64) {
 	if v.seen && v.rev == rev {
 		v.moved = true
+		v.movedBy = last
 	}
 }
 
@@ -110,6 +113,9 @@ func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time
 			v.lateNonce = r.Nonce
 			v.lateAt = now
 		}
+		return
+	}
+	if v.moved && r.Rev == v.rev && order <= v.movedBy {
 		return
 	}
 	same := v.seen && r.Rev == v.rev && !v.moved
