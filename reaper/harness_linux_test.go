@@ -14,11 +14,20 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/reaper/internal/redistest"
 	"golang.org/x/sys/unix"
 )
 
 // within is how long a test waits for anything that does not have to wait for a lease.
 const within = 20 * time.Second
+
+// needsProcesses skips a test that is about processes, and takes long or needs a server, in 'make check'.
+func needsProcesses(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real processes and stores: 'make test' runs it")
+	}
+}
 
 // node is a member process, and what it and its reaper have said.
 type node struct {
@@ -34,11 +43,15 @@ type node struct {
 	open  bool                // its reaper has said that the store is open
 }
 
-// short is a lease that runs out within a test. The delay holds back only who takes over from a leader that is silent, and not proved dead:
-// so it is the reaper that decides, even on a machine that gives it no time to kill.
+// short is a lease that expires within a test. The delay holds back only who takes over from a leader that is silent,
+// and not proved dead: so it is the companion that decides, even on a machine that gives it no time to kill.
 func short(c regent.Config) regent.Config {
-	c.LeaseDuration, c.StopTimeout, c.TakeoverDelay = 3*time.Second, 500*time.Millisecond, 5*time.Second
-	c.RenewInterval, c.HeartbeatInterval, c.ElectionInterval = 500*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond
+	c.LeaseDuration = 3 * time.Second
+	c.StopTimeout = 500 * time.Millisecond
+	c.TakeoverDelay = 5 * time.Second
+	c.RenewInterval = 500 * time.Millisecond
+	c.HeartbeatInterval = 500 * time.Millisecond
+	c.ElectionInterval = 500 * time.Millisecond
 	return c
 }
 
@@ -64,8 +77,16 @@ type group struct {
 	cfg   regent.Config
 }
 
-func newGroup(t testing.TB, cfg regent.Config) group {
-	return group{t, "sqlite:" + filepath.Join(t.TempDir(), "regent.db") + "?password=secret", cfg}
+func newGroup(t testing.TB, cfg regent.Config) group { return group{t, newSQLite(t), cfg} }
+
+// newSQLite returns the address of a new store. Its password means nothing to SQLite.
+func newSQLite(t testing.TB) string {
+	return "sqlite:" + filepath.Join(t.TempDir(), "regent.db") + "?password=secret"
+}
+
+// stores are the stores on which the companion is tested, each new and with a password in its address.
+func stores() map[string]func(testing.TB) string {
+	return map[string]func(testing.TB) string{"sqlite": newSQLite, "redis": redistest.Start}
 }
 
 func (g group) start(name, shell string) *node {
@@ -74,8 +95,15 @@ func (g group) start(name, shell string) *node {
 	if err != nil {
 		g.Fatal(err)
 	}
-	n := &node{t: g.TB, name: name, cmd: exec.Command("/proc/self/exe", "member", string(arg)),
-		said: make(chan report, 10_000), logs: make(chan map[string]any, 1000), quiet: make(chan struct{}), died: make(chan time.Duration, 1)}
+	n := &node{
+		t:     g.TB,
+		name:  name,
+		cmd:   exec.Command("/proc/self/exe", "member", string(arg)),
+		said:  make(chan report, 10_000),
+		logs:  make(chan map[string]any, 1000),
+		quiet: make(chan struct{}),
+		died:  make(chan time.Duration, 1),
+	}
 	in, err1 := n.cmd.StdinPipe()
 	out, err2 := n.cmd.StdoutPipe()
 	logs, stderr, err3 := os.Pipe()

@@ -1,30 +1,34 @@
 // Package reaper starts a companion process that releases the leases of a crashed process at once, so that a
 // standby takes over in milliseconds, whatever the lease duration and on any store.
 //
-// A program needs two lines in its main, and one at its member:
+// A program needs two lines. The first is the first line of its main:
 //
-//	reaper.Main(openStore) // first in main: in the companion process it never returns
+//	reaper.Main(openStore) // the companion process never gets past this line
+//
+// The second is where it makes its member, whose OnLifeline is then companion.Lifeline:
 //
 //	companion, err := reaper.Start(ctx, reaper.Options{Store: address, StopTimeout: config.StopTimeout})
-//	if err != nil {
-//		log.Print("a crash is taken over when the lease expires: ", err)
-//	}
-//	member := &regent.Member{Store: store, ID: id, Config: config, OnLifeline: companion.Lifeline}
+//
+// The directory example holds such a program.
+//
+// # What the companion does
 //
 // [Start] runs the same binary again, with the argument [Command], in a session of its own. There [Main] becomes
-// the companion. It holds a pidfd of the process that started it, and gets every renewed deadline over a pipe:
+// the companion. It holds a pidfd of the process that started it, and gets every renewed deadline over a pipe.
 //
-//	what the companion sees              what it does
-//	the process is gone (by the kernel)  kills what the process had started (Track), and releases its leases
-//	a deadline and the stop timeout      kills the process, before anybody else can lead; releases its leases
-//	  have passed, a term depends on it,   when the kernel shows it gone
-//	  and its duties have not stopped
-//	the process holds nothing, or has    nothing: it never kills such a process, whatever the store does
-//	  reported that its duties stopped
-//	the pipe is closed                   nothing: that proves nothing
+//   - The kernel shows the process gone: the companion kills what the process had started ([Reaper.Track]), waits
+//     until the kernel shows that gone too, and releases every heartbeat register of the process. It does so for a
+//     standby as well.
+//   - A deadline and the stop timeout have passed, a term depends on that deadline, and the process has not reported
+//     that its duties have stopped: it is frozen or stuck. The companion kills it, before anybody else can lead.
+//   - The process holds nothing, or has reported that its duties have stopped: the companion does nothing. It never
+//     kills such a process, whatever the store does.
+//   - The pipe is closed: that proves nothing, and the companion does nothing.
 //
 // The companion opens the store by itself, with the function given to [Main], once the process holds a term. It
 // gets the store's address over the pipe: a password in it is in no process list and no environment.
+//
+// # What it does not do
 //
 // The companion cannot tell a starved process from a frozen one. A process is killed although it works only if
 // its message is late: its duties have stopped, and the message that says so is not in the pipe when the stop
@@ -32,12 +36,12 @@
 //
 // The lease has to expire, as without a companion, if
 //
-//   - both processes die at once: the host, a container or a whole cgroup. When the first process of a container
-//     ends, the kernel kills all others, so Start refuses to work there; 'regent run' and 'regent serve' have a
-//     parent process for that case, package reaper has none. Below an init that ends with the program (tini),
-//     the companion dies as well. Under systemd set KillMode=process;
+//   - both processes die at once: with the host, a container or a whole cgroup. When the first process of a
+//     container ends, the kernel kills all others, so Start returns [ErrUnsupported] there. Below an init that ends
+//     with the program (tini) the companion dies as well. 'regent run' and 'regent serve' have a parent process for
+//     both cases; this package has none. Under systemd set KillMode=process;
 //   - the process dies, or freezes, before its first message about a claim is in the pipe;
-//   - the store cannot be reached by the companion.
+//   - the companion cannot reach the store.
 //
 // The companion needs Linux 5.3. Elsewhere Start returns [ErrUnsupported] and a nil *Reaper. All methods of a nil
 // *Reaper do nothing, so a program can go on with it, and takeover after a crash takes the lease duration.

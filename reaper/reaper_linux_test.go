@@ -18,16 +18,21 @@ import (
 const early = 5 * time.Second
 
 func TestDeath(t *testing.T) {
+	needsProcesses(t)
 	t.Run("C07_a_killed_leader_is_replaced_at_once_at_a_lease_of_30_s", func(t *testing.T) {
-		profiles(t, func(t *testing.T, c regent.Config) {
-			g := newGroup(t, long(c))
-			a, b := g.pair()
-			at := a.kill(syscall.SIGKILL)
-			took := b.leads(early).At - at
-			t.Logf("took %v", took)
-			a.logged("process is gone: released what it held")
-			a.ended()
-		})
+		for name, newStore := range stores() {
+			t.Run(name, func(t *testing.T) {
+				profiles(t, func(t *testing.T, c regent.Config) {
+					g := group{t, newStore(t), long(c)}
+					a, b := g.pair()
+					at := a.kill(syscall.SIGKILL)
+					took := b.leads(early).At - at
+					t.Logf("took %v", took)
+					a.logged("process is gone: released what it held")
+					a.ended()
+				})
+			})
+		}
 	})
 
 	t.Run("a_reaper_that_is_killed_is_replaced_and_its_successor_knows_everything", func(t *testing.T) {
@@ -105,6 +110,7 @@ func TestDeath(t *testing.T) {
 }
 
 func TestSilence(t *testing.T) {
+	needsProcesses(t)
 	t.Run("a_frozen_leader_is_killed_after_its_deadline_and_before_anybody_else_leads", func(t *testing.T) {
 		profiles(t, func(t *testing.T, c regent.Config) {
 			g := newGroup(t, short(c))
@@ -119,7 +125,8 @@ func TestSilence(t *testing.T) {
 					line = r
 				}
 			}
-			t.Logf("stopped, its deadline %v later, dead %v after that, replaced %v after that", line.Until-stopped, died-line.Until, led.At-died)
+			t.Logf("stopped, its deadline %v later, dead %v after that, replaced %v after that",
+				line.Until-stopped, died-line.Until, led.At-died)
 			switch late := died - line.Until; {
 			case late < g.cfg.StopTimeout-g.cfg.LeaseDuration/200:
 				t.Errorf("killed %v after its deadline: it has %v to stop", late, g.cfg.StopTimeout)
@@ -268,24 +275,13 @@ func TestSilence(t *testing.T) {
 			t.Error("it lives on")
 		}
 	})
-
-	t.Run("the_stores_address_is_not_in_the_list_of_processes", func(t *testing.T) {
-		t.Parallel()
-		g := newGroup(t, regent.Lock())
-		a := g.start("a", "")
-		a.leads(within)
-		for _, file := range []string{"cmdline", "environ"} {
-			b, err := os.ReadFile("/proc/" + strconv.Itoa(a.reaper()) + "/" + file)
-			if err != nil || strings.Contains(string(b), "secret") {
-				t.Errorf("%s: %q, %v", file, b, err)
-			}
-		}
-	})
 }
 
-// TestGroup has the leader run a shell with all kinds of children.
-func TestGroup(t *testing.T) {
-	const shell = `echo $$; sleep 1000 & echo $!; sh -c 'trap "" TERM; sleep 1001 & wait' & echo $!; timeout 1000 sleep 1002 & echo $!; setsid sleep 1003 & echo $!; wait; wait`
+// TestTrack has the leader run a shell with all kinds of children.
+func TestTrack(t *testing.T) {
+	needsProcesses(t)
+	const shell = `echo $$; sleep 1000 & echo $!; sh -c 'trap "" TERM; sleep 1001 & wait' & echo $!
+		timeout 1000 sleep 1002 & echo $!; setsid sleep 1003 & echo $!; wait; wait`
 	const count = 5
 	play := func(t *testing.T, cfg regent.Config, sig syscall.Signal, limit time.Duration) {
 		t.Parallel()
@@ -332,7 +328,8 @@ func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	}
 }
 
-// sendSignal sends a signal to a reaper. One that is stopped goes on when the test is over, whatever came of it, so that it can end.
+// sendSignal sends a signal to a companion. One that is stopped goes on when the test is over, whatever came of it, so
+// that it can end.
 func sendSignal(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)

@@ -22,7 +22,7 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{`Environment=REGENT_NODE=%H`, `KillMode=mixed`, `Delegate=yes`, `RestartPreventExitStatus=64 78`} {
+	for _, line := range []string{`Environment=REGENT_NODE=%H`, `KillMode=process`, `Delegate=yes`, `RestartPreventExitStatus=64 78`} {
 		if !regexp.MustCompile(`(?m)^` + line + `$`).Match(text) {
 			t.Errorf("the unit lacks %s", line)
 		}

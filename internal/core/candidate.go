@@ -91,6 +91,9 @@ func (c *Core) refreshRecord(e *election) {
 		e.wake(at)
 		return
 	}
+	if e.vanished && e.awaits { // why it has no register any more is told by the floor
+		return
+	}
 	if c.now >= e.pollAt {
 		if e.seen {
 			c.decided(12, e.name, "no notification has come for long: read the register")
@@ -154,6 +157,8 @@ func (c *Core) claimFree(e *election) {
 	case !e.wanted || !c.mayLead() && !c.lastResort() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
+	case !c.floorFresh():
+		c.needFloor(&e.entity)
 	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
 		c.explainClaim(e)
 		c.bid(e, &e.rec)

@@ -182,3 +182,31 @@ func BenchmarkChoice(b *testing.B) {
 		}
 	}
 }
+
+// TestListPortions shows that no step takes in a whole list, however much the members say.
+func TestListPortions(t *testing.T) {
+	x := freed(ranked(RankPriority), 0, 1)
+	for i := range 100 {
+		m := anywhere(fmt.Sprintf("n%04d", i), names(100)...)
+		m.Rev = "1"
+		x.members = append(x.members, m)
+	}
+	for x.c.roster.call.id == 0 {
+		s := x.pending[0]
+		x.pending = x.pending[1:]
+		x.step(Answer{ID: s.ID, Outcome: Done, Record: driver.Record{Name: s.Record.Name, Rev: "2", Epoch: 1, Nonce: 51}})
+	}
+	before := 0
+	most := 0
+	x.step(Answer{ID: x.c.roster.call.id, Outcome: Done, Records: x.members})
+	for n := len(x.c.roster.byName); n > before; n = len(x.c.roster.byName) {
+		most = max(most, n-before)
+		before = n
+		x.now = max(x.now, x.c.Next())
+		x.step(Tick{})
+	}
+	equal(t, "members", before, 100)
+	if most > 12 { // each of them costs more than 100
+		t.Errorf("one step has taken in %d members that name 100 elections each", most)
+	}
+}

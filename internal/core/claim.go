@@ -11,6 +11,7 @@ type claim struct {
 	nonce uint64
 	epoch uint64
 	sent  Time
+	floor Time            // when the read of the floor was sent that it is above (rule 13)
 	who   driver.Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
 	ended driver.Past     // the term that it ends, if its leader could not say so itself
 }
@@ -52,10 +53,11 @@ func (c *Core) returned(r *driver.Record) bool {
 // exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
 func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
-// bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5).
+// bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5), and over the
+// floor (rule 13).
 func (c *Core) bid(e *election, r *driver.Record) {
 	next := driver.Record{
-		Name: e.name, Rev: r.Rev, Addr: c.cfg.Addr, Epoch: max(r.Epoch, c.memory[e.name]) + 1, Nonce: c.src.Nonce(),
+		Name: e.name, Rev: r.Rev, Addr: c.cfg.Addr, Epoch: c.epochAfter(e, r), Nonce: c.src.Nonce(),
 		Duration: c.cfg.LeaseDuration, Since: c.src.Wall(), Data: r.Data,
 	}
 	if r.Vacant() {
@@ -73,9 +75,15 @@ func (c *Core) bid(e *election, r *driver.Record) {
 
 	keep := e.claims[max(0, len(e.claims)-maxClaims+1):]
 	e.claims = append(slices.Clip(keep), claim{
-		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, who: next.Holder, ended: c.unsaid(e, r, next.Past),
+		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, floor: c.floor.read, who: next.Holder,
+		ended: c.unsaid(e, r, next.Past),
 	})
 	c.swap(&e.entity, claimCall, next)
+}
+
+// epochAfter is the epoch of the next claim of an election.
+func (c *Core) epochAfter(e *election, r *driver.Record) uint64 {
+	return max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1
 }
 
 // claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it
@@ -89,7 +97,11 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
 		return false
-	case c.rank.kind != rankFirst || !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case c.rank.kind != rankFirst: // others may have to come first
+		return false
+	case !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch):
+		return false
+	case c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 

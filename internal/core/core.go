@@ -45,9 +45,13 @@ type Core struct {
 	sights    slab[sight]
 	sighted   map[string]uint32
 
+	floor       floor
+	retirements slab[retirement]
+
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
+	dropped []dropped         // those of them that nobody is interested in; kept where registers are removed
 	endings []driver.Identity // incarnations that this process has ended
 	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
@@ -69,6 +73,7 @@ type Core struct {
 	due   []ref  // a heap by due time
 	woken Time   // the last Wake
 	work  int    // what the advance of an entity has cost beyond the usual
+	spent int    // by the last step: entities that were advanced, and what that has cost beyond the usual
 	out   []Effect
 }
 
@@ -80,6 +85,7 @@ func New(cfg Config, src Source) *Core {
 	c.memory = map[string]uint64{}
 	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
 	c.member.init(makeRef(memberKind, 0))
+	c.floor.init(makeRef(floorKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
 	c.info = cfg.Info
@@ -96,6 +102,7 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	c.now = max(c.now, now)
 	clear(c.out)
 	c.out = c.out[:0]
+	c.spent = 0
 
 	if !c.closed {
 		c.take(in)
@@ -108,6 +115,9 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	}
 	return c.out
 }
+
+// Spent returns how much work the last step was, in units of one advanced entity.
+func (c *Core) Spent() int { return c.spent }
 
 // Next returns when to call Step with a Tick, at the latest.
 func (c *Core) Next() Time {
@@ -169,6 +179,8 @@ func (c *Core) take(in Input) {
 		c.observe(in.Election, in.Epoch)
 	case Fenced:
 		c.fenced(in)
+	case Retire:
+		c.retire(in)
 	case Close:
 		c.close(in.Cause)
 	}
@@ -181,7 +193,7 @@ func (c *Core) run() {
 	}
 
 	c.firstLook()
-	for n := 0; n < portion; n += 1 + c.work {
+	for ; c.spent < portion; c.spent += 1 + c.work {
 		c.work = 0
 		r, ok := c.pop()
 		if !ok {
@@ -206,6 +218,10 @@ func (c *Core) advance(r ref) {
 		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
 		c.advanceSight(c.sights.all[r.index()])
+	case floorKind:
+		c.advanceFloor()
+	case retireKind:
+		c.advanceRetirement(c.retirements.all[r.index()])
 	case rosterKind:
 		c.advanceRoster()
 	}
@@ -222,6 +238,7 @@ func (c *Core) start() {
 	c.startAt = c.now.Add(c.cfg.StartDelay)
 	c.decided(11, "", "the first request comes after the start-up jitter")
 	c.enqueue(c.member.ref)
+	c.enqueue(c.floor.ref)
 }
 
 // close ends all terms and leaves.
@@ -243,6 +260,11 @@ func (c *Core) close(cause Cause) {
 	}
 	c.enqueueAll()
 	c.enqueue(c.member.ref)
+	for _, t := range c.retirements.all {
+		if t != nil {
+			c.enqueue(t.ref)
+		}
+	}
 }
 
 // failed notes that the store did not take or answer a request.

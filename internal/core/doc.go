@@ -11,48 +11,53 @@
 //
 // The rules are those of docs/ARCHITECTURE.md. A search for "rule 7" finds every place where that rule is kept.
 //
-//   - input.go, effect.go: what goes in and what comes out; record.go: what a register goes through (what it
-//     holds is driver.Record)
+//   - input.go, effect.go: what goes in and what comes out; view.go: what may be asked between two steps; record.go:
+//     what a register goes through (what it holds is driver.Record)
 //   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
 //   - candidate.go and claim.go, leader.go, former.go: what each of the three does
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
 //   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
-//   - member.go, join.go: the member's own register
+//   - member.go, join.go: the member's own register; sweep.go, poll.go: when elections are read
+//   - ending.go, event.go: why terms end, and what is told of it
 //   - request.go: checkpoints, and requests to whoever leads
+//   - rank.go: who should claim a free election; roster.go, order.go: the members, as they were last listed; share.go:
+//     the sharing of many free elections
+//   - unhealthy.go: who should not lead, and who should lead instead; spread.go: the members of a fleet
+//   - floor.go, retire.go: registers that nobody uses are removed, and no epoch comes again for that (rule 13)
 //   - core.go, queue.go, heap.go, slab.go: Step, and what makes it cost no more than what has changed
-//   - clone.go, encode.go, encode_election.go: for the explorer
+//   - clone.go, encode.go, encode_election.go, encode_roster.go, encode_retire.go: for the explorer
 //
 // # How it works
 //
-// There are three kinds of entity: the member, an election, and a sight, which is a member register that elections
-// of others depend on. Each has at most one request under way, so that answers never overtake each other, and a
-// time at which it is due. An input changes the entities that it concerns and queues them; each is then advanced:
-// it looks at its state, does what is due, and says when it is due again. No step looks at all elections or all
-// members: what concerns all of them is done in portions.
+// There are six kinds of entity: the member, an election, a sight, which is a member register that elections of
+// others depend on, the roster, which lists the members, the epoch floor, and a retirement, which is a register that is
+// to be removed. Each has at most one request under way, so that answers
+// never overtake each other, and a time at which it is due. An input changes the entities that it concerns and queues
+// them; each is then advanced: it looks at its state, does what is due, and says when it is due again. No step looks
+// at all elections or all members: what concerns all of them is done in portions. A list is taken in in portions, too,
+// and the candidates are kept in their order.
 //
 // A request that is not answered within its timeout has an unknown outcome, and its answer is ignored from then on.
 // So nothing waits for the store longer than that, and what ends at a deadline does not wait at all (rule 9).
 //
 // # What is covered
 //
-//   - Rules 1 to 12, for elections with a lease of their own and for those that depend on the member's heartbeat. One
+//   - Rules 1 to 13, for elections with a lease of their own and for those that depend on the member's heartbeat. One
 //     core has one kind, and takes over from members of either.
 //   - Claims, adoption of a claim after an unknown outcome, renewal, release, claims on notification, takeover
 //     delay, polling with a growing interval, registers that cannot be read, back-off after failures.
 //   - A store that loses writes: the highest epoch seen, the wait of one lease, two holders of one epoch, forgotten
 //     joins, the read of what was won after the next heartbeat, and of what is held every half lease.
-//   - Joining, waiting for another process with the same ID, revocation, leaving; messages for the reaper.
+//   - Joining, waiting for another process with the same ID, revocation, leaving; messages for the reaper. A store that
+//     can prove the death of a process (driver.Witness).
 //   - Handoff, step-down, pause, resume, observed epochs, refusals by fences, checkpoints.
-//
-// # What is not covered yet
-//
-//   - Ranks, priority, region, preemption, and the sharing of many free elections: the core does not list members.
-//     It behaves as under rank first.
-//   - The handover of an unhealthy leader, which needs that list. An unhealthy member does not claim.
-//   - What keeps the members of a fleet out of step, and the last resort of a member whose duties keep failing.
-//   - Reasons in a record's past that tell more than that a heartbeat expired.
-//   - What a member publishes about itself is fixed (Config.Info).
-//   - A store that can prove the death of a process (Witness).
-//   - Polling does not align the reads of different elections, so that a shell has fewer to batch than the engine has.
-//   - Retirement of registers (rule 13).
+//   - What every answer shows, whoever asked and however late it comes, for rules 2 and 5.
+//   - Why terms end, in events and in a record's past, and how long nobody led. Of the kinds of event that the regent
+//     package lists the core sends all but four, which are the shell's: duty:failed, candidate:restarted,
+//     member:health_changed and observer:panicked.
+//   - What a member publishes about itself, and changes of it. Polls at moments that all elections share, so that the
+//     shell can send them as a batch. Figures: see Stats.
+//   - Ranks, preemption, the sharing of many free elections, the handover of an unhealthy leader, the last resort of a
+//     member whose duties keep failing. The members are listed when one of these depends on it, and only then.
+//   - What keeps the members of a fleet out of step. The phase of a member is drawn by the shell (Config.Phase).
 package core

@@ -40,6 +40,7 @@ type election struct {
 
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
+	vanished  bool            // it has no register any more, and the floor must be read to tell why
 	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
@@ -146,6 +147,7 @@ func (c *Core) campaignIn(name string) {
 	c.attendable(e)
 	c.enqueue(e.ref)
 	c.enqueue(c.member.ref)
+	c.enqueue(c.floor.ref)
 }
 
 // show tells whoever is newly interested in an election what is known of it.
@@ -203,6 +205,7 @@ func (c *Core) dropElection(e *election) {
 	c.unschedule(&e.entity)
 	c.elections.drop(e.index())
 	delete(c.names, e.name)
+	c.noteDropped(e.name)
 	c.live--
 	if c.closing && c.resting() {
 		c.enqueue(c.member.ref)

@@ -130,6 +130,66 @@ func TestEndings(t *testing.T) {
 		follows(r, ReasonExpired, time.Second) // it was received one second before it was seen next
 	})
 
+	t.Run("a_heartbeat_that_the_store_has_expired_by_itself_has_ended_when_it_did", func(t *testing.T) {
+		for after, vacant := range map[time.Duration]time.Duration{
+			6 * time.Second: time.Second, // it was received one second before
+			2 * time.Second: 0,           // the store's clock is ahead
+		} {
+			r := watching(t, clusterConfig())
+			rec := r.store[remote]
+			rec.Holder = driver.Identity{}
+			r.now = r.now.Add(after)
+			r.put(rec)
+			r.step(Tick{}) // whatever else is due by now
+			r.step(Notice{driver.Record{Name: remote}})
+			r.serve()
+			follows(r, ReasonExpired, vacant)
+		}
+	})
+
+	t.Run("of_a_record_that_the_store_has_cleared_it_is_not_known_when_its_term_ended", func(t *testing.T) {
+		r := watching(t, clusterConfig())
+		rec := r.store[election1]
+		rec.Holder = driver.Identity{}
+		r.replace(rec)
+		follows(r, ReasonExpired, -1)
+	})
+
+	t.Run("a_register_that_was_vacated_says_why_to_those_who_come_later", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		rec := beating(other, 50)
+		r.put(vacatedBeat(&rec, 80, r.c.src.Wall(), ReasonDied))
+		r.put(held(other, 3, remote))
+		r.start()
+		r.serve()
+		follows(r, ReasonDied, 0)
+	})
+
+	t.Run("a_reason_that_was_seen_is_not_forgotten_when_the_member_joins_again", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.CheckHealth = true // so that it does not claim for now
+		r := watching(t, cfg)
+		rec := r.store[remote]
+		died := r.c.src.Wall()
+		r.replace(vacatedBeat(&rec, 80, died, ReasonDied))
+		again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 60)
+		again.Epoch = 2
+		r.replace(again)
+		r.step(Health{Healthy: true})
+		r.run(2 * time.Second)
+		follows(r, ReasonDied, r.store[election1].Since.Sub(died))
+	})
+
+	t.Run("a_leader_that_the_store_has_forgotten_is_not_the_first", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.c.learn(election1, 9)
+		r.put(beating(other, 50))
+		r.put(held(other, 1, remote))
+		r.start()
+		r.serve()
+		equal(t, "reason", r.event(EventLeaderChanged).PreviousReason, ReasonForgotten)
+	})
+
 	t.Run("a_member_that_has_joined_again_is_not_called_expired", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 60)
@@ -196,6 +256,38 @@ func TestOwnEndings(t *testing.T) {
 				t.Errorf("%+v: it has told of that itself", e)
 			}
 		}
+	})
+
+	both(t, "a_process_that_was_frozen_has_ended_at_its_deadline", func(t *testing.T, cfg Config) {
+		r := newRig(t, cfg)
+		b := r.lead()
+		r.now = r.now.Add(30 * time.Second)
+		r.step(Tick{})
+		r.pending = nil
+		r.forget()
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(10 * time.Second)
+		_, _, vacant := became(r)
+		if vacant < 25*time.Second {
+			t.Errorf("nobody led for %v", vacant)
+		}
+	})
+
+	t.Run("what_the_store_does_not_tell_any_more_is_known_to_the_process", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.Register = true
+		r := newRig(t, cfg)
+		b := r.lead()
+		r.pass(10 * time.Second)
+		r.pending = nil
+		r.step(Withdraw{election1})
+		r.step(DutyStopped{election1, b.Epoch})
+		r.run(10 * time.Second) // it joins again, and heartbeats
+		r.forget()
+		r.step(Campaign{election1})
+		r.serve()
+		_, reason, _ := became(r)
+		equal(t, "reason", reason, string(Partitioned))
 	})
 
 	t.Run("the_first_heartbeat_of_the_next_incarnation_tells_it_and_no_other", func(t *testing.T) {
@@ -269,6 +361,14 @@ func TestUnsaid(t *testing.T) {
 		equal(t, "reason", e.Reason, ReasonExpired)
 	})
 
+	both(t, "a_leader_that_died", func(t *testing.T, cfg Config) {
+		r := watching(t, cfg)
+		r.dead = map[driver.Identity]bool{other: true}
+		r.run(2 * time.Second)
+		equal(t, "events", len(told(r)), 1)
+		equal(t, "reason", told(r)[0].Reason, ReasonDied)
+	})
+
 	both(t, "not_a_leader_that_has_told_it_itself", func(t *testing.T, cfg Config) {
 		r := watching(t, cfg)
 		rec := r.store[election1]
@@ -292,5 +392,26 @@ func TestUnsaid(t *testing.T) {
 		equal(t, "terms", len(every[Begin](r)), 2)
 		equal(t, "events", len(told(r)), 1)
 		equal(t, "told by itself", told(r)[0].Node, "")
+		past := r.store[election1].Past
+		equal(t, "reason", past[0].Reason, string(Partitioned))
+	})
+
+	t.Run("not_an_incarnation_that_this_process_has_ended_nor_a_term_that_it_has_reported", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		b := r.lead()
+		e := r.c.elections.all[0]
+		rec := r.store[election1]
+		past := ended(&rec, wallStart, ReasonExpired)
+		equal(t, "unsaid", r.c.unsaid(e, &rec, past).Epoch, b.Epoch)
+		r.step(StepDown{ID: 5, Election: election1})
+		r.step(DutyStopped{election1, b.Epoch})
+		r.serve()
+		equal(t, "unsaid", r.c.unsaid(e, &rec, past).Epoch, 0)
+
+		other := held(other, 7, "")
+		past = ended(&other, wallStart, ReasonExpired)
+		equal(t, "unsaid", r.c.unsaid(e, &other, past).Epoch, 7)
+		r.c.hasEnded(other.Holder)
+		equal(t, "unsaid", r.c.unsaid(e, &other, past).Epoch, 0)
 	})
 }

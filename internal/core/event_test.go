@@ -94,6 +94,14 @@ func TestEventKinds(t *testing.T) {
 			r.serve()
 			return r
 		}},
+		EventRetired: {"register", "", func(t *testing.T) *rig {
+			r := newRig(t, restingConfig())
+			r.put(driver.Record{Name: election1, Epoch: 5, Nonce: 9, Duration: time.Second})
+			r.step(Join{})
+			r.step(Retire{ID: 1, Register: election1})
+			r.run(11 * time.Minute)
+			return r
+		}},
 		EventDutyStuck: {"reason", "", func(t *testing.T) *rig {
 			r := newRig(t, clusterConfig())
 			r.lead()
@@ -195,6 +203,25 @@ func TestEventDetails(t *testing.T) {
 		equal(t, "blocked", blocked, false)
 	})
 
+	t.Run("the_next_process_with_this_id_is_not_known_to_live", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		twin := beating(driver.Identity{ID: "a", Incarnation: "1.twin"}, 77)
+		r.put(twin)
+		r.start()
+		r.run(time.Second)
+		twin.Nonce++
+		r.put(twin)
+		r.run(2 * time.Second)
+		twin.Holder.Incarnation = "2.twin"
+		r.put(twin)
+		r.run(2 * time.Second)
+		all := every[Event](r)
+		equal(t, "events", len(all), 3)
+		equal(t, "alive", all[2].Alive, false)
+		_, alive, _ := r.c.Blocked()
+		equal(t, "alive", alive, false)
+	})
+
 	t.Run("a_leader_that_tells_for_another_says_so", func(t *testing.T) {
 		e := Event{Kind: EventLostLeadership, Node: "b", ReportedBy: "a", Reason: ReasonDied}
 		equal(t, "metadata", keys(e.Metadata()), "reason reported_by")
@@ -271,6 +298,27 @@ func TestEventDetails(t *testing.T) {
 		}
 	})
 
+	t.Run("a_term_that_the_shell_has_ended_or_that_was_not_renewed_says_so", func(t *testing.T) {
+		const want = "no heartbeat was confirmed in time"
+		for _, cfg := range []Config{lockConfig(), clusterConfig()} {
+			r := newRig(t, cfg)
+			b := r.lead()
+			r.step(Expired{b.Register, b.Incarnation})
+			equal(t, "detail", find[End](r).Detail, want)
+
+			r = newRig(t, cfg)
+			r.lead()
+			r.pass(10 * time.Second)
+			equal(t, "detail", find[End](r).Detail, want)
+		}
+		r := newRig(t, clusterConfig())
+		b := r.lead()
+		r.c.member.beat.why = want
+		r.c.dropMember(Partitioned)
+		r.step(DutyStopped{election1, b.Epoch}) // before its turn has come
+		equal(t, "detail", find[End](r).Detail, want)
+	})
+
 	t.Run("a_store_that_has_gone_back_is_described", func(t *testing.T) {
 		r := watching(t, lockConfig())
 		r.replace(driver.Record{Name: election1, Epoch: 1, Nonce: 5, Duration: 6 * time.Second})
@@ -327,7 +375,8 @@ func TestStats(t *testing.T) {
 				o, rec := r.apply(s)
 				r.answer(s, o, rec)
 				r.pending = nil
-				r.step(Notice{r.store[election1]}) // whatever else is read is no heartbeat
+				r.step(Notice{driver.Record{Name: election1}}) // whatever else is read is no heartbeat
+				r.pass(30 * time.Millisecond)
 				r.serve()
 			}
 			got := r.c.Stats()

@@ -168,7 +168,7 @@ func (c *Core) expireAsks(e *election) {
 	for len(e.asks) > 0 && c.now >= e.asks[0].until && (e.call.id == 0 || e.call.kind != editCall) {
 		c.askDone(e, Unanswered)
 	}
-	if len(e.asks) > 0 {
+	if len(e.asks) > 0 && c.now < e.asks[0].until { // else the answer to the edit is waited for
 		e.wake(e.asks[0].until)
 	}
 }

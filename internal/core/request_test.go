@@ -112,6 +112,25 @@ func TestRequestsToOthers(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 4)
 	})
 
+	t.Run("a_reservation_counts_anew_in_another_term", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.CheckHealth = true
+		r := newRig(t, cfg)
+		vacant := driver.Record{Name: election1, Epoch: 3, Nonce: 80, Next: "c", Duration: 6 * time.Second}
+		r.put(vacant)
+		r.start()
+		r.run(4 * time.Second)
+		vacant.Epoch = 4 // somebody else has held it meanwhile, for a moment
+		vacant.Nonce = 81
+		r.step(Notice{r.put(vacant)})
+		r.serve()
+		r.step(Health{Healthy: true})
+		r.run(1400 * time.Millisecond)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(200 * time.Millisecond)
+		equal(t, "epoch", find[Begin](r).Epoch, 5)
+	})
+
 	t.Run("a_reservation_counts_from_the_release_that_makes_it", func(t *testing.T) {
 		cfg := clusterConfig()
 		cfg.CheckHealth = true // so that a free election is not claimed at once
@@ -170,6 +189,22 @@ func TestRequestsToOthers(t *testing.T) {
 }
 
 func TestRequestsToThisLeader(t *testing.T) {
+	t.Run("one_whose_edit_is_under_way_when_its_time_is_up_waits_for_that_alone", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.start()
+		r.step(Pause{ID: 8, Election: election1})
+		up := r.now.Add(askTimeouts * r.c.timeout)
+		last := func() Send { return r.pending[len(r.pending)-1] }
+		for up.Add(-time.Second) > r.now || last().Record.Name != election1 || !r.c.Awaits(last().ID) {
+			r.pass(10 * time.Millisecond) // nothing is answered
+		}
+		r.answer(last(), NotFound, driver.Record{})
+		equal(t, "verb", last().Verb, Swap)
+		r.forget()
+		r.pass(time.Duration(up-r.now) + 100*time.Millisecond) // fails if the core has itself called again and again
+		equal(t, "results", len(every[Result](r)), 0)
+	})
+
 	t.Run("one_that_the_store_does_not_take_ends_although_the_record_cannot_be_read", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		r.lead()
@@ -317,7 +352,7 @@ func TestRulesAreMarked(t *testing.T) {
 			marked[string(m[1])] = true
 		}
 	}
-	for rule := 1; rule <= 12; rule++ {
+	for rule := 1; rule <= 13; rule++ {
 		if !marked[fmt.Sprint(rule)] {
 			t.Errorf("rule %d is marked nowhere", rule)
 		}

@@ -19,7 +19,13 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
 		return
 	}
-	if c.wentBack(e, r, highest) {
+	removed, known := c.retired(e, r)
+	if e.vanished = !known; e.vanished {
+		e.stale = true // it is read again once the floor is known
+		c.needFloor(&e.entity)
+		return
+	}
+	if !removed && c.wentBack(e, r, highest) {
 		e.barredFor = highest
 		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest, e.rec.Epoch))
 		if r.Epoch == e.lastHeld.Epoch {
@@ -43,7 +49,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
-	if r.Next != previous.Next { // a reservation counts from when the record that makes it was first found free
+	if r.Next != previous.Next || r.Epoch != previous.Epoch { // a reservation counts from when the record that makes it was first found free
 		e.open = false
 	}
 	e.claimed = false

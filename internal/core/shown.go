@@ -100,6 +100,10 @@ func (c *Core) late(order uint64, r *driver.Record) {
 		}
 		return
 	}
+	if r.Name == driver.FloorRegister {
+		c.learnFloor(r.Epoch)
+		return
+	}
 
 	c.overhear(r.Name, r.Epoch) // rule 5: the highest epoch counts, wherever it was seen
 	i, ok := c.names[r.Name]

@@ -110,9 +110,9 @@ func (c *Core) memberNotice(name string) {
 	}
 }
 
-// claimedByOther notes that a vacant election has changed: most likely somebody holds it now. Members of a fleet do not all read
-// it at that moment, but each at its next poll. It reports false where the election has to be read at once: the record
-// that the notification brought shows it vacant again, or names this member as the next.
+// claimedByOther notes that a vacant election has changed: most likely somebody holds it now. Members of a fleet do
+// not all read it at that moment, but each at its next poll. It reports false where the election has to be read at
+// once: the record that the notification brought shows it vacant again, or names this member as the next.
 func (c *Core) claimedByOther(e *election, r *driver.Record) bool {
 	if r.Rev != "" && r.Vacant() || r.Next == c.cfg.ID {
 		return false

@@ -70,6 +70,15 @@ func TestMovedWatch(t *testing.T) {
 		equal(t, "read at", w.readAt(0), 40)
 	})
 
+	t.Run("is_of_a_process_that_may_live_although_the_one_before_was_proved_dead", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		w := watch{}
+		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Duration: 6}, call{id: 3 << 32, gone: true, witness: true})
+		equal(t, "expired", w.expired(0), true)
+		r.c.see(&w, &driver.Record{Rev: "2", Holder: other, Duration: 6}, call{id: 4 << 32, witness: true})
+		equal(t, "expired", w.expired(0), false)
+	})
+
 	t.Run("is_not_that_of_another_revision", func(t *testing.T) {
 		w := seen()
 		w.passed("0", 9)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestReadmeRuns runs the commands of the README with real nodes, and compares what they print with what it shows.
@@ -60,7 +61,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 		t.Fatalf("the documents have %d commands", ran)
 	}
 
-	t.Log(runScript(t, dir, readmeScript(t, dir, []step{{commands: script + "kill $a $b\n"}})))
+	t.Log(runScript(t, dir, readmeScript(t, dir, []step{{commands: script + "kill $a $b\nwait $a $b\n"}})))
 }
 
 // documentedCommands returns the curl and regent commands of a document: lines of its sh blocks, and what stands in
@@ -142,7 +143,7 @@ func readmeScript(t *testing.T, dir string, steps []step) string {
 		replace = append(replace, "127.0.0.1:"+port, "127.0.0.1:"+free, "localhost:"+port, "127.0.0.1:"+free)
 		replace = append(replace, "https://example.com/", "http://127.0.0.1:"+free+"/livez") // a target that answers
 	}
-	script := "set -e\n"
+	script := "set -e\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n" // a node that is left would keep the output open
 	for _, s := range steps {
 		script += strings.NewReplacer(replace...).Replace(s.commands) + "printf '%s' '" + mark + "'\n"
 	}
@@ -157,8 +158,10 @@ func runScript(t *testing.T, dir, script string) string {
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), "bash", "-c", script)
 	c.Dir = dir
-	c.Env = append(withoutRegent(os.Environ()), "no_proxy=127.0.0.1")
+	c.Env = append(withoutRegent(os.Environ()), "no_proxy=127.0.0.1",
+		"REGENT_LEASE_DURATION=60s") // so that no node of a slow machine loses its lease
 	c.Stdout, c.Stderr = &out, &errs
+	c.WaitDelay = time.Minute
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	defer func() {
 		if c.Process != nil {

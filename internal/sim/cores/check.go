@@ -30,6 +30,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 	v := p.view(reg)
 	r := &e.Record
 	switch {
+	case reg.member && r.Vacant() && s.made(reg.rec.Holder, p, p.run): // it leaves
 	case reg.member && r.Vacant() && !s.made(v.holder, p, p.run):
 		delay := p.cfg.TakeoverDelay
 		if v.holder.ID == p.cfg.ID {
@@ -117,7 +118,7 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 // checkOwnWrite checks a renewal or a checkpoint: neither is sent after the deadline of its term.
 func (p *proc) checkOwnWrite(v *view, r *driver.Record) {
 	i := p.sim.places[v.reg.name]
-	t := &p.terms[i]
+	t := p.term(i)
 	if t.epoch != r.Epoch || t.incarnation != r.Holder.Incarnation || r.Edits > v.edits && r.Next != "" {
 		return // it asks something of a term of its own
 	}
@@ -132,13 +133,23 @@ func (p *proc) checkOwnWrite(v *view, r *driver.Record) {
 // checkSpin fails if a process sends requests again and again.
 func (p *proc) checkSpin() {
 	const most = 400 // in a second: a conflict is waited for 20 ms, and each of a few registers may meet one
-	if second := p.sim.now / time.Second; second != p.second {
-		p.second = second
-		p.sent = 0
-	}
 	p.sent++
 	if p.sent > most {
 		p.sim.fail("p%d sends more than %d requests in a second", p.index, most)
+	}
+}
+
+// checkSteps fails if a process is called again and again.
+func (p *proc) checkSteps() {
+	const most = 3000 // in a second: each request has an answer and a time, and each change a notification
+	if second := p.sim.now / time.Second; second != p.second {
+		p.second = second
+		p.sent = 0
+		p.stepped = 0
+	}
+	p.stepped++
+	if p.stepped > most {
+		p.sim.fail("p%d is called more than %d times in a second", p.index, most)
 	}
 }
 
@@ -166,8 +177,8 @@ func (s *sim) checkRevoked(reg *register, before *driver.Record) {
 	if o == nil || o.proc.run != o.run || s.now < s.store.lostAt+2*s.cfg.LeaseDuration {
 		return
 	}
-	for i := range o.proc.terms {
-		if t := &o.proc.terms[i]; !t.own && o.proc.leads(i) && t.incarnation == before.Holder.Incarnation {
+	for _, i := range o.proc.places() {
+		if t := o.proc.term(i); !t.own && o.proc.leads(i) && t.incarnation == before.Holder.Incarnation {
 			s.fail("p%d leads %s by a heartbeat that was revoked", o.proc.index, s.names[i])
 		}
 	}

@@ -18,7 +18,7 @@ func (s *sim) checkLeaders(i int) {
 		return
 	}
 	var first *proc
-	for _, p := range s.procs {
+	for _, p := range s.candidates(i) {
 		if !p.leads(i) {
 			continue
 		}
@@ -26,7 +26,7 @@ func (s *sim) checkLeaders(i int) {
 			reg := s.store.register(s.names[i])
 			if min(first.view(reg).at, p.view(reg).at) > s.store.lostAt {
 				s.fail("p%d and p%d lead %s at once, in epochs %d and %d", first.index, p.index, s.names[i],
-					first.terms[i].epoch, p.terms[i].epoch)
+					first.term(i).epoch, p.term(i).epoch)
 			}
 		}
 		first = p
@@ -41,20 +41,20 @@ func (p *proc) checkBegin(i int, e *core.Begin) {
 	if !slices.Contains(reg.claims, claimed{e.Epoch, who}) {
 		s.fail("p%d begins term %d of %s, which it was not given", p.index, e.Epoch, e.Election)
 	}
-	if p.terms[i].running {
+	if p.term(i).running {
 		s.fail("rule 7: p%d begins term %d of %s while the duty of term %d runs", p.index, e.Epoch, e.Election,
-			p.terms[i].epoch)
+			p.term(i).epoch)
 	}
 	if s.now < s.store.lostAt+2*s.cfg.LeaseDuration {
 		return
 	}
-	for _, o := range s.procs {
-		if o == p || o.core == nil || !o.terms[i].running || o.terms[i].late || o.wasFrozen(o.cfg.StopTimeout) {
+	for _, o := range s.candidates(i) {
+		if o == p || o.core == nil || !o.term(i).running || o.term(i).late || o.wasFrozen(o.cfg.StopTimeout) {
 			continue
 		}
 		if min(p.view(reg).at, o.view(reg).at) > s.store.lostAt {
 			s.fail("p%d begins term %d of %s, and the duty of p%d runs in term %d", p.index, e.Epoch, e.Election, o.index,
-				o.terms[i].epoch)
+				o.term(i).epoch)
 		}
 	}
 }
@@ -66,7 +66,7 @@ const moments = time.Millisecond // what is done at once may take
 
 // checkDeadline fails if a term ends after its deadline, although its process ran (rules 7 and 9).
 func (p *proc) checkDeadline(i int) {
-	t := &p.terms[i]
+	t := p.term(i)
 	if over := time.Duration(p.clock() - p.until(i)); t.leading && over > 0 && !p.wasFrozen(moments) {
 		p.sim.fail("rule 9: term %d of %s ends %v after its deadline in p%d", t.epoch, p.sim.names[i], over, p.index)
 	}
@@ -74,8 +74,8 @@ func (p *proc) checkDeadline(i int) {
 
 // until is the last deadline of a term, also if it is not believed any more.
 func (p *proc) until(i int) core.Time {
-	if p.terms[i].own {
-		return p.terms[i].until
+	if p.term(i).own {
+		return p.term(i).until
 	}
 	return p.beatUntil
 }
@@ -89,11 +89,14 @@ func (s *sim) inspect() {
 		if p.core == nil || p.wasFrozen(moments) {
 			continue
 		}
-		for i := range p.terms {
+		for _, i := range p.places() {
 			p.checkDeadline(i)
 			p.checkBelief(i)
 		}
 		p.checkWaits()
+		if s.workers != nil {
+			s.work(p)
+		}
 	}
 	if s.err == nil {
 		s.after(500*time.Millisecond, s.inspect)
@@ -107,7 +110,7 @@ func (p *proc) checkBelief(i int) {
 	if !p.leads(i) {
 		return
 	}
-	t := &p.terms[i]
+	t := p.term(i)
 	reg := s.store.register(s.names[i])
 	if reg.rec.Epoch == t.epoch && reg.rec.Holder.Incarnation == t.incarnation {
 		return
@@ -132,6 +135,9 @@ func (p *proc) checkWaits() {
 	}
 	longest := 3*p.cfg.LeaseDuration + 4*p.cfg.StopTimeout
 	for _, a := range p.asked {
+		if a.save != "" { // a checkpoint has as long as its term
+			continue
+		}
 		if s.now > max(a.at, p.frozen)+longest {
 			s.fail("p%d has not answered request %d for %v", p.index, a.id, s.now-a.at)
 		}
@@ -140,8 +146,8 @@ func (p *proc) checkWaits() {
 
 // checkLost fails if a process goes on to lead by its heartbeat once it was shown that its register is not its own.
 func (p *proc) checkLost(r *driver.Record) {
-	for i := range p.terms {
-		if t := &p.terms[i]; t.leading && !t.own && r.Holder.Incarnation != t.incarnation {
+	for _, i := range p.places() {
+		if t := p.term(i); t.leading && !t.own && r.Holder.Incarnation != t.incarnation {
 			p.sim.fail("p%d goes on to lead %s by a heartbeat that it was shown to have lost", p.index, p.sim.names[i])
 		}
 	}
@@ -166,7 +172,7 @@ func (p *proc) anyRuns() bool {
 func (s *sim) checkEnd() {
 	for i, name := range s.names {
 		led := false
-		for _, p := range s.procs {
+		for _, p := range s.candidates(i) {
 			led = led || p.leads(i)
 		}
 		if !led {

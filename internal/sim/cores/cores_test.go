@@ -2,6 +2,8 @@ package cores
 
 import (
 	"os"
+	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,31 +11,53 @@ import (
 	"github.com/regentd/regent/internal/virtual"
 )
 
-// seeds returns how many seeds to run: SEEDS of the environment, or n.
-func seeds(t *testing.T, n uint64) uint64 {
-	text := os.Getenv("REGENT_SEEDS")
+// TestMain lets the heap grow: a run lives in few megabytes, so that the collector would else begin anew every few seeds.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
+
+// number returns a variable of the environment, or n if it is not set.
+func number(t *testing.T, name string, n uint64) uint64 {
+	text := os.Getenv(name)
 	if text == "" {
 		return n
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		t.Fatalf("REGENT_SEEDS %q: %v", text, err)
+		t.Fatalf("%s %q: %v", name, text, err)
 	}
 	return n
 }
 
-// TestSeeds runs many clusters. What none of them has reached is not tested, and so a failure.
+// only returns a violation, unless REGENT_ONLY asks for others: TestMutants stops at the first of its own.
+func only(err error) error {
+	if pattern := os.Getenv("REGENT_ONLY"); err == nil || pattern != "" && !regexp.MustCompile(pattern).MatchString(err.Error()) {
+		return nil
+	}
+	return err
+}
+
+// stop reports whether no more seeds are to be run after a violation.
+func stop(t *testing.T) bool { return t.Failed() && os.Getenv("REGENT_ONLY") != "" }
+
+// TestSeeds runs many clusters: REGENT_SEEDS of them, from seed REGENT_FROM on. What none of them has reached is not
+// tested, and so a failure.
 func TestSeeds(t *testing.T) {
-	n := seeds(t, 1000)
+	n := number(t, "REGENT_SEEDS", 1000)
+	from := number(t, "REGENT_FROM", 0)
 	if testing.Short() || virtual.Raced {
 		n = min(n, 200)
 	}
 	var reached Reached
 	var runner Runner
-	for seed := range n {
+	for seed := from; seed < from+n; seed++ {
 		r, err := runner.Run(seed, nil)
-		if err != nil {
+		if only(err) != nil {
 			t.Errorf("%v\nreplay it: REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+		}
+		if stop(t) {
+			return
 		}
 		reached |= r
 	}
@@ -42,17 +66,45 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// TestLiveness runs clusters in which the faults stop changing, and stay as they are. A condition that no process was
+// in for ever is not tested, and so a failure.
+func TestLiveness(t *testing.T) {
+	n := number(t, "REGENT_SEEDS", 1000)
+	from := number(t, "REGENT_FROM", 0)
+	if testing.Short() || virtual.Raced {
+		n = min(n, 100)
+	}
+	var all Conditions
+	var runner Runner
+	for seed := from; seed < from+n; seed++ {
+		c, err := runner.RunLive(seed, nil)
+		if only(err) != nil {
+			t.Errorf("%v\nreplay it: REGENT_LIVE=1 REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+		}
+		if stop(t) {
+			return
+		}
+		all |= c
+	}
+	if missing := all.Missing(); len(missing) > 0 && n >= 100 {
+		t.Errorf("no process was ever: %s", strings.Join(missing, ", "))
+	}
+}
+
 // TestSeed prints one run.
 func TestSeed(t *testing.T) {
-	text := os.Getenv("REGENT_SEED")
-	if text == "" {
+	if os.Getenv("REGENT_SEED") == "" {
 		t.Skip("REGENT_SEED names no seed")
 	}
-	seed, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("REGENT_SEED %q: %v", text, err)
+	seed := number(t, "REGENT_SEED", 0)
+	print := func(line string) { t.Log(line) }
+	var err error
+	if os.Getenv("REGENT_LIVE") != "" {
+		_, err = new(Runner).RunLive(seed, print)
+	} else {
+		_, err = Run(seed, print)
 	}
-	if _, err := Run(seed, func(line string) { t.Log(line) }); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,7 +124,7 @@ func TestReplay(t *testing.T) {
 			t.Fatalf("seed %d has only %d lines", seed, len(first))
 		}
 		for i := range max(len(first), len(second)) {
-			if x, y := line(first, i), line(second, i); x != y {
+			if x, y := lineAt(first, i), lineAt(second, i); x != y {
 				t.Fatalf("seed %d does not replay: line %d is\n%s\nand then\n%s", seed, i+1, x, y)
 			}
 		}

@@ -32,24 +32,35 @@ func (s *sim) draw() {
 		p := s.add(cfg)
 		p.rate = 1 + (s.rng.Float64()*2-1)*0.001
 		p.offset = s.between(0, time.Hour)
+		p.reaps = s.chance(0.4)
 		s.after(s.between(0, 2*time.Second), p.start)
 	}
 
-	s.end = s.calm + s.bound()
 	s.after(0, s.nextFault)
-	s.after(s.calm, s.heal)
+	if s.live {
+		s.end = s.calm + s.liveBound() + 3*s.cfg.LeaseDuration
+		s.after(s.calm, s.settle)
+	} else {
+		s.end = s.calm + s.bound()
+		s.after(s.calm, s.heal)
+	}
+	if s.chance(0.5) {
+		s.workers = make([]worker, len(s.names))
+	}
 	s.after(0, s.inspect)
 }
 
 // elect adds an election.
 func (s *sim) elect(name string) {
 	s.places[name] = len(s.names)
+	s.order = append(s.order, len(s.names))
 	s.names = append(s.names, name)
 }
 
 // add adds a process that has not started, with a clock that is right.
 func (s *sim) add(cfg core.Config) *proc {
 	p := &proc{sim: s, index: len(s.procs), name: "p" + strconv.Itoa(len(s.procs)), cfg: cfg, rate: 1}
+	p.elections = len(s.names)
 	p.register = s.store.register(driver.MemberRegister(cfg.ID))
 	p.cfg.Explain = s.trace != nil
 	s.procs = append(s.procs, p)

@@ -29,6 +29,7 @@ type link struct {
 	hung       time.Duration // requests arrive and are not answered
 	deaf       time.Duration // notifications are lost
 	slow       time.Duration // requests and answers take long
+	lag        time.Duration // what requests and answers take beyond the usual
 	troubled   time.Duration // when a request, or its answer, was last lost or late
 }
 
@@ -59,7 +60,7 @@ func (s *sim) latency(p *proc) time.Duration {
 		p.link.troubled = s.now
 		return s.between(0, slowest)
 	}
-	return s.between(100*time.Microsecond, 5*time.Millisecond)
+	return p.link.lag + s.between(100*time.Microsecond, 5*time.Millisecond)
 }
 
 // dutyTime is how long a duty takes to stop.
@@ -148,6 +149,7 @@ var faultMenu = []func(s *sim, p *proc, election int, lasts time.Duration){
 	},
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
+	func(s *sim, p *proc, _ int, _ time.Duration) { p.replaceReaper() },
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.close() },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.withdraw(i) },
 }
@@ -199,10 +201,10 @@ func (p *proc) resume(name string) {
 
 // save writes a checkpoint under the term of a process, if it has one.
 func (p *proc) save(i int) {
-	if !p.runs() || !p.terms[i].leading {
+	if !p.runs() || !p.term(i).leading {
 		return
 	}
-	t := &p.terms[i]
+	t := p.term(i)
 	id := p.sim.number()
 	data := strconv.AppendUint(checkpoint(t.epoch, t.incarnation), id, 10)
 	p.asked = append(p.asked, asked{id, p.sim.now, string(data)})
@@ -219,10 +221,10 @@ func (p *proc) close() {
 
 // withdraw ends a candidacy for a while.
 func (p *proc) withdraw(i int) {
-	if !p.runs() || p.terms[i].withdrawn {
+	if !p.runs() || p.term(i).withdrawn {
 		return
 	}
-	p.terms[i].withdrawn = true
+	p.term(i).withdrawn = true
 	p.withdrawn++
 	p.step(core.Withdraw{Election: p.sim.names[i]})
 	p.later(p.sim.between(0, 5*time.Second), func() { p.campaign(i) })
@@ -230,8 +232,8 @@ func (p *proc) withdraw(i int) {
 
 // campaign begins a candidacy again.
 func (p *proc) campaign(i int) {
-	if p.terms[i].withdrawn {
-		p.terms[i].withdrawn = false
+	if p.term(i).withdrawn {
+		p.term(i).withdrawn = false
 		p.withdrawn--
 		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
@@ -268,11 +270,6 @@ func (s *sim) heal() {
 			p.campaign(i)
 		}
 	}
-	s.after(slowest+time.Second, func() { // a pause of unknown outcome may have been applied by then
-		for _, p := range s.procs {
-			for _, name := range s.names {
-				p.resume(name)
-			}
-		}
-	})
+	s.after(slowest+time.Second, s.resumeAll) // a pause of unknown outcome may have been applied by then
+	s.after(pausesEnd, s.resumeAll)           // and one that nobody has answered yet
 }

@@ -25,9 +25,6 @@ type scenario struct {
 	setup func(s *sim)
 }
 
-// at has something happen at a time.
-func (s *sim) at(d time.Duration, do func()) { s.queue.push(d, event{do: do}) }
-
 const ms = time.Millisecond
 
 var scenarios = []scenario{
@@ -174,7 +171,7 @@ func difference(want, got string) string {
 	a := strings.Split(want, "\n")
 	b := strings.Split(got, "\n")
 	for i := range max(len(a), len(b)) {
-		x, y := line(a, i), line(b, i)
+		x, y := lineAt(a, i), lineAt(b, i)
 		if x != y {
 			return "want " + x + "\ngot  " + y
 		}
@@ -182,7 +179,7 @@ func difference(want, got string) string {
 	return ""
 }
 
-func line(all []string, i int) string {
+func lineAt(all []string, i int) string {
 	if i < len(all) {
 		return all[i]
 	}

@@ -12,22 +12,28 @@ import (
 
 // proc is one process: the shell of a core.
 type proc struct {
-	sim      *sim
-	index    int
-	name     string // in traces
-	register *register
-	cfg      core.Config
-	rate     float64 // of its clock
-	offset   time.Duration
+	sim       *sim
+	index     int
+	name      string // in traces
+	register  *register
+	elections int // how many it campaigns in
+	cfg       core.Config
+	rate      float64 // of its clock
+	offset    time.Duration
 
 	run     int // counts its starts: what belongs to an earlier one is dropped
 	core    *core.Core
 	frozen  time.Duration // nothing happens in it before
 	missed  []event       // what would have happened meanwhile
 	link    link          // its way to the store
+	gone    bool          // it never starts again
+	reaps   bool          // it has a reaper
+	reaper  *reaper       // of this run
+	able    bool          // it can lead for ever: see RunLive
 	wakeAt  core.Time
 	waking  bool
-	terms   []term    // by the place of the election
+	first   int       // the place of the first election that it campaigns in
+	terms   []term    // of that election, and of the next
 	beat    core.Time // the deadline of its member heartbeat; 0 if none counts
 	reading bool      // the input is the answer to a read
 	noticed bool      // the input is a notification
@@ -42,6 +48,7 @@ type known struct {
 	views     []view   // what it was shown
 	unknown   []uint64 // the nonces of its writes whose answers were lost
 	beatUntil core.Time
+	renewedAt time.Duration   // when a deadline was last moved
 	joinedAs  driver.Identity // the incarnation of the last heartbeat that it sent
 	endedAs   driver.Identity
 	dropped   bool          // it has lost its heartbeat, and duties may still run
@@ -52,6 +59,7 @@ type known struct {
 	asked     []asked // requests of users without a result
 	second    time.Duration
 	sent      int // requests in that second
+	stepped   int // steps in that second
 }
 
 // asked is a request of a user.
@@ -72,6 +80,7 @@ type term struct {
 	incarnation string
 	deadline    core.Time // of a lease of its own; 0 if none counts
 	until       core.Time // the last one
+	stoppedAt   time.Duration
 }
 
 func (p *proc) Nonce() uint64   { return p.sim.number() }
@@ -98,20 +107,24 @@ func (p *proc) duration(d core.Time) time.Duration {
 
 // start starts the process, without memory.
 func (p *proc) start() {
-	if p.core != nil {
+	if p.core != nil || p.gone {
 		return
 	}
 	p.run++
 	p.core = core.New(p.cfg, p)
-	p.terms = make([]term, len(p.sim.names))
+	p.terms = make([]term, p.elections)
+	p.reaper = nil
+	if p.reaps {
+		p.reaper = &reaper{proc: p, run: p.run, delay: p.sim.between(0, 2*time.Millisecond)}
+	}
 	p.beat = 0
 	p.waking = false
 	p.known = known{startedAt: p.clock(), views: p.views[:0], unknown: p.unknown[:0], asked: p.asked[:0]}
 	if p.sim.trace != nil {
 		p.note("starts as %s", p.cfg.ID)
 	}
-	for _, name := range p.sim.names {
-		p.step(core.Campaign{Election: name})
+	for _, i := range p.places() {
+		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
 	p.step(core.Join{})
 }
@@ -120,6 +133,9 @@ func (p *proc) crash() {
 	if p.core != nil {
 		p.note("crashes")
 		p.core = nil
+		if p.reaper != nil {
+			p.reaper.died()
+		}
 	}
 }
 
@@ -140,8 +156,10 @@ func (p *proc) step(in core.Input) {
 
 	s.steps++
 	p.before = s.numbers
+	p.checkSteps()
 	effects := p.core.Step(p.clock(), in)
 	s.most = max(s.most, len(effects))
+	s.spent = max(s.spent, p.core.Spent())
 	for _, e := range effects {
 		if s.trace != nil {
 			p.traceEffect(e)
@@ -171,6 +189,8 @@ func (p *proc) do(e core.Effect) {
 		p.event(&e)
 	case core.Result:
 		p.result(&e)
+	case core.Lifeline:
+		p.tell(&e)
 	case core.Closed:
 		p.core = nil
 		s.reached |= LeftCluster
@@ -182,9 +202,10 @@ func (p *proc) begin(e *core.Begin) {
 	s := p.sim
 	i := s.places[e.Election]
 	p.checkBegin(i, e)
-	p.terms[i] = term{
+	p.checkSteady("begins", e.Election, e.Epoch)
+	*p.term(i) = term{
 		leading: true, running: true, own: e.Register == e.Election, epoch: e.Epoch, incarnation: e.Incarnation,
-		withdrawn: p.terms[i].withdrawn,
+		withdrawn: p.term(i).withdrawn,
 	}
 	p.renewed(e.Register, e.Deadline)
 	s.reached |= Began
@@ -203,15 +224,19 @@ func (p *proc) renewed(register string, deadline core.Time) {
 			return
 		}
 		p.beatUntil = deadline
-		for i := range p.terms {
-			s.checkLeaders(i)
+		p.renewedAt = s.now
+		for _, i := range p.places() {
+			if p.term(i).leading {
+				s.checkLeaders(i)
+			}
 		}
 		return
 	}
 	i := s.places[register]
-	p.terms[i].deadline = deadline
+	p.term(i).deadline = deadline
 	if deadline != 0 {
-		p.terms[i].until = deadline
+		p.renewedAt = s.now
+		p.term(i).until = deadline
 		s.checkLeaders(i)
 	}
 }
@@ -220,12 +245,14 @@ func (p *proc) endTerm(e *core.End) {
 	s := p.sim
 	i := s.places[e.Election]
 	p.checkDeadline(i)
-	p.terms[i].leading = false
+	p.checkSteady("ends", e.Election, e.Epoch)
+	p.term(i).leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()
-	p.terms[i].late = stops > p.cfg.StopTimeout
+	p.term(i).late = stops > p.cfg.StopTimeout
 	p.later(stops, func() {
-		p.terms[i].running = false
+		p.term(i).running = false
+		p.term(i).stoppedAt = s.now
 		p.step(core.DutyStopped{Election: s.names[i], Epoch: epoch})
 	})
 }
@@ -283,9 +310,15 @@ func (p *proc) tick(at core.Time) {
 	p.step(core.Tick{})
 }
 
+// places returns the places of the elections that the process campaigns in.
+func (p *proc) places() []int { return p.sim.order[p.first : p.first+p.elections] }
+
+// term returns what the process has of the election at a place.
+func (p *proc) term(i int) *term { return &p.terms[i-p.first] }
+
 // leads reports whether the process believes that it leads, by its own clock.
 func (p *proc) leads(i int) bool {
-	if p.core == nil || i >= len(p.terms) || !p.terms[i].leading {
+	if p.core == nil || !p.term(i).leading {
 		return false
 	}
 	return p.clock() < p.deadline(i)
@@ -293,8 +326,8 @@ func (p *proc) leads(i int) bool {
 
 // deadline is that of a term.
 func (p *proc) deadline(i int) core.Time {
-	if p.terms[i].own {
-		return p.terms[i].deadline
+	if p.term(i).own {
+		return p.term(i).deadline
 	}
 	return p.beat
 }

@@ -17,6 +17,9 @@ const (
 	DutyStuck
 	LeftCluster
 	TookOverMixed
+	ReaperKilled
+	ReaperReleased
+	FenceRefused
 	// RetiredRegister comes here with the retirement of registers (rule 13).
 )
 
@@ -24,6 +27,7 @@ var reachedNames = [...]string{
 	"a term began", "a claim was adopted", "a heartbeat was revoked", "a rollback was waited for",
 	"an unknown outcome was settled", "a claim on a notification", "a handover to whom it named", "a saved checkpoint",
 	"a member joined again", "a stuck duty", "a member left", "a takeover between a lease of its own and a heartbeat",
+	"a kill by a reaper", "a release by a reaper", "work that a fence refused",
 }
 
 // Missing returns the names of what has not been reached.

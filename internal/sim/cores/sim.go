@@ -38,19 +38,27 @@ type sim struct {
 	queue queue
 	cfg   core.Config // of a process whose elections depend on its heartbeat
 
-	faults faults
-	store  store
-	names  []string // of the elections
-	places map[string]int
-	procs  []*proc
+	faults  faults
+	store   store
+	names   []string // of the elections
+	places  map[string]int
+	order   []int // the places of all elections
+	workers []worker
+	procs   []*proc
 
 	numbers uint64   // counts nonces, incarnations and revisions: none comes twice
 	owners  []owner  // of incarnations, by their number
 	stored  []string // the checkpoints that the store has taken
 	steps   int
 	most    int // the largest number of effects of a step
+	spent   int // the most work of a step
 	reached Reached
 	err     error
+
+	group      int  // how many candidates an election has; 0 for all
+	live       bool // the faults stop changing, and stay
+	steady     time.Duration
+	conditions Conditions
 }
 
 // owner is the run of a process that has made an incarnation.
@@ -74,7 +82,7 @@ func (s *sim) reset(seed uint64, trace func(string)) {
 	clear(s.procs)
 	*s = sim{
 		seeds: s.seeds, rng: s.rng, trace: trace, exact: true, queue: s.queue, store: s.store, places: s.places,
-		names: s.names[:0], procs: s.procs[:0], owners: s.owners[:0], stored: s.stored[:0],
+		names: s.names[:0], order: s.order[:0], procs: s.procs[:0], owners: s.owners[:0], stored: s.stored[:0],
 	}
 	s.store.lostAt = never
 }
@@ -125,6 +133,17 @@ func (s *sim) happen(e event) {
 
 // after has something happen later.
 func (s *sim) after(d time.Duration, do func()) { s.queue.push(s.now+d, event{do: do}) }
+
+// at has something happen at a time.
+func (s *sim) at(t time.Duration, do func()) { s.queue.push(t, event{do: do}) }
+
+// candidates returns the processes that may lead an election.
+func (s *sim) candidates(i int) []*proc {
+	if s.group == 0 {
+		return s.procs
+	}
+	return s.procs[i*s.group : (i+1)*s.group]
+}
 
 // between draws a duration.
 func (s *sim) between(low, high time.Duration) time.Duration {

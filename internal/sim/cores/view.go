@@ -17,7 +17,7 @@ type view struct {
 	reg     *register
 	highest uint64        // the highest epoch of all answers, also of late ones
 	seen    bool          // anything was shown
-	at      time.Duration // when an answer last came in time, by true time
+	at      time.Duration // when the last request was sent whose answer came in time, by true time
 
 	rev      string
 	holder   driver.Identity
@@ -31,6 +31,9 @@ type view struct {
 	moved bool      // a write has shown that the store no longer has it
 	since core.Time // when this heartbeat was first received
 	began core.Time // when the newest read of it was sent
+
+	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
+	lateAt    core.Time // when that was
 
 	shownEpoch uint64    // of the last answer that came in time
 	fell       bool      // it shows less than was shown before
@@ -68,7 +71,7 @@ func (p *proc) shown(q *request, awaited bool) {
 		}
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
-			v.at = p.sim.now
+			v.at = max(v.at, q.at)
 			v.falls(q.rec.Epoch, p.clock())
 		}
 		p.see(q.reg, &q.rec, order, q.sent)
@@ -101,14 +104,21 @@ func (v *view) falls(epoch uint64, now core.Time) {
 // older, and says nothing.
 func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time) {
 	v := p.view(reg)
+	now := p.clock()
 	if v.seen && order < v.order {
+		if r.Nonce != v.lateNonce {
+			v.lateNonce = r.Nonce
+			v.lateAt = now
+		}
 		return
 	}
-	now := p.clock()
 	same := v.seen && r.Rev == v.rev && !v.moved
 	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits != v.edits
 	if !same && !edited {
 		v.since = now
+		if r.Nonce == v.lateNonce && !v.moved {
+			v.since = v.lateAt // it was shown before, by the answer to an older request
+		}
 	}
 	v.seen = true
 	v.moved = false
