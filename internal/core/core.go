@@ -51,6 +51,7 @@ type Core struct {
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
+	dropped []dropped         // those of them that nobody is interested in; kept where registers are removed
 	endings []driver.Identity // incarnations that this process has ended
 	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
@@ -72,6 +73,7 @@ type Core struct {
 	due   []ref  // a heap by due time
 	woken Time   // the last Wake
 	work  int    // what the advance of an entity has cost beyond the usual
+	spent int    // by the last step: entities that were advanced, and what that has cost beyond the usual
 	out   []Effect
 }
 
@@ -100,6 +102,7 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	c.now = max(c.now, now)
 	clear(c.out)
 	c.out = c.out[:0]
+	c.spent = 0
 
 	if !c.closed {
 		c.take(in)
@@ -112,6 +115,9 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	}
 	return c.out
 }
+
+// Spent returns how much work the last step was, in units of one advanced entity.
+func (c *Core) Spent() int { return c.spent }
 
 // Next returns when to call Step with a Tick, at the latest.
 func (c *Core) Next() Time {
@@ -187,7 +193,7 @@ func (c *Core) run() {
 	}
 
 	c.firstLook()
-	for n := 0; n < portion; n += 1 + c.work {
+	for ; c.spent < portion; c.spent += 1 + c.work {
 		c.work = 0
 		r, ok := c.pop()
 		if !ok {

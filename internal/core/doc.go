@@ -60,7 +60,4 @@
 //   - Ranks, preemption, the sharing of many free elections, the handover of an unhealthy leader, the last resort of a
 //     member whose duties keep failing. The members are listed when one of these depends on it, and only then.
 //   - What keeps the members of a fleet out of step. The phase of a member is drawn by the shell (Config.Phase).
-//
-// # What is not covered yet
-//
 package core

@@ -81,7 +81,7 @@ type (
 		Epoch    uint64
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
 		Reason   string
-		Register string // that cannot be read
+		Register string // that cannot be read, or was removed
 		Error    string // what is wrong, for people to read
 
 		Previous       string        // the leader before

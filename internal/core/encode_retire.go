@@ -23,6 +23,11 @@ func (x *encoder) retirement(c *Core) {
 		x.within(f.read, c.floorLife())
 	}
 	x.number(len(f.waiting))
+	x.number(f.prune)
+	for _, d := range c.dropped {
+		x.text(d.name)
+		x.within(d.at, max(c.cfg.Rest, c.cfg.LeaseDuration))
+	}
 
 	for _, t := range c.retirements.all {
 		x.flags(t != nil)

@@ -27,6 +27,8 @@ func (e *Event) Metadata() map[string]string {
 		return map[string]string{"reason": e.Reason}
 	case EventRegressed:
 		return map[string]string{"error": e.Error}
+	case EventRetired:
+		return map[string]string{"register": e.Register}
 	case EventUnreadable:
 		return map[string]string{"register": e.Register, "error": e.Error}
 	case EventJoined, EventLeft:

@@ -94,6 +94,14 @@ func TestEventKinds(t *testing.T) {
 			r.serve()
 			return r
 		}},
+		EventRetired: {"register", "", func(t *testing.T) *rig {
+			r := newRig(t, restingConfig())
+			r.put(driver.Record{Name: election1, Epoch: 5, Nonce: 9, Duration: time.Second})
+			r.step(Join{})
+			r.step(Retire{ID: 1, Register: election1})
+			r.run(11 * time.Minute)
+			return r
+		}},
 		EventDutyStuck: {"reason", "", func(t *testing.T) *rig {
 			r := newRig(t, clusterConfig())
 			r.lead()

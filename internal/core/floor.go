@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -25,6 +26,7 @@ type floor struct {
 	read    Time          // when the newest read of it was sent
 	raise   uint64        // what it is to be raised to
 	retry   retry         // after it could not be read
+	prune   int           // how many of the elections that were dropped are still to be looked at
 	waiting []ref         // elections and retirements for which a newer read, or a higher floor, makes a difference
 }
 
@@ -65,7 +67,11 @@ func (c *Core) raiseFloor(epoch uint64, e *entity) {
 // advanceFloor reads the floor when its time has come, and raises it when a retirement needs that.
 func (c *Core) advanceFloor() {
 	f := &c.floor
-	if c.cfg.Rest == 0 || c.closing || f.busy() {
+	if c.cfg.Rest == 0 || c.closing {
+		return
+	}
+	c.pruneMemory()
+	if f.busy() {
 		return
 	}
 	needed := c.wanted > 0 || len(f.waiting) > 0 || f.again
@@ -111,7 +117,9 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 	}
 	if r.Epoch < f.epoch { // the store has lost writes: it gets its floor back
 		if f.raise < f.epoch {
-			c.emit(Event{Kind: EventRegressed, Election: driver.FloorRegister, Epoch: f.epoch})
+			c.emit(Event{Kind: EventRegressed, Register: driver.FloorRegister, Epoch: f.epoch, Error: fmt.Sprintf(
+				"%s shows epoch %d, but epoch %d was seen before: the store has lost writes; this member raises it again",
+				driver.FloorRegister, r.Epoch, f.epoch)})
 		}
 		f.raise = max(f.raise, f.epoch)
 	}
@@ -131,6 +139,8 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 func (c *Core) learnFloor(epoch uint64) {
 	if epoch > c.floor.epoch && !exhausted(epoch) {
 		c.floor.epoch = epoch
+		c.floor.prune = len(c.dropped)
+		c.enqueue(c.floor.ref)
 	}
 }
 
@@ -146,4 +156,40 @@ func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 		return true, true // nobody relies on it: it is read again, and judged, once the term is over
 	}
 	return false, c.floorFresh() || e.term.state == leading
+}
+
+// dropped is an election in which this member has no interest any more. What it knows of its epochs is kept (rule 5) until
+// the floor covers it.
+type dropped struct {
+	name string
+	at   Time
+}
+
+// noteDropped notes that nobody is interested in an election any more.
+func (c *Core) noteDropped(name string) {
+	if c.cfg.Rest > 0 && c.memory[name] > 0 {
+		c.dropped = append(c.dropped, dropped{name, c.now})
+	}
+}
+
+// pruneMemory forgets the epochs of elections that the floor has come up to, a portion of them at a time. Whoever was seen to
+// hold one of them was seen more than a lease ago, so that there is no wait left to keep after a rollback (rule 5).
+func (c *Core) pruneMemory() {
+	f := &c.floor
+	for n := 0; n < portion && f.prune > 0; n++ {
+		f.prune--
+		d := c.dropped[0]
+		c.dropped = c.dropped[1:]
+		_, used := c.names[d.name]
+		switch {
+		case used: // it is dropped again
+		case c.memory[d.name] > f.epoch || c.now < d.at.Add(max(c.cfg.Rest, c.cfg.LeaseDuration)):
+			c.dropped = append(c.dropped, d)
+		default:
+			delete(c.memory, d.name)
+		}
+	}
+	if f.prune > 0 {
+		f.wake(c.now)
+	}
 }

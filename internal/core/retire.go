@@ -76,6 +76,8 @@ func (c *Core) advanceRetirement(t *retirement) {
 		c.awaitRest(t)
 	case retireNamed:
 		c.send(&t.entity, namedCall, Named, driver.Record{Name: t.name})
+		t.call.until = c.now.Add(ListTimeouts * c.timeout)
+		t.wake(t.call.until)
 	case retireRemove:
 		c.remove(t)
 	}
@@ -134,6 +136,8 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 	case o == Unknown && done.kind == removeCall:
 		t.phase = retireCheck
 		c.failed()
+	case done.kind == namedCall && (o == Unknown || o == NotSent): // it takes a list of everything: not again and again
+		c.retireDone(t, Unanswered)
 	case o == Unknown || o == NotSent:
 		c.unread(&t.retry, t.name, done.faultText(o))
 	case done.kind == removeCall && o == Conflict:
@@ -167,7 +171,7 @@ func inUse(r *driver.Record) bool {
 // retireDone ends a retirement.
 func (c *Core) retireDone(t *retirement, code ResultCode) {
 	if code == OK {
-		c.emit(Event{Kind: EventRetired, Election: t.name, Epoch: t.rec.Epoch})
+		c.emit(Event{Kind: EventRetired, Register: t.name, Epoch: t.rec.Epoch})
 	}
 	c.emit(Result{ID: t.id, Result: code, Epoch: t.rec.Epoch})
 	c.unschedule(&t.entity)

@@ -172,7 +172,7 @@ func (p *proc) anyRuns() bool {
 func (s *sim) checkEnd() {
 	for i, name := range s.names {
 		led := false
-		for _, p := range s.procs {
+		for _, p := range s.candidates(i) {
 			led = led || p.leads(i)
 		}
 		if !led {

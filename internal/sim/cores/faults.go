@@ -271,4 +271,5 @@ func (s *sim) heal() {
 		}
 	}
 	s.after(slowest+time.Second, s.resumeAll) // a pause of unknown outcome may have been applied by then
+	s.after(pausesEnd, s.resumeAll)           // and one that nobody has answered yet
 }

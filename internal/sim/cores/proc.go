@@ -159,6 +159,7 @@ func (p *proc) step(in core.Input) {
 	p.checkSteps()
 	effects := p.core.Step(p.clock(), in)
 	s.most = max(s.most, len(effects))
+	s.spent = max(s.spent, p.core.Spent())
 	for _, e := range effects {
 		if s.trace != nil {
 			p.traceEffect(e)

@@ -51,9 +51,11 @@ type sim struct {
 	stored  []string // the checkpoints that the store has taken
 	steps   int
 	most    int // the largest number of effects of a step
+	spent   int // the most work of a step
 	reached Reached
 	err     error
 
+	group      int  // how many candidates an election has; 0 for all
 	live       bool // the faults stop changing, and stay
 	steady     time.Duration
 	conditions Conditions
@@ -136,7 +138,12 @@ func (s *sim) after(d time.Duration, do func()) { s.queue.push(s.now+d, event{do
 func (s *sim) at(t time.Duration, do func()) { s.queue.push(t, event{do: do}) }
 
 // candidates returns the processes that may lead an election.
-func (s *sim) candidates(int) []*proc { return s.procs }
+func (s *sim) candidates(i int) []*proc {
+	if s.group == 0 {
+		return s.procs
+	}
+	return s.procs[i*s.group : (i+1)*s.group]
+}
 
 // between draws a duration.
 func (s *sim) between(low, high time.Duration) time.Duration {

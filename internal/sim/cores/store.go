@@ -27,6 +27,7 @@ const maxUndo = 8 // how many writes the store may lose
 type register struct {
 	name      string
 	member    bool // it is a member's; else an election's
+	place     int  // of the election, or the first one of the member
 	rec       driver.Record
 	granted   uint64        // the highest epoch of an election that was ever claimed
 	claims    []claimed     // every claim that was applied
@@ -285,7 +286,11 @@ func (s *sim) answered(q *request) {
 
 // notify tells the processes of a change of hands: late, or not at all, or without the record.
 func (s *sim) notify(reg *register) {
-	for _, p := range s.procs {
+	listeners := s.procs
+	if s.group > 0 { // the others watch other registers
+		listeners = s.candidates(reg.place)
+	}
+	for _, p := range listeners {
 		if p.core == nil || s.now < p.link.deaf || s.chance(s.faults.deaf) {
 			continue
 		}
