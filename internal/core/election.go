@@ -52,7 +52,8 @@ type election struct {
 	standBack  Time            // the members are not listed again before: one of them is better
 	loose      bool            // it is free, or was never judged
 	claimed    bool            // it was vacant and has changed since: it is read at the next poll
-	foundHeld  bool            // it was held when it was first received
+	foundHeld  bool            // it was held when it was first received, and its holder had not left
+	seenHeld   bool            // the heartbeat register of a holder was seen to name it
 	seenLed    bool            // its holder was seen to send heartbeats, or was this member
 	claims     []claim         // sent, and maybe applied
 	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release
