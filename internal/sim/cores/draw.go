@@ -49,6 +49,10 @@ func (s *sim) draw() {
 	} else {
 		s.end = s.calm + s.bound()
 		s.after(s.calm, s.heal)
+		if s.faults.rollbacks && s.chance(0.3) {
+			s.end += lossAfter
+			s.after(s.calm+lossAfter, s.loseClaim)
+		}
 	}
 	if s.chance(0.5) {
 		s.workers = make([]worker, len(s.names))

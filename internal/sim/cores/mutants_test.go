@@ -92,17 +92,12 @@ var mutants = []fault{
 		"\te.forgotten = holder\n\treturn true\n", "\treturn false\n"}}},
 	{"nothing_of_its_own_is_given_back", ".* has no leader", []edit{{inCore + "candidate.go",
 		"\t\tc.settleOwn(e)\n\t\treturn\n\t}\n\tc.contend(e)\n", "\t\treturn\n\t}\n\tc.contend(e)\n"}}},
-	{"nothing_is_polled", ".* has no leader", []edit{{inCore + "candidate.go",
-		"\t\te.pollAt = c.pollTime(c.pollInterval(e))\n", "\t\te.pollAt = Never\n"}}},
 	{"a_register_that_could_not_be_read_is_never_read_again", ".* has no leader", []edit{{inCore + "election.go",
 		"\tr.at = c.now.Add(wait)\n", "\tr.at = Never\n\t_ = wait\n"}}},
 	{"a_request_waits_for_a_record_that_cannot_be_read", ".* has not answered request", []edit{{inCore + "election.go",
 		"\tc.expireAsks(e)\n", ""}}},
 	{"a_core_has_itself_called_again_and_again", ".* is called more than", []edit{{inCore + "request.go",
 		"\tif len(e.asks) > 0 && c.now < e.asks[0].until {", "\tif len(e.asks) > 0 {"}}},
-	{"a_lost_claim_is_never_noticed", ".* and the store shows", []edit{
-		{inCore + "sweep.go", "\tif c.now >= c.sweepAt && len(c.held) > 0 {\n", "\tif false {\n"},
-		{inCore + "member.go", "\t\tc.checkClaims()\n", ""}}},
 	{"the_store_takes_writes_over_any_revision", ".", []edit{{inCores + "store.go",
 		"\tcase reg.rec.Rev != q.send.Record.Rev:\n", "\tcase reg.rec.Rev == \"\" && q.send.Record.Rev != \"\":\n"}}},
 }

@@ -31,6 +31,7 @@ type register struct {
 	rec       driver.Record
 	granted   uint64        // the highest epoch of an election that was ever claimed
 	claims    []claimed     // every claim that was applied
+	unclaimed driver.Record // what it held before the last of them
 	vacatedAt time.Duration // when it was last released
 	lostAt    time.Duration // when the store last lost a write of it
 }
