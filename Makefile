@@ -1,16 +1,18 @@
-# Two commands do everything: 'make demo' and 'make test'. 'make help' lists the rest.
+# Three commands do everything: 'make demo', 'make check' and 'make test'. 'make help' lists the rest.
 
 SHELL   := /bin/bash
 MODULES := . store/sqlite store/redis reaper cmd/regent bench
 BIN     := $(CURDIR)/.bin
 SEEDS   ?= 20000
 BENCHTIME ?= 1s
+# What 'make check' tests: all that needs neither a server nor the command as a process.
+UNITS   := ./... ./store/sqlite/... ./reaper/... ./cmd/regent/internal/...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 export GOFLAGS := -mod=readonly
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint soak faults chaos bench need
+.PHONY: help demo build check test lint format soak faults chaos bench need
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +24,12 @@ build: ## the regent command, in .bin
 	@mkdir -p $(BIN)
 	@cd cmd/regent && go build -o $(BIN)/regent .
 
+check: format $(BIN)/staticcheck ## format, vet, lint, and the unit tests without servers: for every change
+	@go vet $(MODULES:%=./%/...)
+	@$(BIN)/staticcheck $(MODULES:%=./%/...)
+	@# Tests in virtual time compute, those of real time wait: four packages at once keep two cores busy.
+	@go test -short -count=1 -vet=off -p 4 -timeout 10m $(UNITS) | { grep -v 'no test files' || true; }; exit $${PIPESTATUS[0]}
+
 test: need ## every module's tests, with the race detector; installs what they need
 	@for m in . store/sqlite store/redis; do echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 20m ./...) || exit 1; done
 	@# Real processes wait more than they compute. So more of them run at once, and the model and the pure core beside them.
@@ -32,10 +40,14 @@ test: need ## every module's tests, with the race detector; installs what they n
 	done; \
 	echo "== the model and the pure core, whole"; wait $$model; code=$$?; cat $(BIN)/model.log; exit $$code
 
-lint: need ## gofmt, go vet, staticcheck, tidy modules
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'ed: $$unformatted"; exit 1; }
-	@[ -x $(BIN)/staticcheck ] || GOBIN=$(BIN) scripts/retry go install $(STATICCHECK)
+lint: need format $(BIN)/staticcheck ## gofmt, go vet, staticcheck, tidy modules
 	@for m in $(MODULES); do echo "== $$m" && (cd $$m && go vet ./... && $(BIN)/staticcheck ./... && go mod tidy -diff) || exit 1; done
+
+format: # which files gofmt would change
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt'ed: $$unformatted"; exit 1; }
+
+$(BIN)/staticcheck:
+	@GOBIN=$(BIN) scripts/retry go install $(STATICCHECK)
 
 soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenario, and the model with larger bounds
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -run 'TestMutants' .
@@ -43,6 +55,7 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 	REGENT_MUTANTS=all REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds|TestTeeth' ./internal/sim
 	go test -count=1 -timeout 0 -run Holds -v ./model -model.deep
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v ./internal/explore -explore.deep
+	REGENT_NAMES=1000000 go test -count=1 -timeout 0 -run 'TestManyLockNames' -v ./internal/core
 	REGENT_SEEDS=$$(( $(SEEDS) * 10 )) go test -count=1 -timeout 0 -run 'TestSeeds|TestLiveness' ./internal/sim/cores
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -v -run 'TestMutants|TestReplay' -bench Large -benchtime 1x ./internal/sim/cores
 

@@ -27,6 +27,7 @@ const (
 	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, previous_reason, new_leader, epoch, term
 	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
 	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
+	EventStoreRetired       = "store:retired"               // a register that nobody uses was removed; register
 	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
 	EventMemberStarted      = "member:started"              // the start-up jitter is over, the first request follows; waited (seconds)
 	EventMemberJoined       = "member:joined"               // incarnation

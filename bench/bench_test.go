@@ -23,6 +23,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == roleCommand || os.Args[1] == "-quick") { // this binary plays the bench's part
 		os.Exit(invoke(os.Args[1:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == cronCommand {
+		if err := playCron(os.Args[2:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		fmt.Fprintln(os.Stderr, "these tests need a real redis-server: 'make test' installs it (Debian: apt-get install redis-server redis-tools)")
 		os.Exit(1)

@@ -5,11 +5,14 @@ go 1.26.0
 require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.15.0
+	github.com/hashicorp/cronexpr v1.1.3
 	github.com/jackc/pgx/v5 v5.11.0
+	github.com/netresearch/go-cron v0.9.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/regentd/regent v0.0.0
 	github.com/regentd/regent/store/redis v0.0.0
+	github.com/robfig/cron/v3 v3.0.1
 )
 
 require (

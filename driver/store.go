@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -16,7 +17,7 @@ import (
 //   - Every call is safe for concurrent use, returns soon after its context ends, and never panics on any valid name.
 //   - Each register is linearizable: a Get that begins after a Swap was answered shows that Swap or a later one.
 //   - A revision is never used twice for one name, neither after a restart nor for an equal record.
-//   - A record is only ever replaced. A store that expires records by itself expires only those that keep themselves alive
+//   - A record is only ever replaced, unless the store is a [Remover] and is asked to remove it. A store that expires records by itself expires only those that keep themselves alive
 //     (Via is empty). It reports an expired one as vacant (no Holder; Epoch, Data, Past and Paused kept; a revision of its own) and
 //     refuses a Swap that would renew it.
 //   - Times keep microseconds at least, all else is kept exactly.
@@ -99,6 +100,18 @@ type Outcome struct {
 	Err    error
 }
 
+// Remover is a Store that can remove a register. When a register may be removed is decided in package regent (rule 13 of
+// docs/ARCHITECTURE.md), never in a driver. A store without it keeps every register that was ever written.
+type Remover interface {
+	// Remove removes the register that l names if its revision is still l.Rev and nobody holds it. From then on the register
+	// is one that was never written. It has three outcomes, as Swap has: nil, it was removed; ErrConflict, the register has moved,
+	// is held or was never written, so that it was not removed and never will be by this call; any other error, unknown.
+	//
+	// Should the register be written again, it never gets a revision that it had before. Nobody waits for a register that
+	// nobody holds, so that a removal notifies nobody.
+	Remove(ctx context.Context, l Record) error
+}
+
 // Witness is a Store that can tell when the process that wrote a record has died, because it runs on the same host.
 type Witness interface {
 	// Gone reports that the process which wrote the current Nonce of l is proved dead by the kernel. False proves nothing.
@@ -135,6 +148,12 @@ const MemberPrefix = Reserved + "member/"
 
 // MemberRegister returns the name of the register that a member rewrites at every heartbeat.
 func MemberRegister(id string) string { return MemberPrefix + id }
+
+// FloorRegister is the register that keeps the epoch floor of the whole store. It is never removed.
+const FloorRegister = Reserved + "floor"
+
+// Rest is how long a register must have stayed as it is, at least, before it is removed.
+const Rest = 10 * time.Minute
 
 // MaxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
 const MaxName = 250

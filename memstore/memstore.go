@@ -35,6 +35,8 @@ type Store struct {
 	// OnSwap is called for every swap that is applied, in the order in which they are, under the store's lock. Old is zero
 	// but for its Name if the register was never written.
 	OnSwap func(old, new driver.Record, client string)
+	// OnRemove is called for every removal that is applied, under the store's lock, with OnSwap's order.
+	OnRemove func(old driver.Record, client string)
 	// OnRollback is called for every rollback and flush, under the store's lock, with OnSwap's order. It gets every register
 	// that is not as it was before, by name.
 	OnRollback func([]Change)

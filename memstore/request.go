@@ -21,6 +21,7 @@ const (
 	// Refresh comes after these, since what is drawn for a kind of request depends on its number.
 	Refresh
 	inRefresh // one read of a Refresh, which is no request of its own
+	Remove
 )
 
 func (k Kind) String() string {
@@ -35,11 +36,13 @@ func (k Kind) String() string {
 		return "swap all"
 	case Refresh:
 		return "refresh"
+	case Remove:
+		return "remove"
 	}
 	return "unknown"
 }
 
-func (k Kind) writes() bool { return k == Swap || k == SwapAll }
+func (k Kind) writes() bool { return k == Swap || k == SwapAll || k == Remove }
 
 // Request is a request as it was sent.
 type Request struct {
@@ -51,16 +54,16 @@ type Request struct {
 
 // Counts says how many requests were sent, answered or not. A SwapAll or a Refresh is one, however
 // many registers it names.
-type Counts struct{ Gets, Swaps, Lists, SwapAlls, Refreshes int64 }
+type Counts struct{ Gets, Swaps, Lists, SwapAlls, Refreshes, Removes int64 }
 
 // Writes returns the number of requests that may have changed something.
-func (n Counts) Writes() int64 { return n.Swaps + n.SwapAlls }
+func (n Counts) Writes() int64 { return n.Swaps + n.SwapAlls + n.Removes }
 
 // Total returns the number of all requests.
-func (n Counts) Total() int64 { return n.Gets + n.Swaps + n.Lists + n.SwapAlls + n.Refreshes }
+func (n Counts) Total() int64 { return n.Gets + n.Lists + n.Refreshes + n.Writes() }
 
 // tally counts requests by kind.
-type tally struct{ sent [Refresh + 1]atomic.Int64 }
+type tally struct{ sent [Remove + 1]atomic.Int64 }
 
 func (t *tally) count(k Kind) { t.sent[k].Add(1) }
 
@@ -68,6 +71,6 @@ func (t *tally) count(k Kind) { t.sent[k].Add(1) }
 func (t *tally) Counts() Counts {
 	return Counts{
 		Gets: t.sent[Get].Load(), Swaps: t.sent[Swap].Load(), Lists: t.sent[List].Load(), SwapAlls: t.sent[SwapAll].Load(),
-		Refreshes: t.sent[Refresh].Load(),
+		Refreshes: t.sent[Refresh].Load(), Removes: t.sent[Remove].Load(),
 	}
 }

@@ -68,7 +68,7 @@ func (s *Store) restore(snap Snapshot, keep bool) {
 // entry is a swap that can be undone: the record that it replaced.
 type entry struct{ old driver.Record }
 
-// KeepLog makes the store remember its last n swaps, so that Undo can take them back. None are
+// KeepLog makes the store remember its last n swaps and removals, so that Undo can take them back. None are
 // remembered unless it is called.
 func (s *Store) KeepLog(n int) {
 	s.mu.Lock()
@@ -106,7 +106,10 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 		undone++
 		c, seen := changes[old.Name]
 		if !seen {
-			c.Old = *s.regs[old.Name]
+			c.Old = driver.Record{Name: old.Name}
+			if l := s.regs[old.Name]; l != nil {
+				c.Old = *l
+			}
 		}
 		c.New = old
 		changes[old.Name] = c

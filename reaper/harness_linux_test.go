@@ -21,6 +21,14 @@ import (
 // within is how long a test waits for anything that does not have to wait for a lease.
 const within = 20 * time.Second
 
+// needsProcesses skips a test that is about processes, and takes long or needs a server, in 'make check'.
+func needsProcesses(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real processes and stores: 'make test' runs it")
+	}
+}
+
 // node is a member process, and what it and its reaper have said.
 type node struct {
 	t     testing.TB

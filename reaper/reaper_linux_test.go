@@ -18,6 +18,7 @@ import (
 const early = 5 * time.Second
 
 func TestDeath(t *testing.T) {
+	needsProcesses(t)
 	t.Run("C07_a_killed_leader_is_replaced_at_once_at_a_lease_of_30_s", func(t *testing.T) {
 		for name, newStore := range stores() {
 			t.Run(name, func(t *testing.T) {
@@ -109,6 +110,7 @@ func TestDeath(t *testing.T) {
 }
 
 func TestSilence(t *testing.T) {
+	needsProcesses(t)
 	t.Run("a_frozen_leader_is_killed_after_its_deadline_and_before_anybody_else_leads", func(t *testing.T) {
 		profiles(t, func(t *testing.T, c regent.Config) {
 			g := newGroup(t, short(c))
@@ -277,6 +279,7 @@ func TestSilence(t *testing.T) {
 
 // TestTrack has the leader run a shell with all kinds of children.
 func TestTrack(t *testing.T) {
+	needsProcesses(t)
 	const shell = `echo $$; sleep 1000 & echo $!; sh -c 'trap "" TERM; sleep 1001 & wait' & echo $!
 		timeout 1000 sleep 1002 & echo $!; setsid sleep 1003 & echo $!; wait; wait`
 	const count = 5

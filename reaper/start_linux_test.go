@@ -59,6 +59,7 @@ func TestStart(t *testing.T) {
 	})
 
 	t.Run("the_password_in_the_address_is_in_no_process_list_and_no_environment", func(t *testing.T) {
+		needsProcesses(t)
 		for name, newStore := range stores() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

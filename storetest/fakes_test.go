@@ -20,6 +20,7 @@ type whole interface {
 	driver.Waker
 	driver.Batcher
 	driver.Refresher
+	driver.Remover
 }
 
 // twisted is a client of a sound store, some of whose calls were replaced.
@@ -30,6 +31,7 @@ type twisted struct {
 	list    func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error]
 	swapAll func(ctx context.Context, ls []driver.Record) []driver.Outcome
 	refresh func(ctx context.Context, known []driver.Record) []driver.Outcome
+	remove  func(ctx context.Context, l driver.Record) error
 	wake    func(ctx context.Context, prefix string) <-chan driver.Record
 	close   func() error
 	gone    bool
@@ -47,6 +49,7 @@ func (t *twisted) SwapAll(ctx context.Context, l []driver.Record) []driver.Outco
 func (t *twisted) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	return t.refresh(ctx, known)
 }
+func (t *twisted) Remove(ctx context.Context, l driver.Record) error { return t.remove(ctx, l) }
 func (t *twisted) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	return t.wake(ctx, prefix)
 }
@@ -63,7 +66,7 @@ func twist(how func(t *twisted)) Open {
 		c := s.Client("", memstore.Faults{})
 		t := &twisted{
 			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
-			wake: c.Wake, close: c.Close,
+			remove: c.Remove, wake: c.Wake, close: c.Close,
 		}
 		how(t)
 		return t, nil

@@ -51,6 +51,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	caught := map[string]bool{}
 	for _, m := range slices.Concat(
 		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
+		brokenRemovals(),
 	) {
 		for _, by := range m.caught {
 			c, ok := all[by]

@@ -91,6 +91,9 @@ func (c *Core) refreshRecord(e *election) {
 		e.wake(at)
 		return
 	}
+	if e.vanished && e.awaits { // why it has no register any more is told by the floor
+		return
+	}
 	if c.now >= e.pollAt {
 		if e.seen {
 			c.decided(12, e.name, "no notification has come for long: read the register")
@@ -137,8 +140,10 @@ func (c *Core) judge(e *election) (verdict, Time) {
 		return taken, Never
 	}
 	if s.watch.rec.Holder != r.Holder {
+		e.foundHeld = e.foundHeld && e.seenHeld
 		return c.judgeAbsent(e, s)
 	}
+	e.seenHeld = true
 	e.forgotten = driver.Identity{}
 	e.seenLed = e.seenLed || s.watch.renewed
 	if s.watch.expired(c.cfg.TakeoverDelay) {
@@ -154,6 +159,8 @@ func (c *Core) claimFree(e *election) {
 	case !e.wanted || !c.mayLead() && !c.lastResort() || exhausted(e.rec.Epoch):
 	case c.now < at:
 		e.wake(at)
+	case !c.floorFresh():
+		c.needFloor(&e.entity)
 	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
 		c.explainClaim(e)
 		c.bid(e, &e.rec)

@@ -11,6 +11,7 @@ type claim struct {
 	nonce uint64
 	epoch uint64
 	sent  Time
+	floor Time            // when the read of the floor was sent that it is above (rule 13)
 	who   driver.Identity // the incarnation under whose heartbeat it would count, and no other (rule 1)
 	ended driver.Past     // the term that it ends, if its leader could not say so itself
 }
@@ -39,10 +40,11 @@ func (c *Core) notBefore(e *election, r *driver.Record) Time {
 	return at
 }
 
-// returned reports whether the holder of a record has joined again before anybody took over: it has a head start.
+// returned reports whether the holder of a record has joined again before anybody took over: it has a head start, unless
+// a rank decides who should lead.
 func (c *Core) returned(r *driver.Record) bool {
 	i, ok := c.sighted[r.Via]
-	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID {
+	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID || c.rank.kind != rankFirst {
 		return false
 	}
 	now := c.sights.all[i].watch.rec.Holder
@@ -52,10 +54,11 @@ func (c *Core) returned(r *driver.Record) bool {
 // exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
 func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
-// bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5).
+// bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5), and over the
+// floor (rule 13).
 func (c *Core) bid(e *election, r *driver.Record) {
 	next := driver.Record{
-		Name: e.name, Rev: r.Rev, Addr: c.cfg.Addr, Epoch: max(r.Epoch, c.memory[e.name]) + 1, Nonce: c.src.Nonce(),
+		Name: e.name, Rev: r.Rev, Addr: c.cfg.Addr, Epoch: c.epochAfter(e, r), Nonce: c.src.Nonce(),
 		Duration: c.cfg.LeaseDuration, Since: c.src.Wall(), Data: r.Data,
 	}
 	if r.Vacant() {
@@ -73,9 +76,15 @@ func (c *Core) bid(e *election, r *driver.Record) {
 
 	keep := e.claims[max(0, len(e.claims)-maxClaims+1):]
 	e.claims = append(slices.Clip(keep), claim{
-		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, who: next.Holder, ended: c.unsaid(e, r, next.Past),
+		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, floor: c.floor.read, who: next.Holder,
+		ended: c.unsaid(e, r, next.Past),
 	})
 	c.swap(&e.entity, claimCall, next)
+}
+
+// epochAfter is the epoch of the next claim of an election.
+func (c *Core) epochAfter(e *election, r *driver.Record) uint64 {
+	return max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1
 }
 
 // claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it
@@ -91,7 +100,9 @@ func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
 		return false
 	case c.rank.kind != rankFirst: // others may have to come first
 		return false
-	case !c.mayLead() || exhausted(r.Epoch) || c.now < max(c.notBefore(e, r), e.hold, c.backoff):
+	case !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch):
+		return false
+	case c.now < max(c.notBefore(e, r), e.hold, c.backoff):
 		return false
 	}
 

@@ -26,6 +26,9 @@ func (c *Core) Clone(src Source) *Core {
 
 	d.elections = c.elections.clone()
 	d.sights = c.sights.clone()
+	d.retirements = c.retirements.clone()
+	d.dropped = slices.Clone(c.dropped)
+	d.floor.waiting = slices.Clone(c.floor.waiting)
 	for _, s := range d.sights.all {
 		if s != nil {
 			s.deps = slices.Clone(s.deps)

@@ -45,9 +45,13 @@ type Core struct {
 	sights    slab[sight]
 	sighted   map[string]uint32
 
+	floor       floor
+	retirements slab[retirement]
+
 	held []uint32 // elections whose term depends on the member's heartbeat
 
 	memory  map[string]uint64 // the highest epoch ever seen of each election
+	dropped []dropped         // those of them that nobody is interested in; kept where registers are removed
 	endings []driver.Identity // incarnations that this process has ended
 	ends    []lifeEnd         // how the latest of them ended
 	runs    uint64            // the count of the last incarnation
@@ -81,6 +85,7 @@ func New(cfg Config, src Source) *Core {
 	c.memory = map[string]uint64{}
 	c.timeout = cfg.trust(cfg.LeaseDuration) / 4
 	c.member.init(makeRef(memberKind, 0))
+	c.floor.init(makeRef(floorKind, 0))
 	c.member.rec.Name = driver.MemberRegister(cfg.ID)
 	c.healthy = !cfg.CheckHealth
 	c.info = cfg.Info
@@ -174,6 +179,8 @@ func (c *Core) take(in Input) {
 		c.observe(in.Election, in.Epoch)
 	case Fenced:
 		c.fenced(in)
+	case Retire:
+		c.retire(in)
 	case Close:
 		c.close(in.Cause)
 	}
@@ -211,6 +218,10 @@ func (c *Core) advance(r ref) {
 		c.advanceElection(c.elections.all[r.index()])
 	case sightKind:
 		c.advanceSight(c.sights.all[r.index()])
+	case floorKind:
+		c.advanceFloor()
+	case retireKind:
+		c.advanceRetirement(c.retirements.all[r.index()])
 	case rosterKind:
 		c.advanceRoster()
 	}
@@ -227,6 +238,7 @@ func (c *Core) start() {
 	c.startAt = c.now.Add(c.cfg.StartDelay)
 	c.decided(11, "", "the first request comes after the start-up jitter")
 	c.enqueue(c.member.ref)
+	c.enqueue(c.floor.ref)
 }
 
 // close ends all terms and leaves.
@@ -248,6 +260,11 @@ func (c *Core) close(cause Cause) {
 	}
 	c.enqueueAll()
 	c.enqueue(c.member.ref)
+	for _, t := range c.retirements.all {
+		if t != nil {
+			c.enqueue(t.ref)
+		}
+	}
 }
 
 // failed notes that the store did not take or answer a request.

@@ -23,13 +23,15 @@
 //   - rank.go: who should claim a free election; roster.go, order.go: the members, as they were last listed; share.go:
 //     the sharing of many free elections
 //   - unhealthy.go: who should not lead, and who should lead instead; spread.go: the members of a fleet
+//   - floor.go, retire.go: registers that nobody uses are removed, and no epoch comes again for that (rule 13)
 //   - core.go, queue.go, heap.go, slab.go: Step, and what makes it cost no more than what has changed
-//   - clone.go, encode.go, encode_election.go, encode_roster.go: for the explorer
+//   - clone.go, encode.go, encode_election.go, encode_roster.go, encode_retire.go: for the explorer
 //
 // # How it works
 //
-// There are four kinds of entity: the member, an election, a sight, which is a member register that elections of
-// others depend on, and the roster, which lists the members. Each has at most one request under way, so that answers
+// There are six kinds of entity: the member, an election, a sight, which is a member register that elections of
+// others depend on, the roster, which lists the members, the epoch floor, and a retirement, which is a register that is
+// to be removed. Each has at most one request under way, so that answers
 // never overtake each other, and a time at which it is due. An input changes the entities that it concerns and queues
 // them; each is then advanced: it looks at its state, does what is due, and says when it is due again. No step looks
 // at all elections or all members: what concerns all of them is done in portions. A list is taken in in portions, too,
@@ -40,7 +42,7 @@
 //
 // # What is covered
 //
-//   - Rules 1 to 12, for elections with a lease of their own and for those that depend on the member's heartbeat. One
+//   - Rules 1 to 13, for elections with a lease of their own and for those that depend on the member's heartbeat. One
 //     core has one kind, and takes over from members of either.
 //   - Claims, adoption of a claim after an unknown outcome, renewal, release, claims on notification, takeover
 //     delay, polling with a growing interval, registers that cannot be read, back-off after failures.
@@ -58,8 +60,4 @@
 //   - Ranks, preemption, the sharing of many free elections, the handover of an unhealthy leader, the last resort of a
 //     member whose duties keep failing. The members are listed when one of these depends on it, and only then.
 //   - What keeps the members of a fleet out of step. The phase of a member is drawn by the shell (Config.Phase).
-//
-// # What is not covered yet
-//
-//   - Retirement of registers (rule 13).
 package core

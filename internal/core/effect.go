@@ -14,9 +14,11 @@ type Verb uint8
 
 // The verbs.
 const (
-	Get  Verb = iota // read the record of Name
-	Swap             // write the record if the register's revision is still Rev
-	List             // read all records whose names begin with Name
+	Get    Verb = iota // read the record of Name
+	Swap               // write the record if the register's revision is still Rev
+	Remove             // remove the register if its revision is still Rev
+	Named              // find an election that somebody holds and whose record names Name as its heartbeat register
+	List               // read all records whose names begin with Name
 )
 
 // The effects.
@@ -27,7 +29,7 @@ type (
 	Send struct {
 		ID      uint64
 		Verb    Verb
-		Record  driver.Record // for a Get or a List, Name alone
+		Record  driver.Record // for a Get, a List or Named, Name alone; for a Remove, Name, Rev and Epoch
 		Timeout time.Duration
 		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
@@ -79,7 +81,7 @@ type (
 		Epoch    uint64
 		Holder   driver.Identity // the new leader, or the incarnation that the event is about
 		Reason   string
-		Register string // that cannot be read
+		Register string // that cannot be read, or was removed
 		Error    string // what is wrong, for people to read
 
 		Previous       string        // the leader before
@@ -159,6 +161,7 @@ const (
 	EventWaiting        EventKind = "member:waiting"
 	EventContention     EventKind = "contention:detected"
 	EventDutyStuck      EventKind = "duty:stuck"
+	EventRetired        EventKind = "store:retired"
 )
 
 // Cause is why a term ended.
@@ -191,4 +194,5 @@ const (
 	LeadsAlready              // a HandOff
 	IsPaused                  // a HandOff: nobody could take over
 	Unanswered                // the store did not take the request in time
+	InUse                     // a Retire: the register is held, has changed, or must be kept
 )

@@ -50,6 +50,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 			x.sight(c, s)
 		}
 	}
+	x.retirement(c)
 	x.number(len(c.held))
 	for _, i := range c.held {
 		x.number(int(i))
@@ -147,7 +148,7 @@ func (x *encoder) call(k *call) {
 }
 
 func (x *encoder) entity(e *entity) {
-	x.flags(e.queued, e.lists)
+	x.flags(e.queued, e.awaits, e.lists)
 	x.ahead(e.due)
 	x.call(&e.call)
 }

@@ -17,7 +17,7 @@ func (x *encoder) election(c *Core, e *election) {
 	if c.cfg.ElectionIntervalMax > c.cfg.ElectionInterval {
 		x.number(min(e.quiet, 8))
 	}
-	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted)
+	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished)
 	x.ahead(e.check)
 	x.ahead(e.barred)
 	x.unsigned(x.canon.Epoch(e.name, e.barredFor))
@@ -76,6 +76,9 @@ func (x *encoder) claims(c *Core, e *election) {
 			x.unsigned(x.canon.Epoch(e.name, k.epoch))
 			if c.cfg.OwnLease { // else the member's heartbeat decides
 				x.within(k.sent, c.cfg.LeaseDuration)
+			}
+			if c.cfg.Rest > 0 {
+				x.within(k.floor, c.floorLife())
 			}
 		}
 	}

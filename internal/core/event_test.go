@@ -94,6 +94,14 @@ func TestEventKinds(t *testing.T) {
 			r.serve()
 			return r
 		}},
+		EventRetired: {"register", "", func(t *testing.T) *rig {
+			r := newRig(t, restingConfig())
+			r.put(driver.Record{Name: election1, Epoch: 5, Nonce: 9, Duration: time.Second})
+			r.step(Join{})
+			r.step(Retire{ID: 1, Register: election1})
+			r.run(11 * time.Minute)
+			return r
+		}},
 		EventDutyStuck: {"reason", "", func(t *testing.T) *rig {
 			r := newRig(t, clusterConfig())
 			r.lead()
@@ -275,7 +283,8 @@ func TestEventDetails(t *testing.T) {
 			"lost lease: the store no longer has e (was it flushed or deleted?)": func(r *rig) {
 				delete(r.store, election1)
 			},
-			"lost lease: e shows a heartbeat that this process did not send, or an older one (has the store lost writes?)": func(r *rig) {
+			"lost lease: e shows a heartbeat that this process did not send, or an older one " +
+				"(has the store lost writes?)": func(r *rig) {
 				rec := r.store[election1]
 				rec.Nonce = 4711
 				r.put(rec)

@@ -44,8 +44,9 @@ type Config struct {
 	Register            bool            // write a member register even where no election depends on it
 	Eligible            bool            // may lead
 	CheckHealth         bool            // lead only after a health result that says so
+	Rest                time.Duration   // how long a register stays as it is before it is removed; 0 if none ever is
 	Info                []byte          // what the member register carries about the member, until a Publish
-	ContentionThreshold float64         // how many intervals a heartbeat may take before that is reported; 0 to report none
+	ContentionThreshold float64         // of intervals that a heartbeat may take before it is reported; 0 for any
 	Rank                string          // who should win when several could: see the constants
 	Priority            int             // under rank priority: the higher, the better
 	Region              string          // under rank region
@@ -156,6 +157,13 @@ type (
 		Epoch    uint64 // of the term that was refused
 		Newest   uint64
 	}
+	// Retire removes a register that nobody uses any more: of an election, or of a member. It takes as long as the register
+	// must stay as it is: Idle, and at least Config.Rest.
+	Retire struct {
+		ID       uint64
+		Register string
+		Idle     time.Duration
+	}
 	// Close ends all terms, releases what is held and leaves. Closed is its effect.
 	Close struct {
 		Cause Cause // Shutdown if empty
@@ -182,4 +190,5 @@ func (Resume) input()      {}
 func (Save) input()        {}
 func (Observed) input()    {}
 func (Fenced) input()      {}
+func (Retire) input()      {}
 func (Close) input()       {}

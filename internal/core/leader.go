@@ -9,6 +9,9 @@ import (
 // begin makes the term that a claim has won, and reports whether the claim still lives. It counts from before the
 // claim was sent, under the heartbeat of the same incarnation only (rule 1).
 func (c *Core) begin(e *election, k claim) bool {
+	if !c.floorCounts(k.floor) { // rule 13
+		return false
+	}
 	r := &e.rec
 	b := &c.member.beat
 	if c.cfg.OwnLease {

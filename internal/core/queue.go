@@ -5,17 +5,19 @@ import "github.com/regentd/regent/driver"
 // This file holds what makes a step cost no more than what has changed: entities that are advanced only when something
 // happened to them or their time has come, and the requests that they wait for.
 
-// ref names an entity: its kind in the upper two bits, its index below.
+// ref names an entity: its kind in the upper three bits, its index below.
 type ref uint32
 
 const (
-	memberKind ref = iota << 30
+	memberKind ref = iota << 29
 	electionKind
 	sightKind
+	floorKind
+	retireKind
 	rosterKind
 )
 
-const kindMask ref = 3 << 30
+const kindMask ref = 7 << 29
 
 func makeRef(kind ref, index uint32) ref { return kind | ref(index) }
 func (r ref) kind() ref                  { return r & kindMask }
@@ -29,6 +31,7 @@ type entity struct {
 	next   Time // while it is advanced: what due will be
 	place  int32
 	queued bool
+	awaits bool // the floor
 	lists  bool // it waits for a list of the members
 }
 
@@ -69,6 +72,9 @@ const (
 	editCall                       // something is asked of a leader
 	pokeCall                       // the leader's heartbeat register is touched, so that the leader reads
 	revokeCall                     // an expired heartbeat is made vacant
+	floorCall                      // the floor is raised
+	namedCall                      // whether an election names a member register
+	removeCall                     // a register is removed
 	listCall                       // the member registers are listed
 )
 
@@ -114,7 +120,9 @@ func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
 	witness := verb == Get && c.others(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev, witness: witness}
+	e.call = call{
+		id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev, witness: witness,
+	}
 	e.wake(e.call.until)
 	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout, Witness: witness})
 }
@@ -153,7 +161,9 @@ func (c *Core) answer(a Answer) {
 		c.roster.coming = a.Records
 	}
 	c.settle(r, a.Outcome, a.Record)
-	c.enqueue(r)
+	if c.exists(r) {
+		c.enqueue(r)
+	}
 }
 
 // settle ends the request of an entity with its outcome.
@@ -172,6 +182,10 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 		c.electionAnswered(c.elections.all[r.index()], done, o, rec)
 	case sightKind:
 		c.sightAnswered(c.sights.all[r.index()], done, o, rec)
+	case floorKind:
+		c.floorAnswered(done, o, rec)
+	case retireKind:
+		c.retirementAnswered(c.retirements.all[r.index()], done, o, &rec)
 	case rosterKind:
 		c.listAnswered(done, o)
 	}
@@ -179,12 +193,14 @@ func (c *Core) settle(r ref, o Outcome, rec driver.Record) {
 
 func (c *Core) exists(r ref) bool {
 	switch r.kind() {
-	case memberKind, rosterKind:
+	case memberKind, floorKind, rosterKind:
 		return true
 	case electionKind:
 		return c.elections.get(r.index()) != nil
 	case sightKind:
 		return c.sights.get(r.index()) != nil
+	case retireKind:
+		return c.retirements.get(r.index()) != nil
 	}
 	return false
 }
@@ -195,6 +211,10 @@ func (c *Core) entity(r ref) *entity {
 		return &c.elections.all[r.index()].entity
 	case sightKind:
 		return &c.sights.all[r.index()].entity
+	case floorKind:
+		return &c.floor.entity
+	case retireKind:
+		return &c.retirements.all[r.index()].entity
 	case rosterKind:
 		return &c.roster.entity
 	}

@@ -9,12 +9,13 @@ import (
 // Outcome is what became of a request.
 type Outcome uint8
 
-// The outcomes. A read has Done, NotFound, NotSent and Unknown; a swap has Done, Conflict, NotSent and Unknown.
+// The outcomes. A read has Done, NotFound, NotSent and Unknown; a swap or a removal has Done, Conflict, NotSent and
+// Unknown.
 const (
 	Unknown  Outcome = iota // it may have been applied, or may still be
 	Done                    // a swap was applied; a read shows the record
 	Conflict                // the register has moved on: the swap was not applied and never will be
-	NotFound                // the register was never written
+	NotFound                // the register was never written, or was removed; or no election names it
 	NotSent                 // the request never left this process, and never will
 )
 
@@ -72,8 +73,8 @@ func vacated(r *driver.Record, nonce uint64, at time.Time, reason string) driver
 	}
 }
 
-// vacatedBeat returns a member register as its holder or a revoker leaves it. It carries the end of that incarnation alone,
-// so that it stays small, and so that whoever takes over knows why it ended.
+// vacatedBeat returns a member register as its holder or a revoker leaves it. It carries the end of that incarnation
+// alone, so that it stays small, and so that whoever takes over knows why it ended.
 func vacatedBeat(r *driver.Record, nonce uint64, at time.Time, reason string) driver.Record {
 	next := vacated(r, nonce, at, reason)
 	next.Past = next.Past[len(next.Past)-1:]

@@ -356,7 +356,7 @@ func TestRulesAreMarked(t *testing.T) {
 			marked[string(m[1])] = true
 		}
 	}
-	for rule := 1; rule <= 12; rule++ {
+	for rule := 1; rule <= 13; rule++ {
 		if !marked[fmt.Sprint(rule)] {
 			t.Errorf("rule %d is marked nowhere", rule)
 		}

@@ -127,14 +127,29 @@ func (r *rig) lists() int {
 func (r *rig) apply(s Send) (Outcome, driver.Record) {
 	current, ok := r.store[s.Record.Name]
 	switch {
+	case s.Verb == Named:
+		return r.named(s.Record.Name)
 	case s.Verb == Get && !ok:
 		return NotFound, driver.Record{}
 	case s.Verb == Get:
 		return Done, current
 	case current.Rev != s.Record.Rev:
 		return Conflict, driver.Record{}
+	case s.Verb == Remove:
+		delete(r.store, s.Record.Name)
+		return Done, driver.Record{}
 	}
 	return Done, r.put(s.Record)
+}
+
+// named finds an election that names a heartbeat register.
+func (r *rig) named(register string) (Outcome, driver.Record) {
+	for _, rec := range r.store {
+		if !rec.Vacant() && rec.Via == register {
+			return Done, rec
+		}
+	}
+	return NotFound, driver.Record{}
 }
 
 // put writes a record as somebody else would.

@@ -19,7 +19,13 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
 		return
 	}
-	if c.wentBack(e, r, highest) {
+	removed, known := c.retired(e, r)
+	if e.vanished = !known; e.vanished {
+		e.stale = true // it is read again once the floor is known
+		c.needFloor(&e.entity)
+		return
+	}
+	if !removed && c.wentBack(e, r, highest) {
 		e.barredFor = highest
 		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest, e.rec.Epoch))
 		if r.Epoch == e.lastHeld.Epoch {
@@ -96,9 +102,11 @@ const lostWrites = ": the store has lost writes (a failover, a flush, a restored
 // somebody removes it.
 func (c *Core) reportExhausted(e *election, r *driver.Record) {
 	if exhausted(r.Epoch) && !e.exhausted {
-		c.emit(Event{Kind: EventUnreadable, Election: e.name, Register: e.name, Error: fmt.Sprintf("epoch %d: no counting of "+
-			"terms can reach it, so something else than a member has written it; nobody can claim the election until the "+
-			"register is removed from the store", r.Epoch)})
+		c.emit(Event{
+			Kind: EventUnreadable, Election: e.name, Register: e.name,
+			Error: fmt.Sprintf("epoch %d: no counting of terms can reach it, so something else than a member has written "+
+				"it; nobody can claim the election until the register is removed from the store", r.Epoch),
+		})
 	}
 	e.exhausted = exhausted(r.Epoch)
 }

@@ -125,6 +125,7 @@ func TestPolls(t *testing.T) {
 	r.replace(rec)
 	r.pending = nil
 	next := r.c.elections.all[r.c.names["y"]].pollAt
+	equal(t, "polls without news", r.c.elections.all[r.c.names["y"]].quiet, 0)
 	if wait := time.Duration(next - r.now); wait <= 0 || wait > 5*time.Second {
 		t.Errorf("it is polled after %v", wait)
 	}

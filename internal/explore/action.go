@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/regentd/regent/internal/core"
@@ -36,19 +35,26 @@ const (
 	handOff
 	save
 	leave
+	withdraw
+	comeBack
+	sleep
+	rouse
+	retire
+	retireMember
 )
 
 var verbs = [...]string{
 	"time passes", "wakes", "applied", "delivered", "request lost", "answer lost", "delayed", "not sent",
 	"dropped", "notified", "crashes", "restarts", "store loses writes", "store loses a write of", "duty stops",
 	"asks to step down", "asks to hand over", "saves", "leaves",
+	"withdraws", "campaigns again", "falls asleep", "is awake", "retires", "retires the register of member",
 }
 
 // fair reports whether the action is part of a run without faults: those alone count for liveness. In such a run time
 // passes only when nothing else is left to do.
 func (w *world) fair(a action) bool {
 	switch a.verb {
-	case wake, apply, deliver, dutyStops:
+	case wake, apply, deliver, dutyStops, rouse, comeBack:
 		return true
 	case pass:
 		return w.settled()
@@ -62,11 +68,11 @@ func (w *world) fair(a action) bool {
 func (w *world) settled() bool {
 	for i := range w.procs {
 		p := &w.procs[i]
-		if p.core != nil && (p.core.Next() <= w.now || len(p.stopping) > 0) {
+		if p.core != nil && !p.asleep && (p.core.Next() <= w.now || len(p.stopping) > 0) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(w.msgs, func(m message) bool { return !m.late })
+	return !slices.ContainsFunc(w.msgs, func(m message) bool { return !m.late && !w.procs[m.proc].asleep })
 }
 
 // actions returns everything that may happen in a state, always in the same order.
@@ -102,20 +108,22 @@ func (w *world) messageActions(all []action, i int) []action {
 	switch {
 	case m.late:
 		return append(all, action{verb: apply, i: i}, action{verb: drop, i: i})
+	case m.applied && w.procs[m.proc].asleep:
+		return all
 	case m.applied:
 		all = append(all, action{verb: deliver, i: i})
 	default:
 		all = append(all, action{verb: apply, i: i})
 	}
 
-	if w.left.losses == 0 {
+	if w.left.losses == 0 || w.procs[m.proc].asleep {
 		return all
 	}
 	if m.applied {
 		return append(all, action{verb: loseAnswer, i: i})
 	}
 	all = append(all, action{verb: loseRequest, i: i})
-	if m.verb == core.Swap {
+	if !isRead(m.verb) {
 		all = append(all, action{verb: notSent, i: i})
 		if w.lateRoom() {
 			all = append(all, action{verb: delay, i: i})
@@ -132,6 +140,10 @@ func (w *world) procActions(all []action, i int) []action {
 	if p.gone {
 		return all
 	}
+	if p.asleep {
+		return append(all, action{verb: rouse, i: i})
+	}
+	all = w.retireActions(all, i)
 	if p.core.Next() <= w.now {
 		all = append(all, action{verb: wake, i: i})
 	}
@@ -251,8 +263,9 @@ func (w *world) request(a action) error {
 	case leave:
 		w.left.closes--
 		return w.step(a.i, core.Close{})
+	default:
+		return w.rest(a)
 	}
-	return fmt.Errorf("no such action: %d", a.verb)
 }
 
 func (w *world) take(i int) message {
@@ -278,7 +291,7 @@ func (w *world) moot(m *message, late *int) bool {
 	if p.core != nil && !m.late && p.core.Awaits(m.id) {
 		return false
 	}
-	if m.applied || m.verb != core.Swap || !w.store.restorable(m.record.Name, m.record.Rev) {
+	if m.applied || isRead(m.verb) || !w.restorable(m.record.Name, m.record.Rev) {
 		return true
 	}
 	*late++

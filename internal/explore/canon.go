@@ -53,7 +53,7 @@ func (c *canon) Incarnation(name string, remember bool) uint64 {
 
 func (c *canon) Epoch(register string, epoch uint64) uint64 {
 	i := c.w.store.index(register)
-	if i < 0 {
+	if i < 0 || c.w.setup.Config.Rest > 0 { // epochs of different registers are compared
 		return epoch
 	}
 	d := int64(epoch) - int64(c.w.store.records[i].Epoch)
@@ -84,7 +84,7 @@ func (c *canon) encode(w *world) []byte {
 	}
 	for i := range w.msgs {
 		m := &w.msgs[i]
-		if m.verb == core.Swap && !m.applied && c.Nonce(m.record.Nonce) == 0 {
+		if !isRead(m.verb) && !m.applied && c.Nonce(m.record.Nonce) == 0 {
 			c.nonces = append(c.nonces, m.record.Nonce)
 		}
 		if m.applied {
@@ -123,12 +123,17 @@ func (c *canon) encode(w *world) []byte {
 		b = c.message(b, &w.msgs[i])
 	}
 	l := w.left
-	for _, n := range [...]int{l.crashes, l.losses, l.rollbacks, l.stepDowns, l.handOffs, l.saves, l.closes, l.freezes} {
+	for _, n := range [...]int{
+		l.crashes, l.losses, l.rollbacks, l.stepDowns, l.handOffs, l.saves, l.closes, l.freezes,
+		l.withdraws, l.sleeps, l.retires, l.retiresOf,
+	} {
 		b = append(b, byte(n))
 	}
 	for k, g := range w.granted {
 		b = binary.AppendUvarint(b, c.Epoch(election(k), g))
+		b = binary.AppendUvarint(b, c.Epoch(election(k), w.begun[k]))
 	}
+	b = append(b, bit(w.outran))
 	c.buf = b
 	return b
 }
@@ -146,7 +151,7 @@ func (c *canon) message(b []byte, m *message) []byte {
 		return core.EncodeRecord(b, &m.got, c)
 	case m.applied:
 		return b
-	case m.verb == core.Swap:
+	case !isRead(m.verb):
 		return core.EncodeRecord(b, &m.record, c)
 	}
 	return append(b, byte(c.w.store.index(m.record.Name)))
@@ -156,6 +161,10 @@ func (c *canon) proc(b []byte, w *world, p *proc) []byte {
 	b = append(b, bit(p.core != nil), bit(p.gone))
 	if p.core == nil || p.gone {
 		return b
+	}
+	b = append(b, bit(p.asleep))
+	for _, idle := range p.idle {
+		b = append(b, bit(idle))
 	}
 	b = p.core.Encode(b, w.now, c)
 	for k, t := range p.terms {

@@ -11,12 +11,17 @@ import (
 // apply lets a request reach the store, and checks what it does there.
 func (w *world) apply(i int) error {
 	m := &w.msgs[i]
-	if m.verb != core.Swap {
+	if isRead(m.verb) {
 		w.store.read(m)
 		m.applied = true
 		if w.setup.Reads == AtomicReads {
 			return w.act(action{verb: deliver, i: i})
 		}
+		return nil
+	}
+
+	if m.verb == core.Remove {
+		w.remove(m)
 		return nil
 	}
 
@@ -55,7 +60,9 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	case after.Epoch < before.Epoch:
 		return fmt.Errorf("%s falls from epoch %d to %d", after.Name, before.Epoch, after.Epoch)
 	case after.Epoch > before.Epoch:
-		if after.Epoch <= w.granted[k] && !forgetful {
+		if after.Epoch <= w.granted[k] && before.Rev == "" && w.setup.Retires > w.left.retires {
+			w.outran = true // it must not be believed: see checkBegin
+		} else if after.Epoch <= w.granted[k] && !forgetful {
 			return fmt.Errorf("%s: epoch %d is granted after epoch %d", after.Name, after.Epoch, w.granted[k])
 		}
 		w.granted[k] = max(w.granted[k], after.Epoch)

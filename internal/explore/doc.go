@@ -7,6 +7,8 @@
 //   - at most one process leads an election: one whose deadline has not passed on its clock;
 //   - the epochs of an election grow with every claim that the store applies;
 //   - a claim never replaces the record of a live leader, and nobody ends an incarnation under which somebody leads;
+//   - no term begins in an epoch that an election had before, whatever was removed from the store in between (rule 13);
+//   - a store that has lost nothing is not reported to have lost writes;
 //   - a release vacates its own member's record only; a checkpoint is written under the record's own term only;
 //   - from every state, a run without further faults leads to one in which somebody leads. In such a run time
 //     passes only when nothing else is left to do.

@@ -58,7 +58,7 @@ var faults = []fault{
 		"\te.barred = max(e.barred, c.now.Add(wait))\n", "\t_ = wait\n",
 		explored + "TestOwnLeaseHolds/when_the_store_loses_writes"},
 	{"rule_5_a_claim_ignores_the_highest_epoch_seen", "claim.go",
-		"Epoch: max(r.Epoch, c.memory[e.name]) + 1,", "Epoch: r.Epoch + 1,",
+		"\treturn max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1\n", "\treturn r.Epoch + 1\n",
 		explored + "TestOwnLeaseHolds/when_the_store_loses_writes"},
 	{"rule_5_a_forgotten_join_counts_as_a_death", "rollback.go",
 		"\te.forgotten = holder\n\treturn true\n", "\treturn false\n",
@@ -122,6 +122,15 @@ var faults = []fault{
 	{"rule_12_an_old_notification_is_claimed_on", "claim.go",
 		" || r.Epoch != c.memory[e.name]:\n", ":\n",
 		tested + "TestNotices"},
+	{"rule_2_a_heartbeat_that_comes_back_was_watched_all_the_time", "watch.go",
+		"\tsame := known && w.moved == 0\n", "\tsame := known\n",
+		tested + "TestRecordsThatComeBack"},
+	{"a_lock_is_read_only_when_it_would_have_expired", "watch.go",
+		"\treturn min(w.began.Add(w.rec.Duration/3), end)\n", "\treturn end\n",
+		tested + "TestReadsOfALock"},
+	{"a_proof_of_death_is_not_heeded", "watch.go",
+		"\treturn w.gone || w.began", "\treturn w.began",
+		tested + "TestEndings"},
 	{"rule_2_an_edit_gives_time", "watch.go",
 		"\tif !same && !edited {\n", "\tif !same {\n\t\t_ = edited\n",
 		tested + "TestExpiry"},
@@ -147,7 +156,7 @@ var faults = []fault{
 		"\tasked := b.check\n", "\tb.deadline = c.now.Add(b.trust)\n\tasked := b.check\n",
 		simulated + "TestSeeds"},
 	{"rule_5_a_claim_ignores_the_highest_epoch_seen_in_a_large_cluster", "claim.go",
-		"Epoch: max(r.Epoch, c.memory[e.name]) + 1,", "Epoch: r.Epoch + 1,",
+		"\treturn max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1\n", "\treturn r.Epoch + 1\n",
 		simulated + "TestSeeds"},
 	{"rule_6_nothing_of_its_own_is_given_back_in_a_large_cluster", "candidate.go",
 		"\t\tc.settleOwn(e)\n\t\treturn\n\t}\n\tc.contend(e)\n", "\t\treturn\n\t}\n\tc.contend(e)\n",
@@ -187,7 +196,7 @@ var faults = []fault{
 
 // TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
 func TestMutantsApply(t *testing.T) {
-	for _, f := range slices.Concat(faults, rankFaults) {
+	for _, f := range slices.Concat(faults, rankFaults, retireFaults) {
 		if err := mutant.Check(root, f.edit()); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 		}
@@ -201,7 +210,7 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
-	for i, f := range slices.Concat(faults, rankFaults) {
+	for i, f := range slices.Concat(faults, rankFaults, retireFaults) {
 		if !all && i%10 != 0 {
 			continue
 		}

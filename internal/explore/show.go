@@ -27,12 +27,15 @@ const (
 	HandedOver                            // an election was claimed by the successor that was named
 	Left                                  // a member register was made vacant by its own process
 	Listed                                // a list showed another member
+	Removed                               // a register was removed
+	BeganAgain                            // a term began in an election that somebody had retired
 )
 
 var witnesses = [...]string{
 	"took over after expiry", "took over after a release", "adopted", "applied late", "conflicted", "revoked",
 	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left",
 	"listed",
+	"removed", "began again after a retirement",
 }
 
 // String lists the witnesses.
@@ -56,6 +59,9 @@ func (w *world) describe(a action) string {
 		what := "read of " + m.record.Name
 		if m.verb == core.Swap {
 			what = fmt.Sprintf("write of %s", line(&m.record))
+		}
+		if m.verb == core.Remove {
+			what = "removal of " + m.record.Name + "@" + m.record.Rev
 		}
 		return fmt.Sprintf("p%d: %s (%d) %s", m.proc, what, m.id>>32, verbs[a.verb])
 	case rollBack:

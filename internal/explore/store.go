@@ -39,8 +39,12 @@ func (s *store) index(name string) int {
 
 // read lets a read or a list reach the store.
 func (s *store) read(m *message) {
-	if m.verb == core.Get {
+	switch m.verb {
+	case core.Get:
 		m.got, m.outcome = s.get(m.record.Name)
+		return
+	case core.Named:
+		m.got, m.outcome = s.named(m.record.Name)
 		return
 	}
 	m.outcome = core.Done
@@ -59,18 +63,47 @@ func (s *store) get(name string) (driver.Record, core.Outcome) {
 	return r, core.Done
 }
 
+// named finds an election that somebody holds by a heartbeat register.
+func (s *store) named(name string) (driver.Record, core.Outcome) {
+	for i := range s.records {
+		if r := &s.records[i]; !r.Vacant() && r.Via == name {
+			return *r, core.Done
+		}
+	}
+	return driver.Record{}, core.NotFound
+}
+
+// remove removes a register if its revision is the expected one, and returns what was there. A removal without a revision
+// removes whatever is there: a faulty core could send one.
+func (s *store) remove(r driver.Record, keep int) (driver.Record, core.Outcome) {
+	i := s.index(r.Name)
+	if r.Rev != "" && s.records[i].Rev != r.Rev {
+		return driver.Record{}, core.Conflict
+	}
+	before := s.records[i]
+	s.keep(i, keep)
+	s.records[i] = driver.Record{Name: r.Name}
+	return before, core.Done
+}
+
+// keep notes what a write replaces. The newest n writes can be undone.
+func (s *store) keep(i, n int) {
+	if n == 0 {
+		return
+	}
+	if len(s.undo) == n {
+		s.undo = append([]change(nil), s.undo[1:]...)
+	}
+	s.undo = append(s.undo, change{i, s.records[i]})
+}
+
 // swap applies a write if the revision is the expected one. It keeps the newest keep writes for an undo.
 func (s *store) swap(r driver.Record, rev uint64, keep int) (driver.Record, core.Outcome) {
 	i := s.index(r.Name)
 	if s.records[i].Rev != r.Rev {
 		return driver.Record{}, core.Conflict
 	}
-	if keep > 0 {
-		if len(s.undo) == keep {
-			s.undo = append([]change(nil), s.undo[1:]...)
-		}
-		s.undo = append(s.undo, change{i, s.records[i]})
-	}
+	s.keep(i, keep)
 	r.Rev = strconv.FormatUint(rev, 10)
 	if n := len(r.Past); n > 1 { // only the last one decides anything
 		r.Past = r.Past[n-1:]

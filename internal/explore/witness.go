@@ -56,6 +56,7 @@ func abandoned(r *driver.Record) bool {
 // beaten returns what a write to a member register has shown.
 func beaten(w *world, m *message, before, after *driver.Record) Witness {
 	switch {
+	case after.Name == driver.FloorRegister:
 	case after.Vacant() && before.Holder.ID != w.setup.IDs[m.proc]:
 		return Revoked
 	case after.Vacant():

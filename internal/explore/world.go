@@ -30,6 +30,10 @@ type Setup struct {
 	Prompt    bool // processes do what is due before time passes, but for Freezes times
 	Notices   bool // releases and claims are notified, or not
 	SlowDuty  bool // a duty stops some time after it was told to
+	Withdraws int  // a process, and the first before all others, ends its candidacy until nobody else campaigns
+	Sleeps    int  // the last process does nothing, and gets no answer, until it wakes: for however long
+	Retires   int  // the first process retires an election that is vacant
+	RetiresOf int  // the first process retires a member register that is vacant
 	Reads     Reads
 
 	Limit int // states
@@ -42,6 +46,7 @@ const (
 	SlowReads    Reads = iota // anything may happen before and after a read is applied
 	AtomicReads               // anything may happen before a read is applied, and then it is answered at once
 	InstantReads              // a read is answered in the step that sends it
+	LastSlow                  // those of the last process are slow, the others instant
 )
 
 const tick = core.Time(time.Second)
@@ -58,17 +63,25 @@ type world struct {
 	reading bool    // the step that is under way was caused by the answer to a read
 	shows   Witness // what the last action has shown; no part of the state
 
+	outran bool     // a claim was applied after the register that it was meant for had been removed
+	begun  []uint64 // the highest epoch of a term that began, by election
+
 	drawn   uint64   // the last number that was drawn, for nonces, incarnations and revisions
 	granted []uint64 // the highest epoch ever granted, by election: not known to any process
 }
 
 // budget is how many faults and requests may still happen.
-type budget struct{ crashes, losses, rollbacks, stepDowns, handOffs, saves, closes, freezes int }
+type budget struct {
+	crashes, losses, rollbacks, stepDowns, handOffs, saves, closes, freezes int
+	withdraws, sleeps, retires, retiresOf                                   int
+}
 
 // proc is one process: its core, and what its shell knows.
 type proc struct {
 	core      *core.Core // nil if it is dead
 	gone      bool       // it has left for good
+	asleep    bool       // nothing reaches it, and it does nothing
+	idle      []bool     // by election: it does not campaign
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time
 	stopping  []stopping // duties that were told to stop and have not
@@ -124,7 +137,11 @@ func election(i int) string { return "e" + strconv.Itoa(i) }
 // newWorld returns the first state: nothing was ever written, and every process campaigns in every election.
 func newWorld(s *Setup) *world {
 	w := &world{setup: s, now: 100 * tick, granted: make([]uint64, s.Elections)}
-	w.left = budget{s.Crashes, s.Losses, s.Rollbacks, s.StepDowns, s.HandOffs, s.Saves, s.Closes, s.Freezes}
+	w.begun = make([]uint64, s.Elections)
+	w.left = budget{
+		s.Crashes, s.Losses, s.Rollbacks, s.StepDowns, s.HandOffs, s.Saves, s.Closes, s.Freezes,
+		s.Withdraws, s.Sleeps, s.Retires, s.RetiresOf,
+	}
 	for i := range s.Elections {
 		w.store.names = append(w.store.names, election(i))
 	}
@@ -132,6 +149,9 @@ func newWorld(s *Setup) *world {
 		if name := driver.MemberRegister(id); !slices.Contains(w.store.names, name) {
 			w.store.names = append(w.store.names, name)
 		}
+	}
+	if s.Config.Rest > 0 {
+		w.store.names = append(w.store.names, driver.FloorRegister)
 	}
 	w.store.records = make([]driver.Record, len(w.store.names))
 	for i, name := range w.store.names {
@@ -154,6 +174,7 @@ func (w *world) startProc(i int) error {
 	w.procs[i] = proc{
 		core:      core.New(cfg, nil),
 		terms:     make([]*term, w.setup.Elections),
+		idle:      make([]bool, w.setup.Elections),
 		shown:     make([]shown, len(w.store.names)),
 		rests:     make([]uint64, len(w.store.names)),
 		deadlines: map[string]core.Time{},
@@ -172,10 +193,12 @@ func (w *world) clone() *world {
 	c.store = w.store.clone()
 	c.msgs = slices.Clone(w.msgs)
 	c.granted = slices.Clone(w.granted)
+	c.begun = slices.Clone(w.begun)
 	c.procs = make([]proc, len(w.procs))
 	for i := range w.procs {
 		p := w.procs[i]
 		p.terms = slices.Clone(p.terms)
+		p.idle = slices.Clone(p.idle)
 		p.shown = slices.Clone(p.shown)
 		p.rests = slices.Clone(p.rests)
 		p.stopping = slices.Clone(p.stopping)
@@ -203,7 +226,7 @@ func (w *world) step(i int, in core.Input) error {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case core.Send:
-			if e.Verb != core.Swap && w.setup.Reads == InstantReads {
+			if isRead(e.Verb) && w.instant(i) {
 				reads = append(reads, e)
 				continue
 			}
@@ -218,6 +241,9 @@ func (w *world) step(i int, in core.Input) error {
 			}
 			p.terms[k] = &term{e.Epoch, e.Register, e.Incarnation}
 			p.deadlines[e.Register] = e.Deadline
+			if err := w.checkBegin(i, k, e.Epoch); err != nil {
+				return err
+			}
 			if err := w.checkLeaders(k); err != nil {
 				return err
 			}
@@ -232,6 +258,9 @@ func (w *world) step(i int, in core.Input) error {
 		case core.Event:
 			if e.Kind == core.EventRegressed {
 				w.shows |= WaitedForRollback
+				if err := w.checkAlarm(i, &e); err != nil {
+					return err
+				}
 			}
 		case core.Closed:
 			p.gone = true
@@ -268,10 +297,15 @@ func (w *world) answer(m *message) error {
 			w.shows |= Listed
 		}
 	}
-	w.reading = m.verb != core.Swap
+	w.reading = isRead(m.verb)
 	err := w.step(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got, Records: m.list})
 	w.reading = false
 	return err
+}
+
+// instant reports whether the reads of a process are answered at once.
+func (w *world) instant(i int) bool {
+	return w.setup.Reads == InstantReads || w.setup.Reads == LastSlow && i < len(w.procs)-1
 }
 
 // leads reports whether a process believes that it leads an election: by its deadline.

@@ -25,6 +25,7 @@ type requests struct {
 	store     driver.Store
 	batcher   driver.Batcher   // nil if the store is none
 	refresher driver.Refresher // likewise
+	remover   driver.Remover   // likewise
 	witness   driver.Witness   // likewise
 
 	mu      sync.Mutex
@@ -57,6 +58,7 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.store = store
 	r.batcher, _ = store.(driver.Batcher)
 	r.refresher, _ = store.(driver.Refresher)
+	r.remover, _ = store.(driver.Remover)
 	r.witness, _ = store.(driver.Witness)
 }
 
@@ -67,12 +69,16 @@ func (r *requests) group(sends []core.Send) []*job {
 	var open [core.List + 1]*job // by verb
 	for _, send := range sends {
 		batched := send.Verb == core.Get && r.refresher != nil || send.Verb == core.Swap && r.batcher != nil
+		alone := strings.HasPrefix(send.Record.Name, driver.MemberPrefix)
+		if send.Verb == core.Named { // one list for all
+			batched, alone = true, false
+		}
 		j := open[send.Verb]
-		if !batched || j == nil || len(j.sends) == batch || strings.HasPrefix(send.Record.Name, driver.MemberPrefix) {
+		if !batched || j == nil || len(j.sends) == batch || alone {
 			j = &job{verb: send.Verb}
 			j.ctx, j.cancel = context.WithTimeout(r.s.ctx, timeout(send))
 			jobs = append(jobs, j)
-			if batched && !strings.HasPrefix(send.Record.Name, driver.MemberPrefix) {
+			if batched && !alone {
 				open[send.Verb] = j
 			}
 		}
@@ -83,7 +89,7 @@ func (r *requests) group(sends []core.Send) []*job {
 
 // timeout returns how long a request may take. A long list may take longer than any other request.
 func timeout(send core.Send) time.Duration {
-	if send.Verb == core.List {
+	if send.Verb == core.List || send.Verb == core.Named {
 		return core.ListTimeouts * send.Timeout
 	}
 	return send.Timeout
@@ -102,7 +108,7 @@ func (r *requests) admit(jobs []*job) []*job {
 			continue
 		}
 		k := 1
-		if j.verb == core.Swap {
+		if j.verb == core.Swap || j.verb == core.Remove {
 			k = 0
 		}
 		r.waiting[k] = append(r.waiting[k], j)
@@ -227,9 +233,12 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 		}
 	}()
 
-	if j.verb == core.List {
-		listed, err := r.list(j)
+	switch j.verb {
+	case core.List:
+		listed, err := r.list(j, j.sends[0].Record.Name, true)
 		return []driver.Outcome{{Err: err}}, listed
+	case core.Named:
+		return r.named(j), nil
 	}
 	if len(j.sends) == 1 {
 		return []driver.Outcome{r.single(j.ctx, j.sends[0])}, nil
@@ -247,29 +256,58 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 
 // single makes the call for one register.
 func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome) {
-	if send.Verb == core.Get {
+	switch {
+	case send.Verb == core.Get:
 		o.Record, o.Err = r.store.Get(ctx, send.Record.Name)
-	} else {
+	case send.Verb == core.Swap:
 		o.Record, o.Err = r.store.Swap(ctx, send.Record)
+	case r.remover == nil:
+		o.Err = fmt.Errorf("remove %q: the store cannot remove registers: %w", send.Record.Name, driver.ErrConflict)
+	default:
+		o.Err = r.remover.Remove(ctx, send.Record)
 	}
 	return o
 }
 
-// list reads all registers below a prefix, except those that cannot be read. The store has the timeout of one request for
-// each step.
-func (r *requests) list(j *job) ([]driver.Record, error) {
+// named finds elections that name heartbeat registers, by one list for all of them. One that cannot be read may name any.
+func (r *requests) named(j *job) []driver.Outcome {
+	all, err := r.list(j, "", false)
+	if err != nil {
+		return failed(j, err)
+	}
+	by := map[string]driver.Record{}
+	for _, l := range all {
+		if !l.Vacant() && l.Via != "" {
+			by[l.Via] = driver.Record{Name: l.Name, Via: l.Via, Holder: l.Holder}
+		}
+	}
+
+	outs := make([]driver.Outcome, len(j.sends))
+	for i, send := range j.sends {
+		l, ok := by[send.Record.Name]
+		outs[i].Record = l
+		if !ok {
+			outs[i].Err = driver.ErrNotFound
+		}
+	}
+	return outs
+}
+
+// list reads all registers below a prefix. Those that cannot be read are left out, or are an error. The store has the timeout
+// of one request for each step.
+func (r *requests) list(j *job, prefix string, leaveOut bool) ([]driver.Record, error) {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()
 	limit := time.AfterFunc(j.sends[0].Timeout, cancel)
 	defer limit.Stop()
 
 	var all []driver.Record
-	for record, err := range r.store.List(ctx, j.sends[0].Record.Name) {
+	for record, err := range r.store.List(ctx, prefix) {
 		limit.Reset(j.sends[0].Timeout)
 		switch {
 		case err == nil:
 			all = append(all, record)
-		case record.Name == "":
+		case record.Name == "" || !leaveOut:
 			return nil, err
 		}
 	}

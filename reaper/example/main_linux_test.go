@@ -137,6 +137,9 @@ func (p *process) ended() {
 }
 
 func TestExample(t *testing.T) {
+	if testing.Short() {
+		t.Skip("real processes and stores: 'make test' runs it")
+	}
 	stores := map[string]func(*testing.T) string{
 		"redis":  func(t *testing.T) string { return redistest.Start(t) },
 		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "example.db") },

@@ -72,7 +72,7 @@ type Options struct {
 }
 
 // Store is a database of a Redis server, or of several. It implements [driver.Store], [driver.Waker],
-// [driver.Batcher] and [driver.Refresher].
+// [driver.Batcher], [driver.Refresher] and [driver.Remover].
 type Store struct {
 	addr     *address
 	client   rueidis.Client
@@ -84,6 +84,7 @@ type Store struct {
 	channel string // where changes of hands are published
 	get     script
 	swap    script
+	remove  script
 	id      uint64        // of this Store among all that ever were
 	swaps   atomic.Uint64 // that it has sent
 	buffers sync.Pool     // of *request
@@ -106,6 +107,7 @@ var (
 	_ driver.Waker     = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
+	_ driver.Remover   = (*Store)(nil)
 )
 
 const (
@@ -133,8 +135,8 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	s := &Store{
 		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
 		lines: lines{one: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*line]bool{}},
-		get:   newScript(serverLua + getLua),
-		id:    rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{}, claimed: map[string]driver.Identity{},
+		get:   newScript(serverLua + getLua), remove: newScript(serverLua + removeLua),
+		id: rand.Uint64(), indexed: map[string]time.Time{}, unsure: map[string]bool{}, claimed: map[string]driver.Identity{},
 	}
 	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -28,7 +28,7 @@ func TestStore(t *testing.T) {
 // leastPrivilege is the ACL line of docs/STORES.md, for any election whose name begins with seat.
 var leastPrivilege = strings.Fields(`ACL SETUSER regent on >s3cret resetkeys resetchannels -@all
 	~seat* ~{seat*}:regent ~regent/* ~{regent/*}:regent ~{regent}:index &regent:wake:*
-	+eval +evalsha +get +set +del +pexpire +pttl +persist +time +zadd +zrange +publish +subscribe +unsubscribe +ping +info +config|get`)
+	+eval +evalsha +get +set +del +pexpire +pttl +persist +time +zadd +zrem +zrange +publish +subscribe +unsubscribe +ping +info +config|get`)
 
 func TestStoreWithLeastPrivilege(t *testing.T) {
 	srv := startServer(t, "--save", "")

@@ -13,11 +13,11 @@ import (
 // errUnconfirmed says that a swap is on the primary, but not on as many replicas as were asked for.
 var errUnconfirmed = errors.New("applied, but too few replicas have confirmed it")
 
-// evalAndWait swaps and waits for the replicas, on one connection, which is what WAIT goes by.
-func (s *Store) evalAndWait(ctx context.Context, name string, r *request) rueidis.RedisResult {
+// evalAndWait calls a script that writes, and waits for the replicas, on one connection, which is what WAIT goes by.
+func (s *Store) evalAndWait(ctx context.Context, sc script, name string, r *request) rueidis.RedisResult {
 	s.setUnsure(name, true)
 	for _, full := range []bool{false, true} {
-		all := s.onOne(ctx, s.command(s.swap, r, full), s.wait())
+		all := s.onOne(ctx, s.command(sc, r, full), s.wait())
 		switch err := all[0].Error(); {
 		case unknown(all[0]):
 			continue

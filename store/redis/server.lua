@@ -1,4 +1,4 @@
--- Begins get.lua and swap.lua.
+-- Begins get.lua, swap.lua and remove.lua.
 
 -- server returns what no other run of a primary has: its replication ID. Redis takes a new one when it starts, when a replica is promoted,
 -- and when a former primary is promoted again. So an ID that is written beside a time of expiry tells whether the server that is asked

@@ -280,7 +280,7 @@ func (s *Store) swapOne(ctx context.Context, l driver.Record, tell bool) (driver
 	r := s.swapRequest(l, tell)
 	var res rueidis.RedisResult
 	if s.addr.replicas > 0 {
-		res = s.evalAndWait(ctx, l.Name, r)
+		res = s.evalAndWait(ctx, s.swap, l.Name, r)
 	} else {
 		res = s.eval(ctx, s.swap, r)
 	}

@@ -61,7 +61,7 @@ type Options struct {
 }
 
 // Store is a SQLite file. It implements [driver.Store], [driver.Waker], [driver.Batcher],
-// [driver.Refresher] and [driver.Witness].
+// [driver.Refresher], [driver.Remover] and [driver.Witness].
 type Store struct {
 	path   string      // absolute, without links
 	file   fs.FileInfo // the file as it was opened
@@ -95,6 +95,7 @@ var (
 	_ driver.Waker     = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
+	_ driver.Remover   = (*Store)(nil)
 	_ driver.Witness   = (*Store)(nil)
 )
 
@@ -114,10 +115,7 @@ CREATE TABLE regent_lease (
 	writer TEXT    NOT NULL,
 	record TEXT    NOT NULL
 );
-CREATE INDEX regent_lease_moved ON regent_lease (moved);
-CREATE TRIGGER regent_lease_stays BEFORE DELETE ON regent_lease BEGIN
-	SELECT raise(ABORT, 'regent: a register is never deleted, or its epoch would begin again');
-END;
+CREATE INDEX regent_lease_moved ON regent_lease (moved);` + staysTrigger + `
 CREATE TRIGGER regent_lease_changes BEFORE UPDATE ON regent_lease WHEN new.rev = old.rev BEGIN
 	SELECT raise(ABORT, 'regent: a change must be seen: set rev = hex(randomblob(16)) as well');
 END;

@@ -14,12 +14,21 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// request is one call of Swap or SwapAll on its way through drain.
+// request is one call of Swap, SwapAll or Remove on its way through drain.
 type request struct {
-	ctx  context.Context
-	in   []driver.Record
-	out  []driver.Outcome // drain's, until done receives
-	done chan struct{}    // has room for one
+	ctx    context.Context
+	remove bool
+	in     []driver.Record
+	out    []driver.Outcome // drain's, until done receives
+	done   chan struct{}    // has room for one
+}
+
+// verb is what the request does, for errors.
+func (r *request) verb() string {
+	if r.remove {
+		return "remove"
+	}
+	return "swap"
 }
 
 // Swap implements [driver.Store].
@@ -142,7 +151,7 @@ func answer(batch []*request, err error) {
 	for _, r := range batch {
 		for i := range r.out {
 			if err != nil {
-				r.out[i] = driver.Outcome{Err: fmt.Errorf("swap %q: %w", r.in[i].Name, err)}
+				r.out[i] = driver.Outcome{Err: fmt.Errorf("%s %q: %w", r.verb(), r.in[i].Name, err)}
 			}
 		}
 		r.done <- struct{}{}
@@ -169,7 +178,7 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 			return busy(err), err
 		}
 	}
-	single := len(batch) == 1 && len(batch[0].in) == 1
+	single := len(batch) == 1 && len(batch[0].in) == 1 && !batch[0].remove
 	if !single {
 		if _, err := s.w.begin.ExecContext(background, nil); err != nil {
 			return busy(err), err
@@ -177,26 +186,39 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 	}
 	applied := s.w.applied[:0]
 	defer func() { clear(applied) }()
+	var removed removal
 	for _, r := range batch {
 		for i, l := range r.in {
-			n, err := s.swap(l)
+			var n written
+			var err error
+			if r.remove {
+				err = s.remove(&removed, l)
+			} else {
+				n, err = s.swap(l)
+			}
 			switch {
+			case err == nil && r.remove:
+				r.out[i] = driver.Outcome{}
 			case err == nil:
 				applied = append(applied, n)
 				l.Rev = n.rev
 				r.out[i] = driver.Outcome{Record: l}
 			case code(err) == 0: // a conflict, or a record that cannot be read
-				r.out[i] = driver.Outcome{Err: fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, err)}
+				r.out[i] = driver.Outcome{Err: fmt.Errorf("%s %q at revision %q: %w", r.verb(), l.Name, l.Rev, err)}
 			default:
 				return single && busy(err), err
 			}
 		}
+	}
+	if err := removed.end(s); err != nil {
+		return false, err
 	}
 	if !single {
 		if _, err := s.w.commit.ExecContext(background, nil); err != nil {
 			return false, err
 		}
 	}
+	removed.committed(s)
 	s.announce(applied)
 	if cap(applied) <= maxKept {
 		s.w.applied = applied
@@ -324,7 +346,7 @@ type writeConn struct {
 	buf     []byte
 	applied []written
 
-	begin, commit, insert, move, renew, look statement
+	begin, commit, insert, move, renew, remove, look statement
 }
 
 // maxMoved is beyond every change. Whatever is not below it, text included, was put there by
@@ -357,6 +379,7 @@ func openWriter(path string) (*writeConn, error) {
 		{&w.move, `UPDATE regent_lease SET rev = ?, writer = ?, record = ?, moved = ` + nextMoved + `
 			WHERE name = ? AND rev = ?`},
 		{&w.renew, `UPDATE regent_lease SET rev = ?, record = ? WHERE name = ? AND rev = ?`},
+		{&w.remove, `DELETE FROM regent_lease WHERE name = ? AND rev = ?`},
 		{&w.look, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`},
 	} {
 		stmt, err := conn.Prepare(p.text)
@@ -417,7 +440,7 @@ func (w *writeConn) close() error {
 	if w == nil || w.conn == nil {
 		return nil
 	}
-	for _, stmt := range []statement{w.begin, w.commit, w.insert, w.move, w.renew, w.look} {
+	for _, stmt := range []statement{w.begin, w.commit, w.insert, w.move, w.renew, w.remove, w.look} {
 		if stmt != nil {
 			_ = stmt.Close()
 		}

@@ -40,7 +40,7 @@ var mutants = []fault{
 	{"a_holder_counts_from_the_answer", "(the duty|.* lead .* at once|.* the duty of)", []edit{{inCore + "heartbeat.go",
 		"\tasked := b.check\n", "\tb.deadline = c.now.Add(b.trust)\n\tasked := b.check\n"}}},
 	{"a_claim_ignores_the_highest_epoch_seen", "rule 5: .* but was shown", []edit{{inCore + "claim.go",
-		"Epoch: max(r.Epoch, c.memory[e.name]) + 1,", "Epoch: r.Epoch + 1,"}}},
+		"\treturn max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1\n", "\treturn r.Epoch + 1\n"}}},
 	{"a_release_resets_the_epoch", "rule 4: .* falls from epoch", []edit{{inCore + "record.go",
 		"Rev: r.Rev, Epoch: r.Epoch, Nonce: nonce", "Rev: r.Rev, Epoch: 0, Nonce: nonce"}}},
 	{"a_release_loses_the_pause", "rule 4: .* loses the pause", []edit{{inCore + "record.go",

@@ -1,0 +1,179 @@
+package core
+
+import (
+	"strings"
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
+
+// This file is the removal of registers that nobody uses any more (rule 13).
+
+// retirement is one register that is to be removed. The register must be vacant, and stay as it is for as long as it takes.
+// Whether it did is not read again: the removal is conditional on the revision that was read first.
+type retirement struct {
+	entity
+	id     uint64 // the request
+	name   string
+	idle   time.Duration // how long the register must stay as it is
+	rec    driver.Record // as first read
+	phase  retirePhase
+	rested Time // when the register has stayed as it is for long enough
+	tries  int  // removals of unknown outcome
+	retry  retry
+}
+
+// retirePhase is how far a retirement has come.
+type retirePhase uint8
+
+const (
+	retireRead   retirePhase = iota // the register is to be read
+	retireRaise                     // the floor must come up to its epoch
+	retireRest                      // it must stay as it is for a while
+	retireNamed                     // no election may name it
+	retireRemove                    // it is to be removed
+	retireCheck                     // the removal is not known to be applied: the register is to be read
+)
+
+// maxRemovals is how often a removal is tried.
+const maxRemovals = 4
+
+// retire takes in a request to remove a register.
+func (c *Core) retire(in Retire) {
+	reserved := strings.HasPrefix(in.Register, driver.Reserved) && !strings.HasPrefix(in.Register, driver.MemberPrefix)
+	if c.cfg.Rest == 0 || reserved {
+		c.emit(Result{ID: in.ID, Result: InUse})
+		return
+	}
+	t := &retirement{id: in.ID, name: in.Register, idle: max(in.Idle, c.cfg.Rest)}
+	t.init(makeRef(retireKind, c.retirements.add(t)))
+	c.enqueue(t.ref)
+}
+
+// isMember reports whether the register is that of a member. Any other is that of an election.
+func (t *retirement) isMember() bool { return strings.HasPrefix(t.name, driver.MemberPrefix) }
+
+// advanceRetirement does what comes next in the removal of a register.
+func (c *Core) advanceRetirement(t *retirement) {
+	if c.closing {
+		c.retireDone(t, Unanswered)
+		return
+	}
+	if t.busy() {
+		return
+	}
+	if !t.retry.passed(c.now) {
+		t.wake(t.retry.at)
+		return
+	}
+
+	switch t.phase {
+	case retireRead, retireCheck:
+		c.read(&t.entity, t.name)
+	case retireRaise:
+		c.raiseFor(t)
+	case retireRest:
+		c.awaitRest(t)
+	case retireNamed:
+		c.send(&t.entity, namedCall, Named, driver.Record{Name: t.name})
+		t.call.until = c.now.Add(ListTimeouts * c.timeout)
+		t.wake(t.call.until)
+	case retireRemove:
+		c.remove(t)
+	}
+}
+
+// covered reports whether the floor is known to have come up to the epoch of a register.
+func (c *Core) covered(t *retirement) bool {
+	return t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch
+}
+
+// raiseFor waits until the floor covers the epochs of an election. From then on the register must stay as it is, and the
+// floor must stand, for all of the time (rule 13).
+func (c *Core) raiseFor(t *retirement) {
+	if !c.covered(t) {
+		c.raiseFloor(t.rec.Epoch, &t.entity)
+		return
+	}
+	t.rested = c.now.Add(t.idle)
+	t.phase = retireRest
+	t.wake(t.rested)
+}
+
+// awaitRest goes on once the register has had its time.
+func (c *Core) awaitRest(t *retirement) {
+	switch {
+	case c.now < t.rested:
+		t.wake(t.rested)
+		return
+	case t.isMember():
+		t.phase = retireNamed
+	default:
+		t.phase = retireRemove
+	}
+	c.enqueue(t.ref)
+}
+
+// remove sends the removal, on the revision that was read first. Where the store has lost the floor meanwhile, everything
+// begins anew.
+func (c *Core) remove(t *retirement) {
+	switch {
+	case !t.isMember() && !c.floorFresh():
+		c.needFloor(&t.entity)
+		return
+	case !c.covered(t):
+		t.phase = retireRaise
+		c.enqueue(t.ref)
+		return
+	}
+	t.tries++
+	c.send(&t.entity, removeCall, Remove, driver.Record{Name: t.name, Rev: t.rec.Rev, Epoch: t.rec.Epoch})
+}
+
+// retirementAnswered takes in what became of a request about a register that is to be removed.
+func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver.Record) {
+	switch {
+	case o == Unknown && done.kind == removeCall:
+		t.phase = retireCheck
+		c.failed()
+	case done.kind == namedCall && (o == Unknown || o == NotSent): // it takes a list of everything: not again and again
+		c.retireDone(t, Unanswered)
+	case o == Unknown || o == NotSent:
+		c.unread(&t.retry, t.name, done.faultText(o))
+	case done.kind == removeCall && o == Conflict:
+		c.retireDone(t, InUse)
+	case done.kind == removeCall: // removed
+		c.retireDone(t, OK)
+	case done.kind == namedCall && o == Done:
+		c.retireDone(t, InUse)
+	case done.kind == namedCall:
+		t.phase = retireRemove
+	case o == NotFound: // somebody else was first, or the removal was applied
+		c.retireDone(t, OK)
+	case t.phase == retireCheck && (r.Rev != t.rec.Rev || t.tries == maxRemovals):
+		c.retireDone(t, InUse)
+	case t.phase == retireCheck:
+		t.phase = retireRemove
+	case inUse(r):
+		c.retireDone(t, InUse)
+	default:
+		t.rec = driver.Record{Rev: r.Rev, Epoch: r.Epoch}
+		t.phase = retireRaise
+		t.retry = retry{}
+	}
+}
+
+// inUse reports whether a register must be kept: somebody holds it, or it carries what is to outlive every term.
+func inUse(r *driver.Record) bool {
+	return !r.Vacant() || r.Paused || len(r.Data) > 0 || exhausted(r.Epoch)
+}
+
+// retireDone ends a retirement.
+func (c *Core) retireDone(t *retirement, code ResultCode) {
+	if code == OK {
+		c.emit(Event{Kind: EventRetired, Register: t.name, Epoch: t.rec.Epoch})
+	}
+	c.emit(Result{ID: t.id, Result: code, Epoch: t.rec.Epoch})
+	c.unschedule(&t.entity)
+	c.retirements.drop(t.ref.index())
+}

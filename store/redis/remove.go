@@ -1,0 +1,65 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/redis/rueidis"
+	"github.com/regentd/regent/driver"
+)
+
+//go:embed remove.lua
+var removeLua string
+
+// Remove implements [driver.Remover]. A revision has the Store that wrote it in it, and how many it had written before. So
+// a register that is written again after its removal has revisions that it never had.
+//
+// In a cluster the index of names is on another node than the register. A register that is made again at the very moment of
+// its removal may be missing from lists, for a minute at most if it is in use.
+func (s *Store) Remove(ctx context.Context, l driver.Record) error {
+	r := s.getRequest(l.Name)
+	r.args = append(r.args, l.Rev)
+	if !s.cluster {
+		r.keys, r.args = append(r.keys, s.index), append(r.args, l.Name)
+	}
+
+	var res rueidis.RedisResult
+	if s.addr.replicas > 0 {
+		res = s.evalAndWait(ctx, s.remove, l.Name, r)
+	} else {
+		res = s.eval(ctx, s.remove, r)
+	}
+	err := res.Error()
+	s.done(r, res)
+
+	switch {
+	case rueidis.IsRedisNil(err):
+		return fmt.Errorf("remove %q at revision %q: %w", l.Name, l.Rev, driver.ErrConflict)
+	case err != nil:
+		return fmt.Errorf("remove %q at revision %q: %w", l.Name, l.Rev, s.explain(ctx, err))
+	}
+	s.push.wrote(l)
+	s.forget(ctx, l.Name)
+	return nil
+}
+
+// forget drops what is kept of a register that was removed. Its name goes from the index of a cluster, unless the register is
+// there again.
+func (s *Store) forget(ctx context.Context, name string) {
+	s.mu.Lock()
+	delete(s.claimed, name)
+	delete(s.indexed, name)
+	delete(s.unsure, name)
+	s.mu.Unlock()
+	if !s.cluster {
+		return
+	}
+
+	if s.do(ctx, s.client.B().Arbitrary("ZREM").Keys(s.index).Args(name).Build()).Error() != nil {
+		return // a name without a register does no harm
+	}
+	if _, err := s.Get(ctx, name); err == nil {
+		_ = s.addToIndex(ctx, driver.Record{Name: name})
+	}
+}
