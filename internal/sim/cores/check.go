@@ -31,6 +31,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 	v := p.view(reg)
 	r := &e.Record
 	switch {
+	case reg.floor:
 	case reg.member && r.Vacant() && s.made(reg.rec.Holder, p, p.run): // it leaves
 	case reg.member && r.Vacant() && !s.made(v.holder, p, p.run):
 		delay := p.cfg.TakeoverDelay
@@ -110,7 +111,7 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 		p.checkTaken(v, r, p.cfg.TakeoverDelay)
 		return
 	}
-	if m := p.find(v.via); m != nil && m.forgets(v.holder) && v.forgotten == v.holder && !s.made(v.holder, p, p.run) {
+	if m := p.find(v.via); m != nil && !m.reg.removed && m.forgets(v.holder) && v.forgotten == v.holder && !s.made(v.holder, p, p.run) {
 		if waited := time.Duration(now - v.forgotAt); waited < p.cfg.LeaseDuration {
 			s.fail("rule 5: p%d claims %s from %s, whose joining the store has forgotten, %v after it was shown that",
 				p.index, v.reg.name, v.holder, waited)

@@ -98,6 +98,12 @@ var mutants = []fault{
 		"\tc.expireAsks(e)\n", ""}}},
 	{"a_core_has_itself_called_again_and_again", ".* is called more than", []edit{{inCore + "request.go",
 		"\tif len(e.asks) > 0 && c.now < e.asks[0].until {", "\tif len(e.asks) > 0 {"}}},
+	{"a_register_is_removed_before_the_floor_is_raised", "rule 13: .* above the floor", []edit{{inCore + "retire.go",
+		"\treturn t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch\n", "\treturn true\n"}}},
+	{"a_register_is_removed_at_once", "rule 13: .* which was released", []edit{{inCore + "retire.go",
+		"idle: max(in.Idle, c.cfg.Rest)}", "idle: in.Idle}"}}},
+	{"a_claim_ignores_the_floor", "epoch .* is granted after", []edit{{inCore + "claim.go",
+		"\treturn max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1\n", "\treturn max(r.Epoch, c.memory[e.name]) + 1\n"}}},
 	{"the_store_takes_writes_over_any_revision", ".", []edit{{inCores + "store.go",
 		"\tcase reg.rec.Rev != q.send.Record.Rev:\n", "\tcase reg.rec.Rev == \"\" && q.send.Record.Rev != \"\":\n"}}},
 }

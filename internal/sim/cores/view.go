@@ -75,7 +75,9 @@ func (p *proc) shown(q *request, awaited bool) {
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
 			v.at = max(v.at, q.at)
-			v.falls(q.rec.Epoch, p.clock())
+			if !q.reg.removed { // which is no loss
+				v.falls(q.rec.Epoch, p.clock())
+			}
 		}
 		p.see(q.reg, &q.rec, order, q.sent)
 		if awaited {
@@ -181,7 +183,7 @@ func (p *proc) noteForgotten(changed *view, now core.Time) {
 		if v == changed {
 			m = p.find(v.via)
 		}
-		if m != nil && m.seen && m.forgets(v.holder) {
+		if m != nil && m.seen && !m.reg.removed && m.forgets(v.holder) {
 			v.forgotten = v.holder
 			v.forgotAt = now
 		}
