@@ -49,7 +49,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
-	if r.Next != previous.Next || r.Epoch != previous.Epoch { // a reservation counts from when the record that makes it was first found free
+	if notable(r, &previous) { // a reservation counts from when the record that makes it was first found free
 		e.open = false
 	}
 	e.claimed = false

@@ -22,6 +22,13 @@ func (s *sim) draw() {
 	for i := range 1 + s.rng.IntN(3) {
 		s.elect("election" + strconv.Itoa(i))
 	}
+	if s.chance(0.3) {
+		s.cfg.Rest = rest
+		s.shorts = 1 + s.rng.IntN(2)
+		for i := range s.shorts {
+			s.elect("short" + strconv.Itoa(i))
+		}
+	}
 	for i := range 2 + s.rng.IntN(3) {
 		cfg := s.cfg
 		cfg.ID = "m" + strconv.Itoa(i)
@@ -49,6 +56,10 @@ func (s *sim) draw() {
 	} else {
 		s.end = s.calm + s.bound()
 		s.after(s.calm, s.heal)
+		if s.faults.rollbacks && s.chance(0.3) {
+			s.end += lossAfter
+			s.after(s.calm+lossAfter, s.loseClaim)
+		}
 	}
 	if s.chance(0.5) {
 		s.workers = make([]worker, len(s.names))

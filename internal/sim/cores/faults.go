@@ -156,6 +156,18 @@ var faultMenu = []func(s *sim, p *proc, election int, lasts time.Duration){
 		}
 	},
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.replaceReaper() },
+	func(s *sim, p *proc, _ int, _ time.Duration) {
+		if s.shorts > 0 {
+			p.useShortly(len(s.names) - 1 - s.rng.IntN(s.shorts))
+		}
+	},
+	func(s *sim, p *proc, _ int, _ time.Duration) {
+		if s.shorts > 0 && s.chance(0.8) {
+			p.retire(s.store.register(s.names[len(s.names)-1-s.rng.IntN(s.shorts)]))
+		} else if s.shorts > 0 {
+			p.retire(s.store.list[s.rng.IntN(len(s.store.list))])
+		}
+	},
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.close() },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.withdraw(i) },
 }
@@ -213,7 +225,7 @@ func (p *proc) save(i int) {
 	t := p.term(i)
 	id := p.sim.number()
 	data := strconv.AppendUint(checkpoint(t.epoch, t.incarnation), id, 10)
-	p.asked = append(p.asked, asked{id, p.sim.now, string(data)})
+	p.asked = append(p.asked, asked{id: id, at: p.sim.now, save: string(data)})
 	p.step(core.Save{ID: id, Election: p.sim.names[i], Epoch: t.epoch, Data: data})
 }
 
@@ -227,7 +239,7 @@ func (p *proc) close() {
 
 // withdraw ends a candidacy for a while.
 func (p *proc) withdraw(i int) {
-	if !p.runs() || p.term(i).withdrawn {
+	if !p.runs() || p.term(i).withdrawn || p.sim.short(i) {
 		return
 	}
 	p.term(i).withdrawn = true
@@ -252,7 +264,9 @@ func (p *proc) revive() {
 	}
 	p.step(core.Health{Healthy: true})
 	for _, i := range p.places() {
-		p.campaign(i)
+		if !p.sim.short(i) {
+			p.campaign(i)
+		}
 	}
 }
 

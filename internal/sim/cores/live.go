@@ -124,7 +124,7 @@ func (s *sim) resumeAll() {
 // checkLive fails unless every election is led by a process that is able.
 func (s *sim) checkLive() {
 	for i, name := range s.names {
-		led := false
+		led := s.short(i)
 		for _, p := range s.procs {
 			led = led || p.able && p.leads(i)
 		}
@@ -137,7 +137,7 @@ func (s *sim) checkLive() {
 
 // checkSteady fails if a term begins or ends although nothing has changed for long.
 func (p *proc) checkSteady(what string, election string, epoch uint64) {
-	if s := p.sim; s.steady > 0 && s.now > s.steady {
+	if s := p.sim; s.steady > 0 && s.now > s.steady && !s.short(s.places[election]) {
 		s.fail("p%d %s term %d of %s, %v after the faults have stopped changing", p.index, what, epoch, election,
 			s.now-s.calm)
 	}

@@ -65,9 +65,10 @@ type known struct {
 
 // asked is a request of a user.
 type asked struct {
-	id   uint64
-	at   time.Duration
-	save string // the checkpoint, if it is one
+	id    uint64
+	at    time.Duration
+	save  string // the checkpoint, if it is one
+	lasts bool   // it takes long
 }
 
 // term is what a process has of an election.
@@ -125,6 +126,10 @@ func (p *proc) start() {
 		p.note("starts as %s", p.cfg.ID)
 	}
 	for _, i := range p.places() {
+		if p.sim.short(i) {
+			p.term(i).withdrawn = true
+			continue
+		}
 		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
 	p.step(core.Join{})

@@ -21,7 +21,7 @@ const (
 	ReaperReleased
 	FenceRefused
 	HandedOverUnhealthy
-	// RetiredRegister comes here with the retirement of registers (rule 13).
+	RetiredRegister
 )
 
 var reachedNames = [...]string{
@@ -29,7 +29,7 @@ var reachedNames = [...]string{
 	"an unknown outcome was settled", "a claim on a notification", "a handover to whom it named", "a saved checkpoint",
 	"a member joined again", "a stuck duty", "a member left", "a takeover between a lease of its own and a heartbeat",
 	"a kill by a reaper", "a release by a reaper", "work that a fence refused",
-	"an unhealthy leader that handed over",
+	"an unhealthy leader that handed over", "a register that was retired",
 }
 
 // Missing returns the names of what has not been reached.
