@@ -91,8 +91,8 @@ func cronMoment(t time.Time) string { return t.Format("2006-01-02 15:04 -07:00")
 // cronCommand has this test binary write the answers of one library, from one case on.
 const cronCommand = "cron"
 
-// cronSeconds is how much processor time the whole table may take, which needs a few milliseconds.
-const cronSeconds = 3
+// cronSeconds is how much processor time the whole table may take, which needs a twentieth of it.
+const cronSeconds = 1
 
 func playCron(args []string, out io.Writer) error {
 	if len(args) != 2 {

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +19,14 @@ func TestAnAnswerAfterTheGuard(t *testing.T) {
 		a := start(t, store, config("a"), "e")
 		await(t, "a leads", time.Second, func() bool { return a.leads("e") })
 		term := a.term()
-		sent := false
-		store.OnRequest = func(r memstore.Request) { sent = sent || r.Kind == memstore.Swap && r.Name == term.Register }
+		var sent atomic.Bool
+		store.OnRequest = func(r memstore.Request) {
+			if r.Kind == memstore.Swap && r.Name == term.Register {
+				sent.Store(true)
+			}
+		}
 		a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: 800 * time.Millisecond}})
-		await(t, "a heartbeat is sent", 5*time.Second, func() bool { return sent })
+		await(t, "a heartbeat is sent", 5*time.Second, sent.Load)
 
 		release := a.blockHost()
 		go a.shell.Do(core.Save{ID: 1, Election: "none"}) // its result blocks
