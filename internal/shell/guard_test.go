@@ -16,15 +16,16 @@ import (
 // answer must not make the core believe in that term again, nor take the end of its duty for a return.
 func TestAnAnswerAfterTheGuard(t *testing.T) {
 	each(t, func(t *testing.T, store *memstore.Store, config func(string) core.Config) {
+		var watching, sent atomic.Bool
+		store.OnRequest = func(r memstore.Request) {
+			if r.Kind == memstore.Swap && watching.Load() {
+				sent.Store(true) // a heartbeat: nothing else is written meanwhile
+			}
+		}
 		a := start(t, store, config("a"), "e")
 		await(t, "a leads", time.Second, func() bool { return a.leads("e") })
 		term := a.term()
-		var sent atomic.Bool
-		store.OnRequest = func(r memstore.Request) {
-			if r.Kind == memstore.Swap && r.Name == term.Register {
-				sent.Store(true)
-			}
-		}
+		watching.Store(true)
 		a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: 800 * time.Millisecond}})
 		await(t, "a heartbeat is sent", 5*time.Second, sent.Load)
 

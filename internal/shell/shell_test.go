@@ -36,17 +36,19 @@ func TestLeadAndClose(t *testing.T) {
 
 func TestHandover(t *testing.T) {
 	each(t, func(t *testing.T, store *memstore.Store, config func(string) core.Config) {
+		var watching atomic.Bool
+		var first atomic.Value
+		store.OnRequest = func(r memstore.Request) {
+			if r.Client == "b" && r.Name == "e" && watching.Load() {
+				first.CompareAndSwap(nil, r.Kind)
+			}
+		}
 		a := start(t, store, config("a"), "e")
 		await(t, "a leads", time.Second, func() bool { return a.leads("e") })
 		b := start(t, store, config("b"), "e")
 		time.Sleep(3 * time.Second)
 
-		var first atomic.Value
-		store.OnRequest = func(r memstore.Request) {
-			if r.Client == "b" && r.Name == "e" {
-				first.CompareAndSwap(nil, r.Kind)
-			}
-		}
+		watching.Store(true)
 		a.shell.Close()
 		synctest.Wait()
 		equal(t, "b leads as soon as it is notified", b.leads("e"), true)
