@@ -247,8 +247,8 @@ func (h *history) cut(keep int) {
 
 // parse reads a line, quickly if it is a result as this package writes it.
 func (e *entry) parse(line []byte) bool {
-	s := scan{b: line}
-	if o := s.outcome(); s.all() {
+	s := newScan(line)
+	if o := s.outcome(); s.Done() {
 		*e = entry{outcome: o}
 		return true
 	}

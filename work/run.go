@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/regentd/regent/internal/jsonscan"
 )
 
 // run is a task that the worker has.
@@ -163,7 +165,7 @@ func protect(h Handler, ctx context.Context, t Task) (data json.RawMessage, err 
 	case err != nil || len(data) == 0:
 	case len(data) > maxData:
 		err = fmt.Errorf("the result has %d bytes, at most %d are kept", len(data), maxData)
-	case !isCompact(data): // a line of the journal is one result
+	case !jsonscan.Compact(data): // a line of the journal is one result
 		var b bytes.Buffer
 		if json.Compact(&b, data) != nil {
 			err = errors.New("the result is not valid JSON")

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/jsonscan"
 )
 
 // seeds are bodies of requests and answers, well-formed ones and others.
@@ -54,10 +56,10 @@ func FuzzScan(f *testing.F) {
 		same(&v1, &v2, v1.parse(b))
 		var r1, r2 report
 		same(&r1, &r2, r1.parse(b))
-		if isCompact(b) && !json.Valid(b) {
+		if jsonscan.Compact(b) && !json.Valid(b) {
 			t.Fatalf("%q is no JSON", b)
 		}
-		if isJSON(b) != json.Valid(b) {
+		if jsonscan.Valid(b) != json.Valid(b) {
 			t.Fatalf("%q: JSON or not", b)
 		}
 	})
@@ -119,4 +121,38 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("after %q: %s", body, rec.Body)
 		}
 	})
+}
+
+// BenchmarkScan reads a request of 128 tasks and a page of 128 results, with the quick decoder and with encoding/json.
+func BenchmarkScan(b *testing.B) {
+	request := appendBatch(nil, "seat", "node-a", regent.Token{Epoch: 7, Term: "T1"}, time.UnixMilli(1700000000000))
+	p := page{next: 128}
+	for i := range 128 {
+		id := "poll/" + strconv.Itoa(1700000000000+i)
+		task := Task{ID: id, Kind: "http", Timeout: time.Second, Payload: json.RawMessage(`{"target":"http://10.0.0.1:8080/health"}`)}
+		request = appendItem(request, &task, "")
+		p.results = append(p.results, &run{result: outcome{ID: id, Kind: "http", Epoch: 7, Outcome: Done,
+			Data: json.RawMessage(`{"ok":true,"latency":1200000}`), BeganMs: 1700000000000, TookUs: 1200}})
+	}
+	request = append(request, endBatch...)
+	answer := p.append(nil, "S")
+
+	for _, c := range []struct {
+		name string
+		read func() bool
+	}{
+		{"request/quick", func() bool { return new(batch).parse(request) }},
+		{"request/encoding_json", func() bool { return json.Unmarshal(request, new(batch)) == nil }},
+		{"results/quick", func() bool { return new(report).parse(answer) }},
+		{"results/encoding_json", func() bool { return json.Unmarshal(answer, new(report)) == nil }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !c.read() {
+					b.Fatal("not read")
+				}
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/jsonscan"
 )
 
 // batch is the body of a request that brings tasks.
@@ -197,24 +198,14 @@ func appendOutcome(b []byte, o *outcome) []byte {
 
 // appendString writes a JSON string; one that needs escaping the long way.
 func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if unplain[s[i]] {
-			long, _ := json.Marshal(s) // a string cannot fail
-			return append(b, long...)
-		}
+	if !jsonscan.Plain(s) {
+		long, _ := json.Marshal(s) // a string cannot fail
+		return append(b, long...)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
 }
-
-// unplain are the bytes that do not stand for themselves in a JSON string as this package writes it.
-var unplain = func() (is [256]bool) {
-	for c := range is {
-		is[c] = c < ' ' || c > '~' || c == '"' || c == '\\'
-	}
-	return is
-}()
 
 // valid says what is wrong with a task.
 func (t *Task) valid() error {
@@ -227,7 +218,7 @@ func (t *Task) valid() error {
 		return fmt.Errorf("task %s: timeout %v must not be negative", t.ID, t.Timeout)
 	case len(t.Payload) > maxData:
 		return fmt.Errorf("task %s: payload has %d bytes, at most %d are sent", t.ID, len(t.Payload), maxData)
-	case len(t.Payload) > 0 && !isJSON(t.Payload):
+	case len(t.Payload) > 0 && !jsonscan.Valid(t.Payload):
 		return fmt.Errorf("task %s: payload is not valid JSON", t.ID)
 	}
 	return nil

@@ -1,9 +1,9 @@
-package work
+package jsonscan
 
 import "encoding/json"
 
-// compactLen returns the length of the JSON value that b begins with, if it is written without white space and not too deep; else 0. It is there
-// because json.Valid, on every payload and every result, would be a good part of what a task costs.
+// compactLen returns the length of the JSON value that b begins with, if it has no white space and is not too deep; else 0.
+// It is there because json.Valid, on every payload and every result, would be a good part of what a task costs.
 func compactLen(b []byte, depth int) int {
 	if len(b) == 0 || depth > 100 {
 		return 0
@@ -143,8 +143,8 @@ func numberLen(b []byte) int {
 	return i
 }
 
-// isCompact reports whether b is one JSON value without white space around its parts.
-func isCompact(b []byte) bool { return len(b) > 0 && compactLen(b, 0) == len(b) }
+// Compact reports whether b is one JSON value without white space around its parts.
+func Compact(b []byte) bool { return len(b) > 0 && compactLen(b, 0) == len(b) }
 
-// isJSON reports whether b is one JSON value.
-func isJSON(b []byte) bool { return isCompact(b) || json.Valid(b) }
+// Valid reports whether b is one JSON value.
+func Valid(b []byte) bool { return Compact(b) || json.Valid(b) }
