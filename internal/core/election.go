@@ -16,10 +16,9 @@ const (
 // election is one election as this member sees it.
 type election struct {
 	entity
-	name     string
-	wanted   bool // this member campaigns
-	watchers int
-
+	name      string
+	wanted    bool // this member campaigns
+	watchers  int
 	withdrawn bool // somebody waits for the end of the term, whether or not this member campaigns again
 
 	rec      driver.Record // as last received
@@ -44,6 +43,7 @@ type election struct {
 	shown     uint64          // the highest epoch of any answer since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
+	heldAt    Time            // when the last request was sent that showed it held; 0 if none did
 	exhausted bool            // its epoch is one that no term can follow, which was reported
 
 	open       bool            // it was judged free

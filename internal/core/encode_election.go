@@ -4,6 +4,9 @@ func (x *encoder) election(c *Core, e *election) {
 	x.entity(&e.entity)
 	x.flags(e.wanted, e.seen, e.stale, e.fresh != c.refresh, e.open, e.waits, e.saving, e.clash)
 	x.number(e.watchers)
+	if c.cfg.Rest > 0 && e.heldAt != 0 {
+		x.within(e.heldAt, c.floorLife())
+	}
 	x.unsigned(x.canon.Epoch(e.name, c.memory[e.name]))
 	if e.seen {
 		x.record(&e.rec)

@@ -150,12 +150,18 @@ func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 	switch {
 	case c.cfg.Rest == 0 || r.Rev != "" || c.memory[e.name] == 0:
 		return false, true
-	case c.memory[e.name] <= c.floor.epoch:
+	case c.memory[e.name] <= c.floor.epoch && !c.heldLately(e):
 		return true, true
 	case e.term.state == stopping || e.term.state == releasing:
 		return true, true // nobody relies on it: it is read again, and judged, once the term is over
 	}
 	return false, c.floorFresh() || e.term.state == leading
+}
+
+// heldLately reports whether an election was seen to be held so short a time ago that its register cannot have been removed
+// since: it would have had to stay as it is, vacant, for all of Rest (rule 13). So the store has lost it.
+func (c *Core) heldLately(e *election) bool {
+	return e.heldAt != 0 && c.now < e.heldAt.Add(c.floorLife())
 }
 
 // dropped is an election in which this member has no interest any more. What it knows of its epochs is kept (rule 5) until

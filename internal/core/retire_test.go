@@ -51,6 +51,22 @@ func TestFloor(t *testing.T) {
 		}
 	})
 
+	t.Run("a_register_that_was_held_a_moment_ago_was_lost_and_not_removed", func(t *testing.T) {
+		r := newRig(t, restingConfig())
+		r.put(driver.Record{Name: driver.FloorRegister, Epoch: 7})
+		r.put(held(other, 3, ""))
+		r.start()
+		r.run(time.Second)
+		delete(r.store, election1)
+		r.forget()
+		r.step(Notice{})
+		r.run(5 * time.Second)
+		r.event(EventRegressed)
+		equal(t, "terms", len(every[Begin](r)), 0)
+		r.run(2 * time.Second)
+		equal(t, "epoch", find[Begin](r).Epoch, 8)
+	})
+
 	t.Run("a_claim_counts_from_when_its_read_was_sent", func(t *testing.T) {
 		for after, begins := range map[time.Duration]bool{4 * time.Minute: true, 10 * time.Minute: false} {
 			cfg := restingConfig()

@@ -37,6 +37,9 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	}
 
 	c.reportExhausted(e, r)
+	if !r.Vacant() {
+		e.heldAt = done.sent
+	}
 	previous := e.rec
 	if !r.Vacant() && r.Duration <= maxDuration { // else somebody holds it who does not use Regent
 		e.lastHeld = driver.Record{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}

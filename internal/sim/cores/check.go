@@ -111,7 +111,9 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 		p.checkTaken(v, r, p.cfg.TakeoverDelay)
 		return
 	}
-	if m := p.find(v.via); m != nil && !m.reg.removed && m.forgets(v.holder) && v.forgotten == v.holder && !s.made(v.holder, p, p.run) {
+	m := p.find(v.via)
+	forgotten := m != nil && !m.reg.removed && m.forgets(v.holder) && v.forgotten == v.holder
+	if forgotten && !s.made(v.holder, p, p.run) {
 		if waited := time.Duration(now - v.forgotAt); waited < p.cfg.LeaseDuration {
 			s.fail("rule 5: p%d claims %s from %s, whose joining the store has forgotten, %v after it was shown that",
 				p.index, v.reg.name, v.holder, waited)

@@ -11,7 +11,8 @@ import (
 	"github.com/regentd/regent/internal/virtual"
 )
 
-// TestMain lets the heap grow: a run lives in few megabytes, so that the collector would else begin anew every few seeds.
+// TestMain lets the heap grow: a run lives in few megabytes, so that the collector would else begin anew every few
+// seeds.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
@@ -32,7 +33,8 @@ func number(t *testing.T, name string, n uint64) uint64 {
 
 // only returns a violation, unless REGENT_ONLY asks for others: TestMutants stops at the first of its own.
 func only(err error) error {
-	if pattern := os.Getenv("REGENT_ONLY"); err == nil || pattern != "" && !regexp.MustCompile(pattern).MatchString(err.Error()) {
+	pattern := os.Getenv("REGENT_ONLY")
+	if err != nil && pattern != "" && !regexp.MustCompile(pattern).MatchString(err.Error()) {
 		return nil
 	}
 	return err

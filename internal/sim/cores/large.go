@@ -21,10 +21,10 @@ const (
 	largeRun  = 90 * time.Second
 )
 
-// RunLarge simulates a fleet: each election has ten candidates, and each member campaigns in one. A tenth of the leaders
-// crashes at second 20, another tenth freezes for a lease, and nothing else goes wrong. In the end every election must be
-// led, and none by two at any time. A notification reaches the candidates of its election alone: which of the others
-// subscribe is a matter of the store.
+// RunLarge simulates a fleet: each election has ten candidates, and each member campaigns in one. A tenth of the
+// leaders crashes at second 20, another tenth freezes for a lease, and nothing else goes wrong. In the end every
+// election must be led, and none by two at any time. A notification reaches the candidates of its election alone:
+// which of the others subscribe is a matter of the store.
 func (r *Runner) RunLarge(members int, seed uint64) (Large, error) {
 	s := &r.sim
 	s.reset(seed, nil)

@@ -14,12 +14,13 @@ const forever = time.Duration(1 << 61)
 //
 //   - all processes campaign in all elections, and duties stop some time;
 //   - a pause ends, because every process is asked to end it;
-//   - whoever is not able keeps an election no longer than a lease after its last heartbeat was applied, and that is soon
-//     after the faults have stopped changing: each heartbeat names the revision that the answer to the one before brought;
+//   - whoever is not able keeps an election no longer than a lease after its last heartbeat was applied, and that is
+//     soon after the faults have stopped changing: each heartbeat names the revision that the answer to the one
+//     before brought;
 //   - so does another process with the ID of one that is able: either is able, or the other's heartbeat expires.
 //
-// Then somebody must lead the election within the bound of liveBound, and from then on it stays led: by the same process,
-// in the same epoch.
+// Then somebody must lead the election within the bound of liveBound, and from then on it stays led: by the same
+// process, in the same epoch.
 func (r *Runner) RunLive(seed uint64, trace func(string)) (Conditions, error) {
 	s := &r.sim
 	s.reset(seed, trace)
@@ -65,10 +66,11 @@ func (c Conditions) Missing() []string {
 	return missing
 }
 
-// liveBound is how long it may take until an election has a leader, once the faults have stopped changing: until what is
-// on its way has arrived, pauses have ended and processes that leave have come back; then a lease until an observer has
-// seen the last heartbeat, a lease after that, one after a rollback, one until a process with the ID of another has
-// joined; the takeover delay; two polls; a duty that overruns its time; and what is left of back-off and reservations.
+// liveBound is how long it may take until an election has a leader, once the faults have stopped changing: until what
+// is on its way has arrived, pauses have ended and processes that leave have come back; then a lease until an
+// observer has seen the last heartbeat, a lease after that, one after a rollback, one until a process with the ID of
+// another has joined; the takeover delay; two polls; a duty that overruns its time; and what is left of back-off and
+// reservations.
 func (s *sim) liveBound() time.Duration {
 	poll := time.Duration(0)
 	for _, p := range s.procs {

@@ -16,8 +16,8 @@ import (
 
 const root = "../../.." // of the repository
 
-// fault is a fault of the core, of the fence, or of the simulation itself, that the seeds must show by a violation which
-// begins as found says.
+// fault is a fault of the core, of the fence, or of the simulation itself, that the seeds must show by a violation
+// which begins as found says.
 type fault struct {
 	name  string
 	found string // a regular expression
@@ -117,8 +117,8 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutants compiles the code with one fault, and some seed among the first 3,000 must show it. Each takes some seconds,
-// so that without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
+// TestMutants compiles the code with one fault, and some seed among the first 3,000 must show it. Each takes some
+// seconds, so that without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
 	if testing.Short() || virtual.Raced {
 		t.Skip("compiles the simulation once for each fault; left out in -short and with the race detector")

@@ -97,7 +97,8 @@ func (st *store) reset() {
 func (st *store) register(name string) *register {
 	r := st.registers[name]
 	if r == nil {
-		r = &register{name: name, member: name != driver.MemberPrefix && strings.HasPrefix(name, driver.MemberPrefix), lostAt: never}
+		r = &register{name: name, lostAt: never}
+		r.member = name != driver.MemberPrefix && strings.HasPrefix(name, driver.MemberPrefix)
 		r.floor = name == driver.FloorRegister
 		r.rec.Name = name
 		st.registers[name] = r

@@ -136,7 +136,8 @@ func (p *proc) effectText(e core.Effect) string {
 		return fmt.Sprintf("begin term %d of %s, as %s, believed until %s", e.Epoch, e.Election, e.Incarnation,
 			p.moment(e.Deadline))
 	case core.End:
-		return fmt.Sprintf("end term %d of %s: %s%s", e.Epoch, e.Election, e.Cause, when(e.Next != "", ", make way"+successor(e.Next)))
+		next := when(e.Next != "", ", make way"+successor(e.Next))
+		return fmt.Sprintf("end term %d of %s: %s%s", e.Epoch, e.Election, e.Cause, next)
 	case core.Finished:
 		return fmt.Sprintf("term %d of %s is over%s", e.Epoch, e.Election, when(e.Kept, ", and could not be released"))
 	case core.Renewed:

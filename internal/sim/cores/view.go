@@ -111,8 +111,8 @@ func (d *direct) see(r *driver.Record, sent, now core.Time) {
 	d.began = sent
 }
 
-// passed notes that the store no longer has a revision, as was known after the last request that was sent. Should it come
-// back, it is watched anew.
+// passed notes that the store no longer has a revision, as was known after the last request that was sent. Should it
+// come back, it is watched anew.
 func (v *view) passed(rev string, last uint64) {
 	if v.direct.rev == rev {
 		v.direct.moved = true
