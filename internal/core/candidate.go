@@ -140,8 +140,10 @@ func (c *Core) judge(e *election) (verdict, Time) {
 		return taken, Never
 	}
 	if s.watch.rec.Holder != r.Holder {
+		e.foundHeld = e.foundHeld && e.seenHeld
 		return c.judgeAbsent(e, s)
 	}
+	e.seenHeld = true
 	e.forgotten = driver.Identity{}
 	e.seenLed = e.seenLed || s.watch.renewed
 	if s.watch.expired(c.cfg.TakeoverDelay) {

@@ -40,10 +40,11 @@ func (c *Core) notBefore(e *election, r *driver.Record) Time {
 	return at
 }
 
-// returned reports whether the holder of a record has joined again before anybody took over: it has a head start.
+// returned reports whether the holder of a record has joined again before anybody took over: it has a head start, unless
+// a rank decides who should lead.
 func (c *Core) returned(r *driver.Record) bool {
 	i, ok := c.sighted[r.Via]
-	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID {
+	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID || c.rank.kind != rankFirst {
 		return false
 	}
 	now := c.sights.all[i].watch.rec.Holder

@@ -41,7 +41,7 @@ type election struct {
 	barred    Time            // not to be claimed before (rule 5)
 	barredFor uint64          // the highest epoch that the store has gone back behind
 	vanished  bool            // it has no register any more, and the floor must be read to tell why
-	shown     uint64          // the highest epoch that any answer has shown since the record was received, its own included
+	shown     uint64          // the highest epoch of any answer since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  driver.Record   // who held it last, and since when
 	exhausted bool            // its epoch is one that no term can follow, which was reported
@@ -52,7 +52,8 @@ type election struct {
 	standBack  Time            // the members are not listed again before: one of them is better
 	loose      bool            // it is free, or was never judged
 	claimed    bool            // it was vacant and has changed since: it is read at the next poll
-	foundHeld  bool            // it was held when it was first received
+	foundHeld  bool            // it was held when it was first received, and its holder had not left
+	seenHeld   bool            // the heartbeat register of a holder was seen to name it
 	seenLed    bool            // its holder was seen to send heartbeats, or was this member
 	claims     []claim         // sent, and maybe applied
 	unreleased driver.Identity // of the last term with a lease of its own, if the store did not take the release

@@ -76,6 +76,6 @@ func (x *encoder) preference(c *Core, e *election) {
 		x.age(e.openSince)
 	}
 	if c.rank.kind == rankLexicographic {
-		x.flags(e.foundHeld, e.seenLed, e.own.renewed)
+		x.flags(e.foundHeld, e.seenHeld, e.seenLed, e.own.renewed)
 	}
 }

@@ -14,7 +14,7 @@ import (
 const (
 	ReasonExpired   = "expired"   // the successor, or the store itself, found the heartbeat expired
 	ReasonDied      = "died"      // its companion process, or the store's witness, proved its process dead
-	ReasonRejoined  = "rejoined"  // its member has joined anew; whether it was restarted or had lost its lease is not known
+	ReasonRejoined  = "rejoined"  // its member has joined anew: it was restarted, or had lost its lease
 	ReasonAbandoned = "abandoned" // a claim was applied after it had been given up
 	ReasonFirst     = "first"     // there was no term before: nobody has led
 	ReasonForgotten = "forgotten" // there was one, of which the store knows nothing any more
@@ -59,8 +59,8 @@ func (c *Core) endedBefore(w *watch, r *driver.Record) driver.Past {
 	return p
 }
 
-// endingOf returns how the term of a record ended that is free to claim: from this process's own memory, if the term was
-// its own, and else from what is known of its heartbeat.
+// endingOf returns how the term of a record ended that is free to claim: from this process's own memory, if the term
+// was its own, and else from what is known of its heartbeat.
 func (c *Core) endingOf(e *election, r *driver.Record) ending {
 	if end, known := c.endOf(r.Holder); known {
 		return end
@@ -111,8 +111,8 @@ type lifeEnd struct {
 // maxEnds is how many of them are remembered: more than can still show up in a store.
 const maxEnds = 64
 
-// noteEnd remembers how a heartbeat of this process is about to end: at its deadline at the latest, even where the process
-// noticed that later.
+// noteEnd remembers how a heartbeat of this process is about to end: at its deadline at the latest, even where the
+// process noticed that later.
 func (c *Core) noteEnd(b *beat, cause Cause) {
 	if _, known := c.endOf(b.who); known || b.ended {
 		return
@@ -139,8 +139,8 @@ func (c *Core) pastOf(r *driver.Record) []driver.Past {
 	return r.Past // it was vacated; or this process failed to join as that one, which has done nothing
 }
 
-// unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this very
-// process: nobody else tells of its end.
+// unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this
+// very process: nobody else tells of its end.
 func (c *Core) unsaid(e *election, r *driver.Record, past []driver.Past) driver.Past {
 	if len(past) == 0 || slices.Contains(c.endings, r.Holder) {
 		return driver.Past{}

@@ -283,7 +283,8 @@ func TestEventDetails(t *testing.T) {
 			"lost lease: the store no longer has e (was it flushed or deleted?)": func(r *rig) {
 				delete(r.store, election1)
 			},
-			"lost lease: e shows a heartbeat that this process did not send, or an older one (has the store lost writes?)": func(r *rig) {
+			"lost lease: e shows a heartbeat that this process did not send, or an older one " +
+				"(has the store lost writes?)": func(r *rig) {
 				rec := r.store[election1]
 				rec.Nonce = 4711
 				r.put(rec)

@@ -46,7 +46,7 @@ type Config struct {
 	CheckHealth         bool            // lead only after a health result that says so
 	Rest                time.Duration   // how long a register stays as it is before it is removed; 0 if none ever is
 	Info                []byte          // what the member register carries about the member, until a Publish
-	ContentionThreshold float64         // how many intervals a heartbeat may take before that is reported; 0 to report none
+	ContentionThreshold float64         // of intervals that a heartbeat may take before it is reported; 0 for any
 	Rank                string          // who should win when several could: see the constants
 	Priority            int             // under rank priority: the higher, the better
 	Region              string          // under rank region

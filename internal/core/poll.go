@@ -20,9 +20,9 @@ func (c *Core) pollInterval(e *election) time.Duration {
 	return d
 }
 
-// pollTime is when an election is polled that is to be polled within d. The polls of all elections come at moments that
-// are the election interval apart, so that the shell can send many of them as one batch. Those of a fleet's member come in
-// its phase.
+// pollTime is when an election is polled that is to be polled within d. The polls of all elections come at moments
+// that are the election interval apart, so that the shell can send many of them as one batch. Those of a fleet's
+// member come in its phase.
 func (c *Core) pollTime(d time.Duration) Time {
 	if c.spreads() {
 		return c.now.Add(c.untilPhase(c.now, d))

@@ -120,7 +120,9 @@ func (c *Core) send(e *entity, kind callKind, verb Verb, r driver.Record) {
 	c.seq++
 	id := c.seq<<32 | uint64(e.ref)
 	witness := verb == Get && c.others(e.ref)
-	e.call = call{id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev, witness: witness}
+	e.call = call{
+		id: id, kind: kind, sent: c.now, until: c.now.Add(c.timeout), nonce: r.Nonce, rev: r.Rev, witness: witness,
+	}
 	e.wake(e.call.until)
 	c.emit(Send{ID: id, Verb: verb, Record: r, Timeout: c.timeout, Witness: witness})
 }

@@ -73,8 +73,8 @@ func vacated(r *driver.Record, nonce uint64, at time.Time, reason string) driver
 	}
 }
 
-// vacatedBeat returns a member register as its holder or a revoker leaves it. It carries the end of that incarnation alone,
-// so that it stays small, and so that whoever takes over knows why it ended.
+// vacatedBeat returns a member register as its holder or a revoker leaves it. It carries the end of that incarnation
+// alone, so that it stays small, and so that whoever takes over knows why it ended.
 func vacatedBeat(r *driver.Record, nonce uint64, at time.Time, reason string) driver.Record {
 	next := vacated(r, nonce, at, reason)
 	next.Past = next.Past[len(next.Past)-1:]

@@ -132,24 +132,28 @@ func TestRequestsToOthers(t *testing.T) {
 	})
 
 	t.Run("a_reservation_counts_from_the_release_that_makes_it", func(t *testing.T) {
-		cfg := clusterConfig()
-		cfg.CheckHealth = true // so that a free election is not claimed at once
-		r := newRig(t, cfg)
-		again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 50)
-		again.Epoch = 2
-		r.put(again)
-		dead := r.put(held(other, 3, remote))
-		r.start()
-		r.run(4 * time.Second) // it has been free all the time
-		vacant := vacated(&dead, 80, time.Time{}, string(HandedOff))
-		vacant.Next = "c"
-		r.step(Notice{r.put(vacant)})
-		r.serve()
-		r.step(Health{Healthy: true})
-		r.run(1400 * time.Millisecond)
-		equal(t, "terms", len(every[Begin](r)), 0)
-		r.run(200 * time.Millisecond)
-		equal(t, "epoch", find[Begin](r).Epoch, 4)
+		for _, asked := range []string{"", "c"} { // whether or not the holder had been asked for it before it died
+			cfg := clusterConfig()
+			cfg.CheckHealth = true // so that a free election is not claimed at once
+			r := newRig(t, cfg)
+			again := beating(driver.Identity{ID: "b", Incarnation: "2.y"}, 50)
+			again.Epoch = 2
+			r.put(again)
+			dead := held(other, 3, remote)
+			dead.Next = asked
+			dead = r.put(dead)
+			r.start()
+			r.run(4 * time.Second) // it has been free all the time
+			vacant := vacated(&dead, 80, time.Time{}, string(HandedOff))
+			vacant.Next = "c"
+			r.step(Notice{r.put(vacant)})
+			r.serve()
+			r.step(Health{Healthy: true})
+			r.run(1400 * time.Millisecond)
+			equal(t, "terms", len(every[Begin](r)), 0)
+			r.run(200 * time.Millisecond)
+			equal(t, "epoch", find[Begin](r).Epoch, 4)
+		}
 	})
 
 	t.Run("conditions_are_checked_on_the_record", func(t *testing.T) {

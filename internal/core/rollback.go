@@ -49,7 +49,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
-	if r.Next != previous.Next || r.Epoch != previous.Epoch { // a reservation counts from when the record that makes it was first found free
+	if notable(r, &previous) { // a reservation counts from when the record that makes it was first found free
 		e.open = false
 	}
 	e.claimed = false
@@ -102,9 +102,11 @@ const lostWrites = ": the store has lost writes (a failover, a flush, a restored
 // somebody removes it.
 func (c *Core) reportExhausted(e *election, r *driver.Record) {
 	if exhausted(r.Epoch) && !e.exhausted {
-		c.emit(Event{Kind: EventUnreadable, Election: e.name, Register: e.name, Error: fmt.Sprintf("epoch %d: no counting of "+
-			"terms can reach it, so something else than a member has written it; nobody can claim the election until the "+
-			"register is removed from the store", r.Epoch)})
+		c.emit(Event{
+			Kind: EventUnreadable, Election: e.name, Register: e.name,
+			Error: fmt.Sprintf("epoch %d: no counting of terms can reach it, so something else than a member has written "+
+				"it; nobody can claim the election until the register is removed from the store", r.Epoch),
+		})
 	}
 	e.exhausted = exhausted(r.Epoch)
 }

@@ -10,7 +10,8 @@ import (
 // one register, and answers may come too late to be waited for. Whatever any of them shows counts: for how long a
 // heartbeat has been watched (rule 2), and for the epochs of an election (rule 5).
 
-// passed takes in that the register of an entity no longer has a revision: a swap of it was applied, or met another one.
+// passed takes in that the register of an entity no longer has a revision: a swap of it was applied, or met another
+// one.
 func (c *Core) passed(r ref, rev string) {
 	switch r.kind() {
 	case memberKind:
@@ -69,8 +70,8 @@ func (c *Core) observe(name string, epoch uint64) {
 	}
 }
 
-// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record that
-// is known to be old.
+// overhear takes in an epoch that came otherwise than by an answer that is waited for. Nothing is claimed on a record
+// that is known to be old.
 func (c *Core) overhear(name string, epoch uint64) {
 	if epoch <= c.memory[name] || exhausted(epoch) {
 		return

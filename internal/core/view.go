@@ -11,7 +11,7 @@ import (
 // View is an election as a core knows it.
 type View struct {
 	Record    driver.Record
-	Known     uint64        // the highest epoch that is known of: more than that of the record if the store has lost writes
+	Known     uint64        // the highest epoch seen: above that of the record if the store has lost writes
 	Heartbeat driver.Record // the register of its holder, if somebody else is that, and has no lease of its own
 	Watched   bool          // Age and Expired are known
 	Age       time.Duration // how long ago the newest heartbeat of its holder was first received

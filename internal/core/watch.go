@@ -25,9 +25,9 @@ type watch struct {
 	former  driver.Past // how the last holder but this one ended, as far as that is known
 }
 
-// see takes in what a request has shown, and reports whether that is news. A read that was sent before the newest one may
-// be older, and says nothing. Nor does one that was sent before a swap had shown that the record has moved, if it still
-// shows it.
+// see takes in what a request has shown, and reports whether that is news. A read that was sent before the newest one
+// may be older, and says nothing. Nor does one that was sent before a swap had shown that the record has moved, if it
+// still shows it.
 //
 // An edit of the record, by which somebody asks something of its holder, proves nothing of the holder's life and
 // gives no time: it keeps the nonce and adds to the number of edits. Any other change of the revision counts from

@@ -19,6 +19,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 		s.fail("rule 11: p%d sends a request before its start-up jitter has passed", p.index)
 	}
 	p.checkSpin()
+	p.lastSent = e.ID >> 32
 	if e.Verb != core.Swap {
 		if reg == p.register {
 			p.mustJoin = 0
@@ -30,6 +31,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 	v := p.view(reg)
 	r := &e.Record
 	switch {
+	case reg.floor:
 	case reg.member && r.Vacant() && s.made(reg.rec.Holder, p, p.run): // it leaves
 	case reg.member && r.Vacant() && !s.made(v.holder, p, p.run):
 		delay := p.cfg.TakeoverDelay
@@ -50,8 +52,11 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 // and has read it again after the takeover delay (rule 10).
 func (p *proc) checkTaken(v *view, r *driver.Record, delay time.Duration) {
 	s := p.sim
-	if v.rev != r.Rev {
-		s.fail("rule 4: p%d takes %s in a revision that it was not shown", p.index, v.reg.name)
+	if v.rev != r.Rev { // it has learned something else meanwhile, by a list for example; the store will refuse it
+		return
+	}
+	if d := &v.direct; d.rev == r.Rev && time.Duration(d.began-d.since) >= v.duration+delay {
+		return
 	}
 	if watched := time.Duration(p.clock() - v.since); watched < v.duration {
 		s.fail("rule 2: p%d takes %s from %s after watching it for %v of %v", p.index, v.reg.name, v.holder, watched,
@@ -106,7 +111,7 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 		p.checkTaken(v, r, p.cfg.TakeoverDelay)
 		return
 	}
-	if m := p.find(v.via); m != nil && m.forgets(v.holder) && v.forgotten == v.holder && !s.made(v.holder, p, p.run) {
+	if m := p.find(v.via); m != nil && !m.reg.removed && m.forgets(v.holder) && v.forgotten == v.holder && !s.made(v.holder, p, p.run) {
 		if waited := time.Duration(now - v.forgotAt); waited < p.cfg.LeaseDuration {
 			s.fail("rule 5: p%d claims %s from %s, whose joining the store has forgotten, %v after it was shown that",
 				p.index, v.reg.name, v.holder, waited)
@@ -232,6 +237,7 @@ func (s *sim) checkGrant(q *request, before *driver.Record) {
 		s.fail("epoch %d of %s is granted after %d", after.Epoch, reg.name, reg.granted)
 	}
 	reg.granted = max(reg.granted, after.Epoch)
+	reg.unclaimed = *before
 	reg.claims = append(reg.claims, claimed{after.Epoch, after.Holder})
 	if before.Paused {
 		s.fail("p%d claims %s, which is paused", p.index, reg.name)

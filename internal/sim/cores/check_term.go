@@ -135,7 +135,7 @@ func (p *proc) checkWaits() {
 	}
 	longest := 3*p.cfg.LeaseDuration + 4*p.cfg.StopTimeout
 	for _, a := range p.asked {
-		if a.save != "" { // a checkpoint has as long as its term
+		if a.save != "" || a.lasts { // a checkpoint has as long as its term
 			continue
 		}
 		if s.now > max(a.at, p.frozen)+longest {
@@ -171,7 +171,7 @@ func (p *proc) anyRuns() bool {
 // checkEnd fails if an election has no leader although everything works.
 func (s *sim) checkEnd() {
 	for i, name := range s.names {
-		led := false
+		led := s.short(i)
 		for _, p := range s.candidates(i) {
 			led = led || p.leads(i)
 		}

@@ -1,6 +1,7 @@
 package cores
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -15,9 +16,18 @@ func (s *sim) draw() {
 	s.cfg.StartDelay = s.between(0, time.Second)
 	own := []float64{0, 0, 0.5, 1, 1}[s.rng.IntN(5)] // how many have leases of their own: none, some or all
 	s.faults = s.drawFaults()
+	ranked := s.chance(0.3)
+	preempt := s.chance(0.3) && !s.live // with faults that last, it is asked for again and again
 
 	for i := range 1 + s.rng.IntN(3) {
 		s.elect("election" + strconv.Itoa(i))
+	}
+	if s.chance(0.3) {
+		s.cfg.Rest = rest
+		s.shorts = 1 + s.rng.IntN(2)
+		for i := range s.shorts {
+			s.elect("short" + strconv.Itoa(i))
+		}
 	}
 	for i := range 2 + s.rng.IntN(3) {
 		cfg := s.cfg
@@ -28,6 +38,9 @@ func (s *sim) draw() {
 		if s.chance(own) {
 			ownLeases(&cfg)
 			cfg.Register = s.chance(0.3)
+		}
+		if ranked {
+			s.drawRank(&cfg, preempt)
 		}
 		p := s.add(cfg)
 		p.rate = 1 + (s.rng.Float64()*2-1)*0.001
@@ -43,11 +56,27 @@ func (s *sim) draw() {
 	} else {
 		s.end = s.calm + s.bound()
 		s.after(s.calm, s.heal)
+		if s.faults.rollbacks && s.chance(0.3) {
+			s.end += lossAfter
+			s.after(s.calm+lossAfter, s.loseClaim)
+		}
 	}
 	if s.chance(0.5) {
 		s.workers = make([]worker, len(s.names))
 	}
 	s.after(0, s.inspect)
+}
+
+// drawRank gives a process a rank, and a register that says so to the others.
+func (s *sim) drawRank(cfg *core.Config, preempt bool) {
+	cfg.Rank = core.RankLexicographic
+	if s.cfg.StartDelay%2 == 0 { // the same for all
+		cfg.Rank = core.RankPriority
+		cfg.Priority = s.rng.IntN(3)
+	}
+	cfg.Preempt = preempt
+	cfg.Register = true
+	cfg.Info = fmt.Appendf(nil, `{"eligible":true,"healthy":true,"priority":%d,"elections":["*"]}`, cfg.Priority)
 }
 
 // elect adds an election.

@@ -149,7 +149,25 @@ var faultMenu = []func(s *sim, p *proc, election int, lasts time.Duration){
 	},
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.save(i) },
+	func(s *sim, p *proc, _ int, lasts time.Duration) {
+		if p.runs() {
+			p.step(core.Health{})
+			p.later(lasts, func() { p.step(core.Health{Healthy: true}) })
+		}
+	},
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.replaceReaper() },
+	func(s *sim, p *proc, _ int, _ time.Duration) {
+		if s.shorts > 0 {
+			p.useShortly(len(s.names) - 1 - s.rng.IntN(s.shorts))
+		}
+	},
+	func(s *sim, p *proc, _ int, _ time.Duration) {
+		if s.shorts > 0 && s.chance(0.8) {
+			p.retire(s.store.register(s.names[len(s.names)-1-s.rng.IntN(s.shorts)]))
+		} else if s.shorts > 0 {
+			p.retire(s.store.list[s.rng.IntN(len(s.store.list))])
+		}
+	},
 	func(s *sim, p *proc, _ int, _ time.Duration) { p.close() },
 	func(s *sim, p *proc, i int, _ time.Duration) { p.withdraw(i) },
 }
@@ -207,7 +225,7 @@ func (p *proc) save(i int) {
 	t := p.term(i)
 	id := p.sim.number()
 	data := strconv.AppendUint(checkpoint(t.epoch, t.incarnation), id, 10)
-	p.asked = append(p.asked, asked{id, p.sim.now, string(data)})
+	p.asked = append(p.asked, asked{id: id, at: p.sim.now, save: string(data)})
 	p.step(core.Save{ID: id, Election: p.sim.names[i], Epoch: t.epoch, Data: data})
 }
 
@@ -221,7 +239,7 @@ func (p *proc) close() {
 
 // withdraw ends a candidacy for a while.
 func (p *proc) withdraw(i int) {
-	if !p.runs() || p.term(i).withdrawn {
+	if !p.runs() || p.term(i).withdrawn || p.sim.short(i) {
 		return
 	}
 	p.term(i).withdrawn = true
@@ -236,6 +254,19 @@ func (p *proc) campaign(i int) {
 		p.term(i).withdrawn = false
 		p.withdrawn--
 		p.step(core.Campaign{Election: p.sim.names[i]})
+	}
+}
+
+// revive lets a process run, be healthy, and campaign everywhere.
+func (p *proc) revive() {
+	if p.core == nil {
+		p.start()
+	}
+	p.step(core.Health{Healthy: true})
+	for _, i := range p.places() {
+		if !p.sim.short(i) {
+			p.campaign(i)
+		}
 	}
 }
 
@@ -263,12 +294,7 @@ func (s *sim) heal() {
 	for _, p := range s.procs {
 		p.link = link{troubled: s.now}
 		p.thaw()
-		if p.core == nil {
-			p.start()
-		}
-		for i := range s.names {
-			p.campaign(i)
-		}
+		p.revive()
 	}
 	s.after(slowest+time.Second, s.resumeAll) // a pause of unknown outcome may have been applied by then
 	s.after(pausesEnd, s.resumeAll)           // and one that nobody has answered yet

@@ -95,13 +95,7 @@ func (s *sim) settle() {
 	lucky := s.rng.IntN(len(s.procs))
 	for i, p := range s.procs {
 		p.thaw()
-		if p.core == nil {
-			p.start()
-		}
-		for k := range s.names {
-			p.campaign(k)
-		}
-
+		p.revive()
 		k := s.rng.IntN(len(conditions))
 		for i == lucky && !conditions[k].able {
 			k = s.rng.IntN(len(conditions))
@@ -130,7 +124,7 @@ func (s *sim) resumeAll() {
 // checkLive fails unless every election is led by a process that is able.
 func (s *sim) checkLive() {
 	for i, name := range s.names {
-		led := false
+		led := s.short(i)
 		for _, p := range s.procs {
 			led = led || p.able && p.leads(i)
 		}
@@ -143,7 +137,7 @@ func (s *sim) checkLive() {
 
 // checkSteady fails if a term begins or ends although nothing has changed for long.
 func (p *proc) checkSteady(what string, election string, epoch uint64) {
-	if s := p.sim; s.steady > 0 && s.now > s.steady {
+	if s := p.sim; s.steady > 0 && s.now > s.steady && !s.short(s.places[election]) {
 		s.fail("p%d %s term %d of %s, %v after the faults have stopped changing", p.index, what, epoch, election,
 			s.now-s.calm)
 	}

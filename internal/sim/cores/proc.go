@@ -58,15 +58,17 @@ type known struct {
 	withdrawn int     // candidacies
 	asked     []asked // requests of users without a result
 	second    time.Duration
-	sent      int // requests in that second
-	stepped   int // steps in that second
+	sent      int    // requests in that second
+	lastSent  uint64 // the number of the last request
+	stepped   int    // steps in that second
 }
 
 // asked is a request of a user.
 type asked struct {
-	id   uint64
-	at   time.Duration
-	save string // the checkpoint, if it is one
+	id    uint64
+	at    time.Duration
+	save  string // the checkpoint, if it is one
+	lasts bool   // it takes long
 }
 
 // term is what a process has of an election.
@@ -124,6 +126,10 @@ func (p *proc) start() {
 		p.note("starts as %s", p.cfg.ID)
 	}
 	for _, i := range p.places() {
+		if p.sim.short(i) {
+			p.term(i).withdrawn = true
+			continue
+		}
 		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
 	p.step(core.Join{})
@@ -246,6 +252,9 @@ func (p *proc) endTerm(e *core.End) {
 	i := s.places[e.Election]
 	p.checkDeadline(i)
 	p.checkSteady("ends", e.Election, e.Epoch)
+	if e.Cause == core.Unhealthy {
+		s.reached |= HandedOverUnhealthy
+	}
 	p.term(i).leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()

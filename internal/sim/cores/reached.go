@@ -20,7 +20,8 @@ const (
 	ReaperKilled
 	ReaperReleased
 	FenceRefused
-	// RetiredRegister comes here with the retirement of registers (rule 13).
+	HandedOverUnhealthy
+	RetiredRegister
 )
 
 var reachedNames = [...]string{
@@ -28,6 +29,7 @@ var reachedNames = [...]string{
 	"an unknown outcome was settled", "a claim on a notification", "a handover to whom it named", "a saved checkpoint",
 	"a member joined again", "a stuck duty", "a member left", "a takeover between a lease of its own and a heartbeat",
 	"a kill by a reaper", "a release by a reaper", "work that a fence refused",
+	"an unhealthy leader that handed over", "a register that was retired",
 }
 
 // Missing returns the names of what has not been reached.

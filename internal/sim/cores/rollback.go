@@ -1,6 +1,10 @@
 package cores
 
-import "github.com/regentd/regent/driver"
+import (
+	"time"
+
+	"github.com/regentd/regent/driver"
+)
 
 // rollBack makes the store lose writes, in one of these ways: one write of one register, which is the least; the tail
 // of its log; or everything.
@@ -52,6 +56,20 @@ func (s *sim) rollBackOne() {
 			s.lose1(reg, c.before)
 			return
 		}
+	}
+}
+
+// lossAfter is when a claim is lost although everything works.
+const lossAfter = 15 * time.Second
+
+// loseClaim makes the store lose the claim of an election that is led, and nobody is notified of anything from then on:
+// only its holder can notice that in time.
+func (s *sim) loseClaim() {
+	s.faults.deaf = 1
+	reg := s.store.register(s.names[s.rng.IntN(len(s.names))])
+	if n := len(reg.claims); n > 0 && reg.rec.Holder == reg.claims[n-1].who {
+		s.note("the store loses the claim of %s, and notifies nobody any more", reg.name)
+		s.lose1(reg, reg.unclaimed)
 	}
 }
 

@@ -55,6 +55,7 @@ type sim struct {
 	reached Reached
 	err     error
 
+	shorts     int  // how many elections are used for moments only: the last ones
 	group      int  // how many candidates an election has; 0 for all
 	live       bool // the faults stop changing, and stay
 	steady     time.Duration

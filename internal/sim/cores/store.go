@@ -31,8 +31,11 @@ type register struct {
 	rec       driver.Record
 	granted   uint64        // the highest epoch of an election that was ever claimed
 	claims    []claimed     // every claim that was applied
+	unclaimed driver.Record // what it held before the last of them
 	vacatedAt time.Duration // when it was last released
 	lostAt    time.Duration // when the store last lost a write of it
+	floor     bool          // it is the epoch floor
+	removed   bool          // it was removed, and not written since
 }
 
 // claimed is a claim that was applied.
@@ -95,6 +98,7 @@ func (st *store) register(name string) *register {
 	r := st.registers[name]
 	if r == nil {
 		r = &register{name: name, member: name != driver.MemberPrefix && strings.HasPrefix(name, driver.MemberPrefix), lostAt: never}
+		r.floor = name == driver.FloorRegister
 		r.rec.Name = name
 		st.registers[name] = r
 		st.list = append(st.list, r)
@@ -220,6 +224,13 @@ func (s *sim) apply(q *request) {
 	case q.send.Verb == core.List:
 		q.outcome = core.Done
 		q.list = s.store.members(q.list[:0])
+	case q.send.Verb == core.Named:
+		q.outcome = s.named(reg)
+	case q.send.Verb == core.Remove && reg.rec.Rev == q.send.Record.Rev:
+		q.outcome = core.Done
+		s.remove(q)
+	case q.send.Verb == core.Remove:
+		q.outcome = core.Conflict
 	case q.send.Verb == core.Get && reg.rec.Rev == "":
 		q.outcome = core.NotFound
 	case q.send.Verb == core.Get:
@@ -255,9 +266,14 @@ func (s *sim) write(q *request) {
 		q.proc.note("the store takes %d: %s", q.send.ID>>32, text(&reg.rec))
 	}
 
-	if reg.member {
+	reg.removed = false
+	switch {
+	case reg.floor && reg.rec.Epoch <= before.Epoch:
+		s.fail("rule 13: p%d lowers the epoch floor from %d to %d", q.proc.index, before.Epoch, reg.rec.Epoch)
+	case reg.floor:
+	case reg.member:
 		s.checkMember(q, before)
-	} else {
+	default:
 		s.checkWrite(q, before)
 	}
 	if reg.rec.Notable(*before) {

@@ -100,6 +100,8 @@ func (p *proc) inputText(in core.Input) string {
 		return fmt.Sprintf("term %d of %s was refused: %d was seen", in.Epoch, in.Election, in.Newest)
 	case core.Close:
 		return "asked to leave"
+	case core.Retire:
+		return "asked to retire " + in.Register
 	case core.Expired:
 		return "the shell has ended what depends on " + in.Register
 	case core.Health:
@@ -165,14 +167,18 @@ func (p *proc) effectText(e core.Effect) string {
 var resultNames = map[core.ResultCode]string{
 	core.OK: "done", core.NotLeader: "this member does not lead in that epoch", core.OutcomeUnknown: "unknown outcome",
 	core.Moved: "the election has moved on", core.NobodyLeads: "nobody leads", core.LeadsAlready: "leads already",
-	core.IsPaused: "paused", core.Unanswered: "the store did not answer in time",
+	core.IsPaused: "paused", core.InUse: "in use", core.Unanswered: "the store did not answer in time",
 }
 
 func sendText(e *core.Send) string {
-	if e.Verb == core.List {
+	switch e.Verb {
+	case core.List:
 		return fmt.Sprintf("request %d: list the members", e.ID>>32)
-	}
-	if e.Verb == core.Get {
+	case core.Named:
+		return fmt.Sprintf("request %d: does an election name %s?", e.ID>>32, e.Record.Name)
+	case core.Remove:
+		return fmt.Sprintf("request %d: remove %s in revision %s", e.ID>>32, e.Record.Name, e.Record.Rev)
+	case core.Get:
 		return fmt.Sprintf("request %d: read %s", e.ID>>32, e.Record.Name)
 	}
 	over := "revision " + e.Record.Rev

@@ -27,10 +27,13 @@ type view struct {
 	duration time.Duration
 	via      string
 
-	order uint64    // the number of the newest request that showed it
-	moved bool      // a write has shown that the store no longer has it
-	since core.Time // when this heartbeat was first received
-	began core.Time // when the newest read of it was sent
+	order   uint64    // the number of the newest request that showed it
+	moved   bool      // a write has shown that the store no longer has it
+	movedBy uint64    // the last request by then
+	since   core.Time // when this heartbeat was first received
+	began   core.Time // when the newest read of it was sent
+
+	direct direct // the same by answers that came in time alone, and in that order
 
 	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
 	lateAt    core.Time // when that was
@@ -58,7 +61,7 @@ func (p *proc) shown(q *request, awaited bool) {
 	order := q.send.ID >> 32
 	switch {
 	case q.outcome == core.Conflict && awaited:
-		p.view(q.reg).passed(q.send.Record.Rev)
+		p.view(q.reg).passed(q.send.Record.Rev, p.lastSent)
 	case q.outcome != core.Done && q.outcome != core.NotFound:
 	case q.send.Verb == core.List:
 		for i := range q.list {
@@ -67,24 +70,56 @@ func (p *proc) shown(q *request, awaited bool) {
 	default:
 		v := p.view(q.reg)
 		if q.send.Verb == core.Swap && awaited {
-			v.passed(q.send.Record.Rev)
+			v.passed(q.send.Record.Rev, p.lastSent)
 		}
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
 			v.at = max(v.at, q.at)
-			v.falls(q.rec.Epoch, p.clock())
+			if !q.reg.removed { // which is no loss
+				v.falls(q.rec.Epoch, p.clock())
+			}
 		}
 		p.see(q.reg, &q.rec, order, q.sent)
+		if awaited {
+			v.direct.see(&q.rec, q.sent, p.clock())
+		}
 		if q.send.Verb == core.Get && awaited && len(p.unknown) > 0 {
 			p.settled(q.rec.Nonce)
 		}
 	}
 }
 
-// passed notes that the store no longer has a revision. Should it come back, it is watched anew.
-func (v *view) passed(rev string) {
+// direct is what the answers to reads and writes have shown that came in time. What lists and late answers show beside
+// that a core may take for news, or not.
+type direct struct {
+	rev    string
+	holder driver.Identity
+	nonce  uint64
+	moved  bool // a write has shown that the store no longer has it
+	since  core.Time
+	began  core.Time
+}
+
+func (d *direct) see(r *driver.Record, sent, now core.Time) {
+	if r.Holder != d.holder || r.Nonce != d.nonce || d.moved && r.Rev == d.rev {
+		d.since = now
+	}
+	d.moved = false
+	d.rev = r.Rev
+	d.holder = r.Holder
+	d.nonce = r.Nonce
+	d.began = sent
+}
+
+// passed notes that the store no longer has a revision, as was known after the last request that was sent. Should it come
+// back, it is watched anew.
+func (v *view) passed(rev string, last uint64) {
+	if v.direct.rev == rev {
+		v.direct.moved = true
+	}
 	if v.seen && v.rev == rev {
 		v.moved = true
+		v.movedBy = last
 	}
 }
 
@@ -110,6 +145,9 @@ func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time
 			v.lateNonce = r.Nonce
 			v.lateAt = now
 		}
+		return
+	}
+	if v.moved && r.Rev == v.rev && order <= v.movedBy {
 		return
 	}
 	same := v.seen && r.Rev == v.rev && !v.moved
@@ -145,7 +183,7 @@ func (p *proc) noteForgotten(changed *view, now core.Time) {
 		if v == changed {
 			m = p.find(v.via)
 		}
-		if m != nil && m.seen && m.forgets(v.holder) {
+		if m != nil && m.seen && !m.reg.removed && m.forgets(v.holder) {
 			v.forgotten = v.holder
 			v.forgotAt = now
 		}
