@@ -133,7 +133,7 @@ func cronAnswers(t *testing.T, library int, cases []cronCase) []string {
 	return answers
 }
 
-// TestCronLibraries tries libraries on the table of cases of Regent's own cron schedules. What they answer otherwise is in
+// TestCronLibraries tries libraries on the table of cases of Regent's own cron schedules. What differs is in
 // docs/DECISIONS.md. If this fails because a library has changed, decide again whether one can replace our own.
 func TestCronLibraries(t *testing.T) {
 	t.Parallel()

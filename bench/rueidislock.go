@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// trackedLock is rueidislock, whose waiters are woken by client tracking, with the settings that its documentation advises
-// for one Redis server of version 7: one key for each lock, and NOLOOP.
+// trackedLock is rueidislock, whose waiters are woken by client tracking, with the settings that its documentation
+// advises for one Redis server of version 7: one key for each lock, and NOLOOP.
 type trackedLock struct{ locker rueidislock.Locker }
 
 func openRueidislock(ttl time.Duration) func(context.Context, string) (contender, error) {
@@ -21,8 +21,8 @@ func openRueidislock(ttl time.Duration) func(context.Context, string) (contender
 			ExtendInterval: ttl / 3, // as the other peers
 			KeyMajority:    1,
 			NoLoopTracking: true,
-			// The default is 20 ms. A waiter whose request takes longer gives it up and waits for the next change of the key,
-			// which never comes if the key was free.
+			// The default is 20 ms. A waiter whose request takes longer gives it up and waits for the next change of
+			// the key, which never comes if the key was free.
 			TryNextAfter: ttl,
 		})
 		return &trackedLock{locker}, err

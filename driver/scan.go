@@ -9,8 +9,8 @@ import (
 	"github.com/regentd/regent/internal/jsonscan"
 )
 
-// scanRecord reads a record in exactly the form in which AppendJSON writes it. For any other form ok is false. Every read of an
-// election goes through here, and with 32 past terms encoding/json takes six times as long.
+// scanRecord reads a record in exactly the form in which AppendJSON writes it. For any other form ok is false.
+// Every read of an election goes through here, and with 32 past terms encoding/json takes six times as long.
 func scanRecord(b []byte) (l Record, ok bool) {
 	s := &scan{jsonscan.New(b)}
 	s.Want(`{"epoch":`)

@@ -2,7 +2,7 @@ package jsonscan
 
 import "encoding/json"
 
-// compactLen returns the length of the JSON value that b begins with, if it has no white space and is not too deep; else 0.
+// compactLen returns the length of the JSON value that b begins with; 0 if it has white space or is too deep.
 // It is there because json.Valid, on every payload and every result, would be a good part of what a task costs.
 func compactLen(b []byte, depth int) int {
 	if len(b) == 0 || depth > 100 {

@@ -1,6 +1,6 @@
-// Package jsonscan reads JSON in the one form in which Regent writes it: known keys in a known order, no white space, no
-// escapes. It is several times faster than encoding/json, which must read everything else: a Scanner that fails does not mean
-// that its input is wrong.
+// Package jsonscan reads JSON in the one form in which Regent writes it: known keys in a known order, no white
+// space, no escapes. It is several times faster than encoding/json, which must read everything else: a Scanner
+// that fails does not mean that its input is wrong.
 package jsonscan
 
 import "encoding/json"
@@ -80,8 +80,8 @@ func (s *Scanner) Value() json.RawMessage {
 	return v
 }
 
-// List reads the rest of an array whose opening bracket was read. It calls element for each one, and fails if there are more
-// than most.
+// List reads the rest of an array whose opening bracket was read. It calls element for each one, and fails if
+// there are more than most.
 func (s *Scanner) List(most int, element func()) {
 	if s.Has("]") {
 		return

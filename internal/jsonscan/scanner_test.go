@@ -56,7 +56,9 @@ func TestScanner(t *testing.T) {
 
 // FuzzValid shows that values are what encoding/json says they are.
 func FuzzValid(f *testing.F) {
-	for _, s := range []string{``, `{}`, `{"a":[1,-2.5e+3,"\u00e4\n",true,null,{}]}`, `[1,]`, `{1:2}`, `01`, `1.`, `1e`, `-`, `"\x"`, ` 1`} {
+	for _, s := range []string{
+		``, `{}`, `{"a":[1,-2.5e+3,"\u00e4\n",true,null,{}]}`, `[1,]`, `{1:2}`, `01`, `1.`, `1e`, `-`, `"\x"`, ` 1`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

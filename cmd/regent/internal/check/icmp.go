@@ -112,8 +112,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// echo makes requests and recognises its replies: by the identifier, unless the kernel replaced it, and by a cookie that
-// nobody can guess.
+// echo makes requests and recognises its replies: by the identifier, unless the kernel replaced it, and by a cookie
+// that nobody can guess.
 type echo struct {
 	id     uint16
 	cookie []byte
@@ -128,7 +128,7 @@ func (e echo) types() (request, reply icmp.Type) {
 	return ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply
 }
 
-// request returns a message with its checksum. In ICMPv6 the kernel fills it in, since the sum needs the source address.
+// request returns a message with its checksum. In ICMPv6 the kernel fills it in: the sum needs the source address.
 func (e echo) request(seq uint16) ([]byte, error) {
 	kind, _ := e.types()
 	m := icmp.Message{Type: kind, Body: &icmp.Echo{ID: int(e.id), Seq: int(seq), Data: e.cookie}}

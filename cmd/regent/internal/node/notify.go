@@ -10,15 +10,15 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Notifier reports the state of the node to the service manager that started it, as sd_notify(3) has it. The zero Notifier
-// reports nothing.
+// Notifier reports the state of the node to the service manager that started it, as sd_notify(3) has it. The zero
+// Notifier reports nothing.
 type Notifier struct {
 	managed  bool
 	watchdog time.Duration // 0 for none
 }
 
-// NewNotifier reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, which the service manager sets. The watchdog is off if
-// WATCHDOG_PID names another process.
+// NewNotifier reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, which the service manager sets. The watchdog is
+// off if WATCHDOG_PID names another process.
 func NewNotifier() (Notifier, error) {
 	n := Notifier{managed: os.Getenv("NOTIFY_SOCKET") != ""}
 	usec := os.Getenv("WATCHDOG_USEC")
@@ -29,7 +29,8 @@ func NewNotifier() (Notifier, error) {
 		err = strconv.ErrRange // the library does not notice
 	}
 	if err != nil {
-		const rule = "WATCHDOG_USEC %q, WATCHDOG_PID %q: must be a positive number of microseconds, and a process ID or empty: %w"
+		const rule = "WATCHDOG_USEC %q, WATCHDOG_PID %q: " +
+			"must be a positive number of microseconds, and a process ID or empty: %w"
 		return Notifier{}, fmt.Errorf(rule, usec, os.Getenv("WATCHDOG_PID"), err)
 	}
 	return n, nil
