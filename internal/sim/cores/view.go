@@ -38,6 +38,7 @@ type view struct {
 	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
 	lateAt    core.Time // when that was
 
+	excused    bool      // it may have been removed, for all that its process knows
 	heldAt     core.Time // when the last request was sent that showed it held
 	shownEpoch uint64    // of the last answer that came in time
 	fell       bool      // it shows less than was shown before
@@ -76,9 +77,10 @@ func (p *proc) shown(q *request, awaited bool) {
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
 			v.at = max(v.at, q.at)
-			if !q.reg.removed && !p.mayBeRemoved(v, q) { // which is no loss
+			if !q.reg.removed { // which is no loss
 				v.falls(q.rec.Epoch, p.clock())
 			}
+			v.excused = p.mayBeRemoved(v, q)
 			if !q.rec.Vacant() {
 				v.heldAt = q.sent
 			}
