@@ -97,7 +97,7 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 		return // on a notification
 	}
 
-	if v.fell {
+	if v.fell && !v.excused {
 		if waited := time.Duration(now - v.fellAt); waited < p.cfg.LeaseDuration {
 			s.fail("rule 5: p%d claims %s, which shows epoch %d after %d, %v after it was shown that", p.index, v.reg.name,
 				v.epoch, v.highest, waited)

@@ -38,6 +38,8 @@ type view struct {
 	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
 	lateAt    core.Time // when that was
 
+	excused    bool      // it may have been removed, for all that its process knows
+	heldAt     core.Time // when the last request was sent that showed it held
 	shownEpoch uint64    // of the last answer that came in time
 	fell       bool      // it shows less than was shown before
 	fellAt     core.Time // since then
@@ -77,6 +79,10 @@ func (p *proc) shown(q *request, awaited bool) {
 			v.at = max(v.at, q.at)
 			if !q.reg.removed { // which is no loss
 				v.falls(q.rec.Epoch, p.clock())
+			}
+			v.excused = p.mayBeRemoved(v, q)
+			if !q.rec.Vacant() {
+				v.heldAt = q.sent
 			}
 		}
 		p.see(q.reg, &q.rec, order, q.sent)
@@ -121,6 +127,12 @@ func (v *view) passed(rev string, last uint64) {
 		v.moved = true
 		v.movedBy = last
 	}
+}
+
+// mayBeRemoved reports whether a process cannot tell the loss of a register from its removal: it has not seen it held for
+// so long that both are possible.
+func (p *proc) mayBeRemoved(v *view, q *request) bool {
+	return p.cfg.Rest > 0 && q.outcome == core.NotFound && p.clock() >= v.heldAt.Add(p.cfg.Rest-p.cfg.Rest/10)
 }
 
 // falls notes that an election shows a lower epoch than it did before.
