@@ -15,13 +15,13 @@ import (
 // anyone stands for every other candidate, where a successor is named.
 const anyone = "*"
 
-// Condition is what must hold of an election for [Member.HandOff], [Member.StepDown], [Member.Pause] and [Member.Resume] to change it. It
-// is checked on the very revision that they change, so nothing comes in between. Where it does not hold nothing is done, and the error is a
-// [MovedError].
+// Condition is what must hold of an election for [Member.HandOff], [Member.StepDown], [Member.Pause] and
+// [Member.Resume] to change it. It is checked on the very revision that they change, so nothing comes in between. Where
+// it does not hold nothing is done, and the error is a [MovedError].
 type Condition struct{ epoch uint64 }
 
-// AtEpoch is the condition that the election is still in this epoch: the one that whoever asks has looked at. Of several who
-// ask for different successors in one epoch, only one is heard.
+// AtEpoch is the condition that the election is still in this epoch: the one that whoever asks has looked at. Of
+// several who ask for different successors in one epoch, only one is heard.
 func AtEpoch(epoch uint64) Condition { return Condition{epoch} }
 
 // MovedError says that an election has moved on since somebody looked at it.
@@ -53,10 +53,10 @@ func holds(only []Condition, epoch uint64) error {
 	return nil
 }
 
-// HandOff makes the leader of an election, this member or any other, stop its duties and give the seat to the member named. It returns
-// when the leader has let go; the successor holds the seat one push and one write later. Others stand back for one heartbeat. If the
-// leader has let go for somebody else meanwhile, that is a [MovedError]. Called with the context of the duty that it ends, it returns
-// at once, as [Member.StepDown] does.
+// HandOff makes the leader of an election, this member or any other, stop its duties and give the seat to the member
+// named. It returns when the leader has let go; the successor holds the seat one push and one write later. Others stand
+// back for one heartbeat. If the leader has let go for somebody else meanwhile, that is a [MovedError]. Called with the
+// context of the duty that it ends, it returns at once, as [Member.StepDown] does.
 func (m *Member) HandOff(ctx context.Context, election, to string, only ...Condition) error {
 	if to == "" || to == anyone {
 		return fmt.Errorf("hand off %s: name a successor, or use StepDown", election)
@@ -72,13 +72,13 @@ func (m *Member) HandOff(ctx context.Context, election, to string, only ...Condi
 	return nil
 }
 
-// StepDown makes the leader of an election, this member or any other, stop its duties and release the seat. It campaigns again after
-// everybody else had a chance. It returns when the leader has let go; if that is this member, and its duties take longer than the stop timeout,
-// with an error then.
+// StepDown makes the leader of an election, this member or any other, stop its duties and release the seat. It
+// campaigns again after everybody else had a chance. It returns when the leader has let go; if that is this member, and
+// its duties take longer than the stop timeout, with an error then.
 //
-// A duty may end its own term so. Called with the duty's context, or one that descends from it, it returns once the term has been
-// told to end; that context ends then, and the seat is released when the duty has returned. With any other context the duty would
-// wait for itself, until the stop timeout.
+// A duty may end its own term so. Called with the duty's context, or one that descends from it, it returns once the
+// term has been told to end; that context ends then, and the seat is released when the duty has returned. With any
+// other context the duty would wait for itself, until the stop timeout.
 func (m *Member) StepDown(ctx context.Context, election string, only ...Condition) error {
 	if err := m.letGo(ctx, election, anyone, only); err != nil {
 		return fmt.Errorf("step down from %s: %w", election, err)
@@ -152,7 +152,8 @@ func (m *Member) letGo(ctx context.Context, election, next string, only []Condit
 	return fmt.Errorf("%s was asked, and has not let go yet: %w", asked.Holder.ID, context.Cause(ctx))
 }
 
-// letGo ends a term of this member's own, and waits until its seat is released: but not for a duty that this very call comes from.
+// letGo ends a term of this member's own, and waits until its seat is released: but not for a duty that this very call
+// comes from.
 func (t *term) letGo(ctx context.Context, next string, only []Condition) error {
 	in := core.Input(core.HandOff{Election: t.public.Election, To: next, AtEpoch: t.public.Epoch})
 	if next == anyone {
@@ -195,8 +196,8 @@ func (t *term) letGo(ctx context.Context, next string, only []Condition) error {
 var errKept = errors.New("its duties have stopped, but the store did not take the release: the election is free when the store does, " +
 	"or when the lease expires")
 
-// letGoFor returns an error unless a term that has ended did so for the successor that was asked for. Whoever asked without conditions
-// for no more than its end has got it in any case.
+// letGoFor returns an error unless a term that has ended did so for the successor that was asked for. Whoever asked
+// without conditions for no more than its end has got it in any case.
 func letGoFor(epoch uint64, made, asked string, only []Condition) error {
 	if made == asked || asked == anyone && len(only) == 0 {
 		return nil
@@ -212,8 +213,8 @@ var errPausedHandOff = errors.New("the election is paused, so nobody could take 
 // askAgain is the wait after a request that the store did not take.
 const askAgain = 200 * time.Millisecond
 
-// ask edits the record of an election in somebody's name, and then pokes its holder. The nonce stays, so that the holder knows the record
-// for its own and gains no time by it.
+// ask edits the record of an election in somebody's name, and then pokes its holder. The nonce stays, so that the
+// holder knows the record for its own and gains no time by it.
 func (m *Member) ask(ctx context.Context, election string, edit func(*driver.Record) error) (driver.Record, error) {
 	if err := validElection(election); err != nil {
 		return driver.Record{}, err
@@ -295,8 +296,8 @@ func (m *Member) lookAgain(election string) {
 	}
 }
 
-// poke touches the heartbeat register of a seat's holder, so that its next heartbeat meets a record that has moved, and it looks at its
-// seats. No hint is needed for that, and a leader that nobody asks anything need never read.
+// poke touches the heartbeat register of a seat's holder, so that its next heartbeat meets a record that has moved, and
+// it looks at its seats. No hint is needed for that, and a leader that nobody asks anything need never read.
 func (m *Member) poke(ctx context.Context, seat driver.Record) error {
 	if seat.Vacant() || seat.Via == "" {
 		return nil // a seat with a lease of its own was poked by the edit

@@ -11,8 +11,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// BenchmarkElections shows what one member pays for the number of its elections: Lead is called for each of them, one after
-// the other, and each is led before the next one is called. Then all of them are withdrawn at once.
+// BenchmarkElections shows what one member pays for the number of its elections: Lead is called for each of them, one
+// after the other, and each is led before the next one is called. Then all of them are withdrawn at once.
 func BenchmarkElections(b *testing.B) {
 	for _, n := range []int{100, 1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/internal/shell"
 )
 
-// run is one run of a member: from its start until its last user has left, or its driver has panicked. It is the host of a
-// shell, which steps the core.
+// run is one run of a member: from its start until its last user has left, or its driver has panicked. It is the host
+// of a shell, which steps the core.
 type run struct {
 	m      *Member
 	cfg    Config
@@ -142,7 +142,8 @@ func (r *run) panicked(err error) {
 	go r.shell.Do(core.Close{Cause: core.Panicked})
 }
 
-// Parent returns the context that the context of a term descends from: whoever asks from inside the duty is known by it.
+// Parent returns the context that the context of a term descends from: whoever asks from inside the duty is known by
+// it.
 func (r *run) Parent(b core.Begin) context.Context {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()

@@ -44,7 +44,8 @@ func (r *run) infoLocked() []byte {
 // sayLocked tells the core what the member says of itself. A Do must follow.
 func (r *run) sayLocked() { r.shell.Queue(core.Publish{Info: r.infoLocked()}) }
 
-// electionsChangedLocked tells the core that elections have come or gone. A member with very many of them does not list them.
+// electionsChangedLocked tells the core that elections have come or gone. A member with very many of them does not list
+// them.
 func (r *run) electionsChangedLocked() {
 	many := len(r.m.cands) > maxListed
 	if !many || !r.many {

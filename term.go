@@ -56,8 +56,8 @@ type term struct {
 // Token returns what a fence needs to know of the term.
 func (t Term) Token() Token { return NewToken(t.Epoch, t.Incarnation) }
 
-// Valid reports whether the term's lease is still in force. It compares the deadline, on a clock that counts while the machine
-// is suspended, so ask it right before anything that only the leader may do.
+// Valid reports whether the term's lease is still in force. It compares the deadline, on a clock that counts while the
+// machine is suspended, so ask it right before anything that only the leader may do.
 func (t Term) Valid() bool { return t.t != nil && t.t.core.Valid() }
 
 // Remaining is how long the lease is in force unless it is renewed; 0 if it is not.
@@ -68,7 +68,8 @@ func (t Term) Remaining() time.Duration {
 	return t.t.core.Remaining()
 }
 
-// Done is closed when the term has ended: it is what ends the context of its duties. A duty has that context; this is for others.
+// Done is closed when the term has ended: it is what ends the context of its duties. A duty has that context; this is
+// for others.
 func (t Term) Done() <-chan struct{} {
 	if t.t == nil {
 		return nil
@@ -76,9 +77,9 @@ func (t Term) Done() <-chan struct{} {
 	return t.t.core.Context().Done()
 }
 
-// Fenced tells the term that whoever receives its work has refused it, having seen a higher epoch, or another term with the same
-// one: somebody else leads, whatever this member has been told. The term ends, for the reason [ErrFenced], and the next claim goes
-// beyond that epoch. It does not wait for that, so a duty may call it.
+// Fenced tells the term that whoever receives its work has refused it, having seen a higher epoch, or another term with
+// the same one: somebody else leads, whatever this member has been told. The term ends, for the reason [ErrFenced], and
+// the next claim goes beyond that epoch. It does not wait for that, so a duty may call it.
 func (t Term) Fenced(newest uint64) {
 	if t.t == nil || t.t.core.Over() {
 		return
@@ -97,9 +98,9 @@ func (t Term) Saved() []byte {
 	return nil
 }
 
-// Save keeps a checkpoint of at most [driver.MaxData] bytes in the election's own record, so that only the holder of the seat can
-// write it, and the next term reads it. An error other than ErrNotLeader means that the outcome is not known: it may have been saved,
-// or may yet be if nothing is saved after it.
+// Save keeps a checkpoint of at most [driver.MaxData] bytes in the election's own record, so that only the holder of
+// the seat can write it, and the next term reads it. An error other than ErrNotLeader means that the outcome is not
+// known: it may have been saved, or may yet be if nothing is saved after it.
 func (t Term) Save(ctx context.Context, data []byte) error {
 	if len(data) > driver.MaxData {
 		return fmt.Errorf("save checkpoint of %s: %d bytes, at most %d are kept", t.Election, len(data), driver.MaxData)
@@ -140,8 +141,8 @@ func (t *term) save(ctx context.Context, data []byte) error {
 	return fmt.Errorf("save checkpoint of %s: %w: the store has not answered in time", t.public.Election, ErrStore)
 }
 
-// serve runs a term's duty to its end. It does not start one whose term has ended already: the companion process may not
-// know of it.
+// serve runs a term's duty to its end. It does not start one whose term has ended already: the companion process may
+// not know of it.
 func (t *term) serve() {
 	ctx := t.core.Context()
 	if !t.core.Valid() {

@@ -23,15 +23,17 @@ type View struct {
 	Paused   bool
 	Past     []driver.Past // the last 32 terms, oldest first
 
-	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if it has
-	// seen none. Expired says that no newer one has come for longer than the lease and the takeover delay: whoever Leader
-	// names does not lead any more, and nobody could take over yet. Only [Member.View] sets them: they change without an event.
+	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if
+	// it has seen none. Expired says that no newer one has come for longer than the lease and the takeover delay:
+	// whoever Leader names does not lead any more, and nobody could take over yet. Only [Member.View] sets them: they
+	// change without an event.
 	HeartbeatAge time.Duration
 	Expired      bool
 }
 
-// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no candidacy: a member that
-// only watches writes nothing to the store. The error is the configuration's, or of a name that cannot be; then it is the only thing yielded.
+// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no
+// candidacy: a member that only watches writes nothing to the store. The error is the configuration's, or of a name
+// that cannot be; then it is the only thing yielded.
 func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		if err := validElection(election); err != nil {
@@ -63,8 +65,8 @@ func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, err
 	}
 }
 
-// View returns what this member last saw of an election that it campaigns for or watches, without asking the store. False means
-// that it has seen nothing yet.
+// View returns what this member last saw of an election that it campaigns for or watches, without asking the store.
+// False means that it has seen nothing yet.
 func (m *Member) View(election string) (View, bool) {
 	known, ok := m.query(election)
 	if !ok {

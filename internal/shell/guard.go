@@ -9,8 +9,8 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// guard ends leases shortly before their deadlines, whatever the loop and the store are doing (rules 7 and 9). It is one
-// goroutine for all leases. Its mutex is held for a few instructions only.
+// guard ends leases shortly before their deadlines, whatever the loop and the store are doing (rules 7 and 9). It is
+// one goroutine for all leases. Its mutex is held for a few instructions only.
 type guard struct {
 	s    *Shell
 	kick chan struct{}

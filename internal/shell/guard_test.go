@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// The loop is stuck while a renewal is answered. The guard ends the term at the old deadline. When the loop goes on, the
-// answer must not make the core believe in that term again, nor take the end of its duty for a return.
+// The loop is stuck while a renewal is answered. The guard ends the term at the old deadline. When the loop goes on,
+// the answer must not make the core believe in that term again, nor take the end of its duty for a return.
 func TestAnAnswerAfterTheGuard(t *testing.T) {
 	each(t, func(t *testing.T, store *memstore.Store, config func(string) core.Config) {
 		var watching, sent atomic.Bool

@@ -47,8 +47,8 @@ func (l *loop) init(s *Shell, store driver.Store) {
 	l.armed.Store(notWaiting)
 }
 
-// run waits until the shell is closed. When there is a request to send it sends the request itself, and another goroutine
-// goes on waiting. The wait group counts whoever waits, not whoever sends.
+// run waits until the shell is closed. When there is a request to send it sends the request itself, and another
+// goroutine goes on waiting. The wait group counts whoever waits, not whoever sends.
 func (l *loop) run() {
 	for {
 		in := l.wait()

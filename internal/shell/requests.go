@@ -18,8 +18,8 @@ const (
 	maxLate   = 256 // requests of a driver that goes on after its context has ended
 )
 
-// requests sends what the core asks for: concurrently, but no more than maxActive at once. Where the store can do it, many
-// reads or writes are one request.
+// requests sends what the core asks for: concurrently, but no more than maxActive at once. Where the store can do it,
+// many reads or writes are one request.
 type requests struct {
 	s         *Shell
 	store     driver.Store
@@ -175,8 +175,8 @@ func (r *requests) next() []*job {
 	return nil
 }
 
-// wait returns when no request is under way, or after a timeout: a driver may not return when its context ends. The context of
-// all requests has ended before.
+// wait returns when no request is under way, or after a timeout: a driver may not return when its context ends. The
+// context of all requests has ended before.
 func (r *requests) wait() {
 	r.mu.Lock()
 	if r.active == 0 && r.late == 0 {
@@ -196,8 +196,8 @@ func (r *requests) wait() {
 	}
 }
 
-// perform sends a request, and returns the answers for the core: first those that are plain, since they show that the store
-// answers.
+// perform sends a request, and returns the answers for the core: first those that are plain, since they show that the
+// store answers.
 func (r *requests) perform(j *job) []core.Input {
 	answers := make([]core.Input, 0, len(j.sends))
 	var failures []core.Input
@@ -278,7 +278,8 @@ func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome
 	return o
 }
 
-// named finds elections that name heartbeat registers, by one list for all of them. One that cannot be read may name any.
+// named finds elections that name heartbeat registers, by one list for all of them. One that cannot be read may name
+// any.
 func (r *requests) named(j *job) []driver.Outcome {
 	all, err := r.list(j, "", false)
 	if err != nil {
@@ -302,8 +303,8 @@ func (r *requests) named(j *job) []driver.Outcome {
 	return outs
 }
 
-// list reads all registers below a prefix. Those that cannot be read are left out, or are an error. The store has the timeout
-// of one request for each step.
+// list reads all registers below a prefix. Those that cannot be read are left out, or are an error. The store has the
+// timeout of one request for each step.
 func (r *requests) list(j *job, prefix string, leaveOut bool) ([]driver.Record, error) {
 	ctx, cancel := context.WithCancel(j.ctx)
 	defer cancel()

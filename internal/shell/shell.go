@@ -3,13 +3,14 @@
 //
 // # How it works
 //
-// Inputs are queued. Whoever queues one steps the core through the queue, unless somebody else does already. So the core
-// is stepped by one goroutine at a time, and no goroutine ever waits for its turn. One goroutine, the loop, waits for
-// the next time that the core asked for and for notifications. It sends the request that follows from a notification itself,
-// and another goroutine takes its place: between a notification and the begin of a term nothing is handed over.
+// Inputs are queued. Whoever queues one steps the core through the queue, unless somebody else does already. So the
+// core is stepped by one goroutine at a time, and no goroutine ever waits for its turn. One goroutine, the loop, waits
+// for the next time that the core asked for and for notifications. It sends the request that follows from a
+// notification itself, and another goroutine takes its place: between a notification and the begin of a term nothing is
+// handed over.
 //
-// A request has a goroutine, a timeout, and one of a limited number of slots. An answer that comes after the timeout
-// is passed on, and the core ignores it. Nothing waits for a store that hangs.
+// A request has a goroutine, a timeout, and one of a limited number of slots. An answer that comes after the timeout is
+// passed on, and the core ignores it. Nothing waits for a store that hangs.
 //
 // # Deadlines
 //
@@ -38,13 +39,14 @@ type Clock interface {
 	NewTimer(d time.Duration) *time.Timer
 }
 
-// Host is who runs a Shell. Its methods are called one at a time, in the order of what happened. While one of them blocks
-// nothing goes on, except that terms end before their deadlines. They may call any method of the Shell but Close.
+// Host is who runs a Shell. Its methods are called one at a time, in the order of what happened. While one of them
+// blocks nothing goes on, except that terms end before their deadlines. They may call any method of the Shell but
+// Close.
 type Host interface {
 	// Parent returns the context that the context of a term descends from.
 	Parent(core.Begin) context.Context
-	// Begin starts the duty of a term. The host must pass a core.DutyStopped when nothing of it runs any more, whatever the
-	// reason.
+	// Begin starts the duty of a term. The host must pass a core.DutyStopped when nothing of it runs any more, whatever
+	// the reason.
 	Begin(*Term)
 	// End says that a term has ended. Its context has ended too, maybe before this call.
 	End(*Term, core.End)
@@ -62,8 +64,8 @@ type Config struct {
 	Host  Host
 	Cause func(cause core.Cause, detail string) error // what ends the context of a term; it must not wait for anything
 
-	// Panicked is told of a panic of the driver, of the host or of the core, from any goroutine. After one of the host or the
-	// core the shell is dead: all terms have ended, and the core is not stepped any more.
+	// Panicked is told of a panic of the driver, of the host or of the core, from any goroutine. After one of the host
+	// or the core the shell is dead: all terms have ended, and the core is not stepped any more.
 	Panicked func(error)
 }
 
@@ -121,11 +123,12 @@ func (s *Shell) Do(in ...core.Input) {
 	}
 }
 
-// Queue queues inputs without stepping the core. A Do must follow. It is for callers that hold a lock which their Host needs.
+// Queue queues inputs without stepping the core. A Do must follow. It is for callers that hold a lock which their Host
+// needs.
 func (s *Shell) Queue(in ...core.Input) { s.queue.add(in...) }
 
-// Query calls f with the core, between two steps, and returns when f has; after a panic it may not be called at all. The Host
-// must not use it.
+// Query calls f with the core, between two steps, and returns when f has; after a panic it may not be called at all.
+// The Host must not use it.
 func (s *Shell) Query(f func(*core.Core, core.Time)) {
 	done := make(chan struct{})
 	s.Do(query{f: func(c *core.Core, now core.Time) {
@@ -154,8 +157,9 @@ func (s *Shell) Leads(election string) (*Term, bool) {
 	return t, t.Valid()
 }
 
-// Close ends all terms, releases what is held, leaves, and returns when nothing of the shell runs any more. It waits for duties.
-// A driver that does not return when its context ends is waited for no longer than the timeout of a request.
+// Close ends all terms, releases what is held, leaves, and returns when nothing of the shell runs any more. It waits
+// for duties. A driver that does not return when its context ends is waited for no longer than the timeout of a
+// request.
 func (s *Shell) Close() {
 	s.Do(core.Close{})
 	<-s.closed
@@ -310,7 +314,8 @@ type queue struct {
 	missed   bool         // notifications were dropped
 }
 
-// maxQueue is how many inputs may wait before notifications are dropped: the core is not stepped, so they would pile up.
+// maxQueue is how many inputs may wait before notifications are dropped: the core is not stepped, so they would pile
+// up.
 const maxQueue = 4096
 
 func (q *queue) add(in ...core.Input) {

@@ -96,8 +96,8 @@ func (s *Shell) renewed(e core.Renewed) {
 	s.guard.remove(l)
 }
 
-// lease is what terms depend on: an incarnation of the member, or, for an election with a lease of its own, one claim. It
-// counts until its deadline. Once it has ended it never counts again.
+// lease is what terms depend on: an incarnation of the member, or, for an election with a lease of its own, one claim.
+// It counts until its deadline. Once it has ended it never counts again.
 type lease struct {
 	register    string
 	incarnation string

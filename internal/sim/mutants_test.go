@@ -105,8 +105,8 @@ var mutants = []mutant{
 			"	c.runs = 1\n"}}},
 	{"held_elections_are_not_swept", "lost claims", "I12", []edit{
 		{"internal/core/sweep.go",
-			"	if c.now >= c.sweepAt && len(c.held) > 0 {\n",
-			"	if c.now >= c.sweepAt && len(c.held) < 0 {\n"}}},
+			"		c.sweepLeft = max(c.sweepLeft, min(sweepBatch, len(c.held)))\n",
+			""}}},
 	{"a_second_rollback_is_not_waited_for", "5", "R5", []edit{
 		{"internal/core/rollback.go",
 			"	if r.Epoch < e.shown {\n		return true\n	}\n",
