@@ -116,9 +116,6 @@ func (c *Core) Step(now Time, in Input) []Effect {
 	return c.out
 }
 
-// Spent returns how much work the last step was, in units of one advanced entity.
-func (c *Core) Spent() int { return c.spent }
-
 // Next returns when to call Step with a Tick, at the latest.
 func (c *Core) Next() Time {
 	switch {
@@ -210,7 +207,9 @@ func (c *Core) advance(r ref) {
 	if e.call.id != 0 && c.now >= e.call.until {
 		c.settle(r, Unknown, driver.Record{})
 	}
-
+	if !c.exists(r) { // a retirement ends with some requests
+		return
+	}
 	switch r.kind() {
 	case memberKind:
 		c.advanceMember()

@@ -146,6 +146,9 @@ func (Subscribe) effect() {}
 func (Closed) effect()    {}
 func (Decision) effect()  {}
 
+// Spent returns how much work the last step was, in units of one advanced entity.
+func (c *Core) Spent() int { return c.spent }
+
 // EventKind is what an event is about, as noun:verb.
 type EventKind string
 

@@ -152,6 +152,12 @@ func TestRetirement(t *testing.T) {
 		}
 	})
 
+	t.Run("a_member_register_is_kept_if_nobody_says_in_time_who_names_it", func(t *testing.T) {
+		r := start(t, driver.Record{Name: remote, Epoch: 1, Nonce: 9, Duration: time.Second})
+		r.pass(11 * time.Minute)
+		r.want(Unanswered)
+	})
+
 	t.Run("a_register_that_changes_is_kept", func(t *testing.T) {
 		r := start(t, vacant)
 		r.run(5 * time.Minute)
