@@ -17,10 +17,7 @@ type systemClock struct {
 	kernel bool
 }
 
-// newSystemClock returns a clock that does not begin at 0, which stands for no time in many places.
-func newSystemClock() *systemClock {
-	return &systemClock{time.Now().Add(-time.Second), kernelClockIsOurs()}
-}
+func newSystemClock() *systemClock { return &systemClock{time.Now(), kernelClockIsOurs()} }
 
 func (c *systemClock) Now() time.Duration {
 	if c.kernel {

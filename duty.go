@@ -52,7 +52,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	}
 	defer m.exit()
 	<-ctx.Done()
-	m.withdraw(cs...)
+	m.withdraw(ErrShutdown, cs...)
 	return context.Cause(ctx)
 }
 

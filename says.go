@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/regentd/regent/internal/core"
 )
 
 // This file is what a member says of itself in its register, which is written anew at every heartbeat. A store is
@@ -35,35 +33,28 @@ func checkFacts(facts map[string]string) error {
 
 func sizeText(n int) string { return fmt.Sprintf("of %d bytes", n) }
 
-// infoLocked encodes what the member says of itself.
-func (r *run) infoLocked() []byte {
-	b, _ := json.Marshal(r.aboutSelf()) // MemberInfo holds nothing that JSON cannot hold
-	return b
-}
-
-// sayLocked tells the core what the member says of itself. A Do must follow.
-func (r *run) sayLocked() { r.shell.Queue(core.Publish{Info: r.infoLocked()}) }
-
-// electionsChangedLocked tells the core that elections have come or gone. A member with very many of them does not list
-// them.
-func (r *run) electionsChangedLocked() {
-	many := len(r.m.cands) > maxListed
-	if !many || !r.many {
-		r.sayLocked()
+// says encodes what the member says of itself, anew only if it has changed. The engine's mutex is held.
+func (e *engine) says() []byte {
+	if e.info == nil {
+		// MemberInfo holds nothing that JSON cannot hold.
+		e.info, _ = json.Marshal(e.aboutSelf())
 	}
-	r.many = many
+	return e.info
 }
 
-func (r *run) aboutSelf() MemberInfo {
-	return MemberInfo{ID: r.m.ID, Addr: r.m.Addr, Eligible: r.cfg.Eligible, Healthy: r.m.illLocked() == nil, Worker: r.m.Worker,
-		Priority: r.cfg.Priority, Region: r.cfg.Region, Labels: r.cfg.Labels, Facts: r.m.Facts, Elections: r.m.listed()}
+func (e *engine) aboutSelf() MemberInfo {
+	return MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.ill() == nil, Worker: e.m.Worker,
+		Priority: e.cfg.Priority, Region: e.cfg.Region, Labels: e.cfg.Labels, Facts: e.m.Facts, Elections: e.listed()}
 }
 
 // listed returns the elections that the member campaigns for, or "*" if they are too many, or their names too long.
-func (m *Member) listed() []string {
+func (e *engine) listed() []string {
 	var names []string
 	size := 0
-	for name := range m.cands {
+	for name, s := range e.seats {
+		if s.cand == nil {
+			continue
+		}
 		size += encodedSize(name) + 1
 		if len(names) == maxListed || size > maxNames {
 			return []string{"*"}
@@ -81,14 +72,10 @@ func (m *Member) SetFacts(facts map[string]string) error {
 		return err
 	}
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.Facts = maps.Clone(facts)
-	r := m.run
-	if r != nil {
-		r.sayLocked()
-	}
-	m.mu.Unlock()
-	if r != nil {
-		r.shell.Do()
+	if m.engine != nil {
+		m.engine.info = nil
 	}
 	return nil
 }
