@@ -97,10 +97,10 @@ func (e *engine) notBefore(s *seat, l driver.Record) (at, open time.Duration) {
 }
 
 // returned reports whether the holder of a record has joined again, in another run, before anybody took over: it has a head
-// start, so that a leader which was silent for less than its lease and the takeover delay leads again. The engine's mutex
-// is held.
+// start, so that a leader which was silent for less than its lease and the takeover delay leads again, unless a rank decides
+// who should lead. The engine's mutex is held.
 func (e *engine) returned(l driver.Record) bool {
-	if l.Vacant() || l.Via == "" || l.Holder.ID == e.m.ID {
+	if l.Vacant() || l.Via == "" || l.Holder.ID == e.m.ID || e.cfg.Rank != RankFirst {
 		return false
 	}
 	h := e.sights[l.Via]

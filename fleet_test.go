@@ -247,3 +247,46 @@ func TestFleet(t *testing.T) {
 		})
 	})
 }
+
+// TestFleetAfterAbandonedClaim restarts a fleet over an election whose record still names a member that has left: its claim
+// was applied after it had left.
+func TestFleetAfterAbandonedClaim(t *testing.T) {
+	push := map[string]func(*regent.Member){"with_push": func(*regent.Member) {}, "without_push": withoutPush}
+	for name, change := range push {
+		for _, window := range []time.Duration{2 * time.Second, 15 * time.Second} {
+			t.Run(fmt.Sprintf("J15_the_smallest_ID_leads/%s/jitter_of_%v", name, window), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					leaveClaimed(c, "n007")
+					nodes := startFleet(c, 10, jitter(0, window), change)
+					time.Sleep(window + 20*time.Second)
+					if n, _ := leader(t, 0, nodes...); n.ID != "n000" {
+						t.Errorf("%s leads", n.ID)
+					}
+					quitAll(nodes)
+				})
+			})
+		}
+	}
+}
+
+// leaveClaimed leaves an election that a member holds which has left.
+func leaveClaimed(c *cluster, id string) {
+	c.t.Helper()
+
+	who := driver.Identity{ID: id, Incarnation: "2.left"}
+	lease := regent.Fleet().LeaseDuration
+	register := driver.MemberRegister(id)
+	member := driver.Record{Name: register, Holder: who, Epoch: 2, Nonce: 1, Duration: lease}
+	seat := driver.Record{Name: "seat", Holder: who, Epoch: 3, Nonce: 2, Duration: lease, Via: register}
+
+	joined, err := c.store.Swap(c.t.Context(), member)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	joined.Holder = driver.Identity{}
+	for _, r := range []driver.Record{joined, seat} {
+		if _, err := c.store.Swap(c.t.Context(), r); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}

@@ -119,6 +119,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		return taken, max(now, h.retry.at)
 	}
 	if l.Via != "" && h.lease.Holder != l.Holder {
+		s.foundHeld = s.foundHeld && s.seenHeld
 		if e.joinForgotten(s, h.lease) {
 			e.regressed(s, now, e.m.memory[s.name], fmt.Sprintf("%s does not know %s, which holds %s", l.Via, l.Holder, s.name))
 			return taken, s.barred
@@ -128,6 +129,7 @@ func (e *engine) judge(s *seat, now time.Duration) (verdict, time.Duration) {
 		}
 		return free, 0
 	}
+	s.seenHeld = true
 	s.forgotten = driver.Identity{}
 	s.seenLed = s.seenLed || h.renewed
 	if h.gone {

@@ -34,7 +34,8 @@ type seat struct {
 	standBack  time.Duration   // the other candidates are not listed again before: one of them is better
 	open       bool            // it was judged free
 	openSince  time.Duration   // when that began
-	foundHeld  bool            // it was held when it was first received
+	foundHeld  bool            // it was held when it was first received, and its holder had not left
+	seenHeld   bool            // the heartbeat register of a holder was seen to name it
 	seenLed    bool            // its holder was seen to heartbeat, or was this member
 	barred     time.Duration   // not to be claimed before (rule 5)
 	barredFor  uint64          // the highest epoch that the store has gone back behind
