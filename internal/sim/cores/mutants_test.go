@@ -104,6 +104,9 @@ var mutants = []fault{
 		"idle: max(in.Idle, c.cfg.Rest)}", "idle: in.Idle}"}}},
 	{"a_claim_ignores_the_floor", "epoch .* is granted after", []edit{{inCore + "claim.go",
 		"\treturn max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1\n", "\treturn max(r.Epoch, c.memory[e.name]) + 1\n"}}},
+	{"a_lost_claim_is_never_noticed", ".* and the store shows", []edit{
+		{inCore + "sweep.go", "\t\tc.sweepLeft = max(c.sweepLeft, min(sweepBatch, len(c.held)))\n", ""},
+		{inCore + "member.go", "\t\tc.checkClaims()\n", ""}}},
 	{"the_store_takes_writes_over_any_revision", ".", []edit{{inCores + "store.go",
 		"\tcase reg.rec.Rev != q.send.Record.Rev:\n", "\tcase reg.rec.Rev == \"\" && q.send.Record.Rev != \"\":\n"}}},
 }

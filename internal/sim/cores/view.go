@@ -38,11 +38,12 @@ type view struct {
 	lateNonce uint64    // of a heartbeat that the answer to an older request has shown
 	lateAt    core.Time // when that was
 
-	excused    bool      // it may have been removed, for all that its process knows
-	heldAt     core.Time // when the last request was sent that showed it held
-	shownEpoch uint64    // of the last answer that came in time
-	fell       bool      // it shows less than was shown before
-	fellAt     core.Time // since then
+	excused    bool            // it may have been removed, for all that its process knows
+	heldAt     core.Time       // when the last request was sent that showed it held
+	shownEpoch uint64          // of the last answer that came in time
+	fell       bool            // it shows less than was shown before
+	fellAt     core.Time       // since then
+	endSeen    driver.Identity // the holder whose heartbeat register was seen to show that it has ended
 	forgotten  driver.Identity
 	forgotAt   core.Time // when the heartbeat register of the holder was first seen to have forgotten it
 }
@@ -195,7 +196,10 @@ func (p *proc) noteForgotten(changed *view, now core.Time) {
 		if v == changed {
 			m = p.find(v.via)
 		}
-		if m != nil && m.seen && !m.reg.removed && m.forgets(v.holder) {
+		if m != nil && m.seen && m.ended(v.holder) {
+			v.endSeen = v.holder // which is final, whatever the store loses later
+		}
+		if m != nil && m.seen && !m.reg.removed && v.endSeen != v.holder && m.forgets(v.holder) {
 			v.forgotten = v.holder
 			v.forgotAt = now
 		}
@@ -221,6 +225,13 @@ func (v *view) forgets(who driver.Identity) bool {
 		return false
 	}
 	return v.epoch < count || v.epoch == count && v.holder != who && v.holder != driver.Identity{}
+}
+
+// ended reports whether a heartbeat register shows that an incarnation has joined and ended.
+func (v *view) ended(who driver.Identity) bool {
+	text, _, _ := strings.Cut(who.Incarnation, ".")
+	count, err := strconv.ParseUint(text, 10, 64)
+	return err == nil && (v.epoch > count || v.epoch == count && v.holder == driver.Identity{})
 }
 
 // settled notes that a read has shown a write whose answer was lost.
