@@ -46,14 +46,16 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	}
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
-		e.after = c.seq
+		if !e.seen || r.Holder != previous.Holder { // an edit names the same incarnation
+			e.after = c.seq
+		}
 		e.standBack = 0
 	}
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
-	if notable(r, &previous) { // a reservation counts from when the record that makes it was first found free
-		e.open = false
+	if notable(r, &previous) && (r.Vacant() || r.Holder != previous.Holder) {
+		e.open = false // a reservation counts from when the record that makes it was first found free
 	}
 	e.claimed = false
 	e.rec = *r

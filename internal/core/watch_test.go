@@ -279,3 +279,45 @@ func TestReadsOfALock(t *testing.T) {
 		}
 	})
 }
+
+// Requests to whoever holds an election are edits of its record.
+func TestEditsOfADeadHoldersRecord(t *testing.T) {
+	edit := func(r *rig, rec driver.Record) driver.Record {
+		t.Helper()
+		rec.Edits++
+		rec.Next = "x" + rec.Next
+		rec = r.put(rec)
+		r.step(Notice{Record: driver.Record{Name: election1}})
+		r.answer(r.take(election1), Done, rec)
+		return rec
+	}
+
+	t.Run("need_no_new_read_of_its_heartbeat", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.put(beating(other, 50))
+		rec := r.put(held(other, 3, remote))
+		r.start()
+		r.run(2 * time.Second)
+		edit(r, rec)
+		r.none(remote)
+	})
+
+	t.Run("do_not_restart_the_time_of_better_candidates", func(t *testing.T) {
+		cfg := clusterConfig()
+		cfg.Rank = "lexicographic"
+		r := newRig(t, cfg)
+		r.put(vacated(new(beating(other, 50)), 51, time.Time{}, ReasonDied))
+		rec := r.put(held(other, 3, remote))
+		r.start()
+		r.pass(time.Millisecond)
+		for range 3 {
+			r.serve()
+		}
+		e := r.c.elections.all[0]
+		since := e.openSince
+		equal(t, "found free", e.open, true)
+		r.pass(10 * time.Millisecond)
+		edit(r, rec)
+		equal(t, "free since", e.openSince, since)
+	})
+}

@@ -190,7 +190,7 @@ var faults = []fault{
 		"\tnext.Edits++\n\te.saveRev", "\tnext.Nonce = c.src.Nonce()\n\te.saveRev",
 		tested + "TestSave"},
 	{"a_reservation_counts_from_an_earlier_record", "rollback.go",
-		"\tif notable(r, &previous) { // a reservation", "\tif false { // a reservation",
+		"\t\te.open = false // a reservation", "\t\te.open = e.open // a reservation",
 		tested + "TestRequestsToOthers"},
 	{"a_request_waits_for_a_record_that_cannot_be_read", "election.go",
 		"\tc.expireAsks(e)\n", "",
