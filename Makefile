@@ -69,6 +69,7 @@ bench: ## every benchmark; BENCHTIME sets how long each runs
 	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...) || exit 1; done
 
 need: # what the tests need on a fresh Debian machine with Go: a C compiler, for the race detector, and servers, which they start themselves
+	@command -v systemd-analyze >/dev/null || scripts/install systemd
 	@command -v gcc >/dev/null || scripts/install gcc libc6-dev
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || scripts/install postgresql
 	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || scripts/install redis-server redis-tools

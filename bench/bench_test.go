@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -347,5 +348,50 @@ func TestRequestsOfScripts(t *testing.T) {
 		if op.requests != 4 {
 			t.Errorf("a renewal, a read, a claim and a release count as %v requests, want 4", op.requests)
 		}
+	}
+}
+
+// TestUnwoken has the waiters of a lineage miss that nobody leads.
+func TestUnwoken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		peer bool
+		deaf int // how many waiters in a row miss it
+		good bool
+	}{
+		"a_peer's_round_is_repeated":         {true, 1, true},
+		"not_for_ever":                       {true, 100, false},
+		"and_that_of_Regent_is_not_repeated": {false, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const (
+				holds = "mkdir lock && echo leads; trap 'rmdir lock; exit' TERM; while :; do sleep 0.02; done"
+				waits = "echo waits; until mkdir lock 2>/dev/null; do sleep 0.02; done; rmdir lock; " + holds
+				never = "echo waits; exec sleep 1000"
+			)
+			started := 0
+			b := breed{name: "x", waits: "waits", leads: "leads", byLease: c.peer, command: func(string) *exec.Cmd {
+				started++
+				script := waits
+				if started%2 == 0 && started/2 <= c.deaf { // the one after it replaces it
+					script = never
+				}
+				if started == 1 {
+					script = holds
+				}
+				return exec.Command("sh", "-c", script)
+			}}
+			g, err := newLineage(b, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { g.close() }()
+			g.most = 2 * time.Second
+			_, err = g.succeed(t.Context(), syscall.SIGTERM)
+			if good := err == nil; good != c.good {
+				t.Errorf("%d waiters missed it: %v", g.unwoken, err)
+			}
+		})
 	}
 }

@@ -58,13 +58,16 @@ func startNode(cmd *exec.Cmd) (*node, error) {
 }
 
 // await waits for a line that contains words, and returns when it arrived.
-func (n *node) await(words string) (line, error) {
+func (n *node) await(words string) (line, error) { return n.awaitIn(patience, words) }
+
+// awaitIn waits no longer than the limit.
+func (n *node) awaitIn(most time.Duration, words string) (line, error) {
 	if i := slices.IndexFunc(n.kept, func(l line) bool { return strings.Contains(l.text, words) }); i >= 0 {
 		l := n.kept[i]
 		n.kept = slices.Delete(n.kept, i, i+1)
 		return l, nil
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(most)
 	defer limit.Stop()
 	for {
 		select {
@@ -77,7 +80,7 @@ func (n *node) await(words string) (line, error) {
 			}
 			n.kept = append(n.kept, l)
 		case <-limit.C:
-			return line{}, fmt.Errorf("the process does not say %q after %v, but %v", words, patience, n.kept)
+			return line{}, fmt.Errorf("the process does not say %q after %v, but %v", words, most, n.kept)
 		}
 	}
 }

@@ -169,11 +169,12 @@ type lineage struct {
 	count  int
 	leader *node
 
-	unwoken int // waiters that did not lead although nobody else did
+	most    time.Duration // how long a waiter may take to lead
+	unwoken int           // waiters that did not lead although nobody else did
 }
 
 func newLineage(b breed, dir string) (*lineage, error) {
-	g := &lineage{breed: b, dir: dir}
+	g := &lineage{breed: b, dir: dir, most: patience}
 	n, err := g.start()
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (g *lineage) succeed(ctx context.Context, sig syscall.Signal) (time.Duratio
 	if err := g.leader.cmd.Process.Signal(sig); err != nil {
 		return fail(err)
 	}
-	led, err := next.await(g.breed.leads)
+	led, err := next.awaitIn(g.most, g.breed.leads)
 	if err != nil {
 		if again := g.replace(next, err); again != nil {
 			return 0, again

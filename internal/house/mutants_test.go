@@ -74,7 +74,7 @@ var coordinatorFaults = []fault{
 }
 
 var epochFaults = []fault{
-	{"E01", library, "TestFence/E01_", []mutant.Edit{edit("fence.go", "	case t.Epoch < highest.Epoch:\n		return tokenStale\n", "	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n")}},
+	{"E01", library, "TestFence/E01_", []mutant.Edit{edit("token.go", "	case t.Epoch < highest.Epoch:\n		return tokenStale\n", "	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n")}},
 	{"E02", library, "TestFence/E02_", []mutant.Edit{edit("fence.go", "	f.highest = t\n", "")}},
 	{"E03", library, "TestFence/E03_", []mutant.Edit{edit("fence.go", "	if f.Off {\n		return nil\n	}\n", "")}},
 	{"E04", library, "TestFence/E04_", []mutant.Edit{edit("member.go", "	if f := m.fences[election]; f != nil {\n", "	if f := m.fences[election]; f != nil && epoch == 0 {\n")}},

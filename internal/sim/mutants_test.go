@@ -118,6 +118,6 @@ var mutants = []mutant{
 		"	if err != nil && b.edited != nil {\n", "	if err != nil && b.edited != nil && !newest {\n"}}},
 	{"one_unreadable_register_holds_up_all_others", "isolation", "I7", []edit{{"read.go",
 		"				e.unread(part[i], out.Err)\n				continue\n", "				e.unread(part[i], out.Err)\n				return false\n"}}},
-	{"a_fence_admits_every_epoch", "fencing", "I3", []edit{{"fence.go",
+	{"a_fence_admits_every_epoch", "fencing", "I3", []edit{{"token.go",
 		"	case t.Epoch < highest.Epoch:\n		return tokenStale\n", "	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n"}}},
 }

@@ -54,7 +54,7 @@ var mutants = []fault{
 		"\t\tc.saved(e, OutcomeUnknown)\n", "\t\tc.saved(e, OK)\n"}}},
 	{"a_term_goes_on_that_a_fence_has_refused", ".* which a fence has refused", []edit{{inCore + "leader.go",
 		"\tc.observe(in.Election, in.Newest)\n\tc.end(e, FencedOff, \"\")\n", "\tc.observe(in.Election, in.Newest)\n"}}},
-	{"a_fence_accepts_older_epochs", "a fence of .* accepts epoch", []edit{{"fence.go",
+	{"a_fence_accepts_older_epochs", "a fence of .* accepts epoch", []edit{{"token.go",
 		"\tcase t.Epoch < highest.Epoch:\n\t\treturn tokenStale\n", "\tcase t.Epoch < highest.Epoch:\n\t\treturn tokenNewer\n"}}},
 	{"a_reservation_is_ignored", ".* which was reserved for", []edit{{inCore + "claim.go",
 		"\tif c.returned(r) || r.Next != \"\" && r.Next != anyone && r.Next != c.cfg.ID {\n", "\tif c.returned(r) {\n"}}},

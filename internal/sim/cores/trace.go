@@ -157,6 +157,8 @@ func (p *proc) effectText(e core.Effect) string {
 		return "withdrawn from " + e.Election
 	case core.Wake:
 		return "call again at " + p.moment(e.At)
+	case core.Learned:
+		return fmt.Sprintf("tell fences: epoch %d of %s", e.Epoch, e.Election)
 	case core.Subscribe:
 		return "subscribe to notifications"
 	case core.Closed:
