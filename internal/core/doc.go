@@ -2,8 +2,8 @@
 // that has happened, and returns what to do about it. It has no goroutines, locks, clocks, randomness, I/O or
 // logging. What must be new or comes from outside (nonces, incarnations, the wall clock) comes from a [Source].
 //
-// internal/shell runs it on a store. regent.Member does not run on it yet, but on the engine of the root package; see
-// docs/DECISIONS.md. The core is explored (internal/explore) and simulated (internal/sim/cores) as it is.
+// internal/shell runs it on a store, and regent.Member on that. The same code is explored (internal/explore) and
+// simulated (internal/sim/cores).
 //
 // # Reading order
 //

@@ -84,6 +84,7 @@ type height struct {
 	answered time.Duration // and answered
 	fell     time.Duration // when it was last seen to fall
 	hasFell  bool
+	edited   time.Duration // when somebody was last told that an edit of his was applied, who asked through this process
 	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
 
 	sentLast  string        // the revision that the read shows which was sent last
@@ -91,11 +92,11 @@ type height struct {
 }
 
 // older reports whether a read that was sent at began may show an older state than the newest one:
-// of a heartbeat register the read counts that was sent last, of a seat one that was sent after the
-// last answer.
+// of a heartbeat register the read counts that was sent last, and after an edit was answered that
+// somebody made through this process; of a seat one that was sent after the last answer.
 func (h *height) older(name string, began time.Duration) bool {
 	if isMember(name) {
-		return began < h.began
+		return began < h.began || began < h.edited
 	}
 	return began < h.answered
 }
@@ -104,7 +105,7 @@ func (h *height) older(name string, began time.Duration) bool {
 // at began may be older. A lock is its own heartbeat register, so of it, too, the read counts that was sent last.
 func (h *height) current(l driver.Record, began time.Duration) (rev string, older bool) {
 	if l.Via == "" {
-		return h.sentLast, began < h.sentBegan
+		return h.sentLast, began < h.sentBegan || began < h.edited
 	}
 	return h.last.Rev, h.older(l.Name, began)
 }
@@ -116,6 +117,14 @@ func (p *process) saw(l driver.Record, began time.Duration) {
 	p.knows[l.Name] = max(p.knows[l.Name], l.Epoch)
 	p.sight(l, began)
 	p.measure(l, began)
+}
+
+// edited takes in the answer to an edit of a heartbeat register that was sent at began.
+func (p *process) edited(l driver.Record, began time.Duration) {
+	p.saw(l, began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heights[l.Name].edited = p.clock.Now()
 }
 
 // measure takes in the epoch of a record, which is 0 for a register that is not there. A read that
