@@ -102,10 +102,12 @@ func (h *height) older(name string, began time.Duration) bool {
 }
 
 // current returns the revision that a register shows as far as a record of it is watched, and whether a read that was sent
-// at began may be older. A lock is its own heartbeat register, so of it, too, the read counts that was sent last.
+// at began may be older. Of a lock, whose record is its own heartbeat,
+// a read counts as newer if it was sent after every answer so far: of two reads that were under way at once neither is known
+// to be the newer one.
 func (h *height) current(l driver.Record, began time.Duration) (rev string, older bool) {
 	if l.Via == "" {
-		return h.sentLast, began < h.sentBegan || began < h.edited
+		return h.sentLast, began < h.sentBegan || began < max(h.edited, h.answered)
 	}
 	return h.last.Rev, h.older(l.Name, began)
 }
