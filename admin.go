@@ -220,7 +220,7 @@ func (m *Member) ask(ctx context.Context, election string, edit func(*driver.Rec
 		return driver.Record{}, err
 	}
 	if m.Store == nil {
-		return driver.Record{}, errors.New("member has no Store: set one before its first use")
+		return driver.Record{}, errNoStore
 	}
 	for {
 		l, err := m.get(ctx, election)
@@ -317,7 +317,7 @@ func (m *Member) poke(ctx context.Context, seat driver.Record) error {
 // runsFor returns an error unless a member is there, healthy, and campaigns for the election.
 func (m *Member) runsFor(ctx context.Context, election, id string) error {
 	if m.Store == nil {
-		return errors.New("member has no Store: set one before its first use")
+		return errNoStore
 	}
 	l, err := m.get(ctx, driver.MemberRegister(id))
 	switch {

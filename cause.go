@@ -30,6 +30,8 @@ var (
 	ErrCandidate = errors.New("already a candidate")
 )
 
+var errNoStore = errors.New("member has no Store: set one before its first use")
+
 // causes are the errors by which the contexts of terms end.
 var causes = map[core.Cause]error{
 	core.Shutdown: ErrShutdown, core.Returned: ErrReturned, core.Lost: ErrLost, core.Partitioned: ErrPartitioned,

@@ -2,7 +2,6 @@ package regent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -266,7 +265,7 @@ func (m *Member) doorway() chan struct{} {
 
 func (m *Member) start() error {
 	if m.Store == nil {
-		return errors.New("member has no Store: set one before its first use")
+		return errNoStore
 	}
 	cfg := m.Config.orDefault()
 	if err := cfg.Validate(); err != nil {

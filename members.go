@@ -2,7 +2,6 @@ package regent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ func (m *Member) Holder(election string) (MemberView, bool) {
 // its Rev change. A member whose register cannot be read is left out: it cannot renew its lease either.
 func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
 	if m.Store == nil {
-		return nil, errors.New("member has no Store: set one before its first use")
+		return nil, errNoStore
 	}
 	var all []MemberView
 	for l, err := range m.Store.List(ctx, driver.MemberPrefix) {

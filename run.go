@@ -96,6 +96,9 @@ func (r *run) coreConfig(again bool) core.Config {
 		Rank: string(cfg.Rank), Priority: cfg.Priority, Region: cfg.Region, Preempt: cfg.Preempt,
 		StartDelayMax: cfg.StartupJitterMax, Info: r.infoLocked(),
 	}
+	if _, ok := r.m.Store.(driver.Remover); ok {
+		c.Rest = driver.Rest
+	}
 	if cfg.ContentionDetectionEnabled {
 		c.ContentionThreshold = cfg.ContentionThreshold
 	}
