@@ -94,10 +94,7 @@ func (r *run) coreConfig(again bool) core.Config {
 		HeartbeatInterval: cfg.HeartbeatInterval, WorkerTimeout: cfg.WorkerTimeout, Register: cfg.Register,
 		Eligible: cfg.Eligible, CheckHealth: r.m.Health != nil, Restarted: again,
 		Rank: string(cfg.Rank), Priority: cfg.Priority, Region: cfg.Region, Preempt: cfg.Preempt,
-		StartDelayMax: cfg.StartupJitterMax, Info: r.infoLocked(),
-	}
-	if _, ok := r.m.Store.(driver.Remover); ok {
-		c.Rest = driver.Rest
+		StartDelayMax: cfg.StartupJitterMax, Info: r.infoLocked(), Rest: driver.Rest,
 	}
 	if cfg.ContentionDetectionEnabled {
 		c.ContentionThreshold = cfg.ContentionThreshold
