@@ -17,6 +17,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	highest := c.memory[e.name]
 	if r.Epoch < highest && done.old {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
+		e.shown = max(e.shown, r.Epoch)
 		return
 	}
 	removed, known := c.retired(e, r)
