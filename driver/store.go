@@ -2,12 +2,8 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Store is a set of named compare-and-swap registers. It is all that the protocol needs: who may write what, and when, is
@@ -42,41 +38,6 @@ type Store interface {
 
 	// Close frees what the store holds. Calls after it fail with ErrClosed; it may be called again.
 	Close() error
-}
-
-// Waker is a Store with a push. Hints shorten a wait and prove nothing: one may be lost, late, early or for nothing.
-type Waker interface {
-	// Wake returns a channel that receives soon after a register below prefix has changed hands: its [Record.Notable] says
-	// which changes count. Renewals do not, so that an idle store wakes nobody. Everything behind the channel ends with ctx;
-	// the channel itself is never closed.
-	//
-	// A hint comes in three forms. The zero Record says that anything below prefix may have changed: the driver sends it
-	// after every reconnect, since notifications may have been lost before. A Record with a Name and no Rev names the register
-	// that has changed. A Record with a Rev is the record as it was written, which saves a standby the read between a release
-	// and its claim; where others can forge hints, a swap on that revision must succeed only while the register shows that
-	// very record. Hints that come while one is still in the channel are merged with it: see [Hint].
-	Wake(ctx context.Context, prefix string) <-chan Record
-}
-
-// Hint puts a hint into a channel, for drivers. The channel must have room for one. If it already holds a hint, the two
-// become one: the name, if both name the same register, else the zero Record.
-func Hint(c chan Record, l Record) {
-	for {
-		select {
-		case c <- l:
-			return
-		default:
-		}
-		select {
-		case other := <-c:
-			if other.Name == l.Name {
-				l = Record{Name: l.Name}
-			} else {
-				l = Record{}
-			}
-		default:
-		}
-	}
 }
 
 // Batcher is a Store that swaps many registers at the price of one. Each swap has an outcome of its own, as if sent alone.
@@ -118,47 +79,5 @@ type Witness interface {
 	Gone(ctx context.Context, l Record) bool
 }
 
-var (
-	// ErrNotFound says that a register was never written.
-	ErrNotFound = errors.New("register not found")
-	// ErrConflict says that a swap was not applied, since the register has moved on.
-	ErrConflict = errors.New("revision has moved")
-	// ErrClosed says that the store was closed.
-	ErrClosed = errors.New("store is closed")
-	// ErrRefused says that the store, or what was said of it, cannot work as it is: a bad address, a wrong password, a lack of
-	// permissions, a file that cannot be written. To try again is of no use before somebody has changed something. Drivers
-	// return it from Open and from requests: see [Refused].
-	ErrRefused = errors.New("store refuses this process")
-)
-
-// Refused returns an error that says the same as err and is an [ErrRefused] too, for drivers.
-func Refused(err error) error { return &refusedError{err} }
-
-type refusedError struct{ error }
-
-func (e *refusedError) Unwrap() error { return e.error }
-
-func (e *refusedError) Is(target error) bool { return target == ErrRefused }
-
-// Reserved begins the names that Regent keeps for itself.
-const Reserved = "regent/"
-
-// MemberPrefix begins the names of member registers.
-const MemberPrefix = Reserved + "member/"
-
-// MemberRegister returns the name of the register that a member rewrites at every heartbeat.
-func MemberRegister(id string) string { return MemberPrefix + id }
-
-// FloorRegister is the register that keeps the epoch floor of the whole store. It is never removed.
-const FloorRegister = Reserved + "floor"
-
 // Rest is how long a register must have stayed as it is, at least, before it is removed.
 const Rest = 10 * time.Minute
-
-// MaxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
-const MaxName = 250
-
-// ValidName reports whether a store must take name: 1 to 250 bytes of UTF-8 without control characters.
-func ValidName(name string) bool {
-	return name != "" && len(name) <= MaxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
-}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // address is a parsed one, with what the options add.
@@ -245,4 +246,12 @@ func redact(s string) string {
 	}
 	rest, _, _ = strings.Cut(rest, "?")
 	return scheme + "://" + rest
+}
+
+// Validate reports what is wrong with an address, without contacting anybody. Open would refuse it in the same words.
+func Validate(addr string) error {
+	if _, err := parseAddress(addr, Options{}); err != nil {
+		return fmt.Errorf("store %s: %w", redact(addr), driver.Refused(err))
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/regentd/regent/driver"
 )
 
 //go:embed probe.lua
@@ -227,3 +228,34 @@ func checkDisk(ctx context.Context, client rueidis.Client, info map[string]strin
 		warn("the server keeps snapshots only (appendonly no, save %q): a crash forgets the epochs since the last; set appendonly yes", save["save"])
 	}
 }
+
+// CheckElection reports whether the keys of an election can be Regent's. They cannot if one of them holds something else than
+// a string: that is an [driver.ErrRefused]. A string without an expiry is a warning: it may be another program's lock, which
+// Regent respects until it is deleted.
+func (s *Store) CheckElection(ctx context.Context, name string) (warning string, err error) {
+	const advice = "choose another name for the election, or add ?prefix=NAME to the store's address"
+	seat := string(s.appendKey(nil, name))
+
+	l, err := s.Get(ctx, name)
+	switch {
+	case errors.Is(err, driver.ErrNotFound):
+		return "", nil
+	case errors.Is(err, errUnreadable) && !errors.Is(err, driver.ErrRefused):
+		return "", refusef("election %q: the key {%s}:regent holds something that is not Regent's: %s: %w", name, seat, advice, err)
+	case err != nil:
+		return "", err
+	case l.Holder.Incarnation != foreigner:
+		return "", nil
+	case l.Holder.ID == otherType:
+		return "", refusef("election %q: the key %s holds another program's data (WRONGTYPE): %s", name, seat, advice)
+	}
+
+	if _, mark, _ := strings.Cut(l.Rev, "~"); strings.Contains(mark, ".") {
+		return "", nil // it expires
+	}
+	return fmt.Sprintf("election %q: the key %s holds %.40q without an expiry, which is not Regent's: nobody leads before it "+
+		"is deleted; if it is no lock, %s", name, seat, l.Holder.ID, advice), nil
+}
+
+// otherType is what get.lua shows as the holder of a seat whose key is no string.
+const otherType = "(not a string)"

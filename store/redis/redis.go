@@ -40,10 +40,8 @@ package redis
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,13 +108,6 @@ var (
 	_ driver.Remover   = (*Store)(nil)
 )
 
-const (
-	dialTimeout = 3 * time.Second
-	// idlePing is how long a connection may be silent before it is asked for a sign of life. A standby that looks at its seat now and
-	// then never comes to that; what hangs is found by its own requests (lines), what is half open by the kernel.
-	idlePing = time.Minute
-)
-
 // Open connects to the server or servers at an address:
 //
 //	redis://[user[:password]@]host[:port][/db][?key=value&…]       rediss:// with TLS
@@ -159,63 +150,6 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// connect gives up with ctx, which rueidis.NewClient does not know.
-func (s *Store) connect(ctx context.Context) error {
-	type outcome struct {
-		client rueidis.Client
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		client, err := rueidis.NewClient(s.clientOption())
-		done <- outcome{client, err}
-	}()
-	select {
-	case o := <-done:
-		if o.err != nil {
-			if o.client != nil {
-				o.client.Close()
-			}
-			return fmt.Errorf("connect: %w", o.err)
-		}
-		s.client = o.client
-		return nil
-	case <-ctx.Done():
-		go func() {
-			if o := <-done; o.client != nil {
-				o.client.Close()
-			}
-		}()
-		return fmt.Errorf("connect: %w", ctx.Err())
-	}
-}
-
-func (s *Store) clientOption() rueidis.ClientOption {
-	a := s.addr
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: idlePing}
-	return rueidis.ClientOption{
-		InitAddress: a.hosts, Username: a.user, Password: a.password, SelectDB: a.db, TLSConfig: a.tls, ClientName: "regent",
-		Sentinel: rueidis.SentinelOption{
-			MasterSet: a.sentinel, Username: a.sentinelUser, Password: a.sentinelPassword, TLSConfig: a.tls, ClientName: "regent", Dialer: dialer,
-			TopologyRefreshInterval: 5 * time.Second,
-		},
-		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: 30 * time.Second, MaxMovedRedirections: 8},
-		ForceSingleClient: s.lines.one,
-		ClientSetInfo:     rueidis.DisableClientSetInfo,
-		DialCtxFn:         s.lines.dial,
-		Dialer:            dialer,
-		ConnWriteTimeout:  5 * time.Second,
-		// A swap that was sent twice could meet itself, and would be told that it was refused.
-		DisableRetry: true,
-		DisableCache: true,
-		// Otherwise a call that is alone on its connection does not notice that its context was cancelled.
-		AlwaysPipelining:  true,
-		PipelineMultiplex: -1, // one connection to a node
-		BlockingPipeline:  -1, // for a large batch too
-		RingScaleEachConn: 8, ReadBufferEachConn: 32 << 10, WriteBufferEachConn: 32 << 10,
-	}
-}
-
 // String returns the address, without its passwords.
 func (s *Store) String() string { return s.addr.String() }
 
@@ -233,48 +167,4 @@ func (s *Store) Close() error {
 	s.client.Close()
 	s.work.Wait()
 	return nil
-}
-
-// send runs a call of the client. It returns when ctx ends, even while the client connects, which its own calls do not.
-func send[R any](ctx context.Context, s *Store, call func() R, failed func(error) R) R {
-	if s.closed.Load() {
-		return failed(driver.ErrClosed)
-	}
-	if err := ctx.Err(); err != nil {
-		return failed(err)
-	}
-	if s.lines.ready() {
-		return call()
-	}
-	done := make(chan R, 1)
-	go func() {
-		if s.lines.one {
-			// The first call after a connection has died only finds that out. It had better not be a swap.
-			s.client.Do(ctx, s.client.B().Ping().Build())
-		}
-		done <- call()
-	}()
-	select {
-	case r := <-done:
-		return r
-	case <-ctx.Done():
-		return failed(ctx.Err())
-	}
-}
-
-// explain turns an error of the client into what the caller should see.
-func (s *Store) explain(ctx context.Context, err error) error {
-	switch {
-	case s.closed.Load():
-		return driver.ErrClosed
-	case ctx.Err() != nil:
-		s.lines.cutSilent()
-		if !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		// Somebody else was connecting and gave up. That is not this caller's context.
-		err = fmt.Errorf("connect: %v", err)
-	}
-	return refusal(err)
 }

@@ -40,11 +40,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/regentd/regent/driver"
 	modernc "modernc.org/sqlite"
@@ -198,14 +196,6 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// located adds the path to an error of SQLite.
-func (s *Store) located(err error) error {
-	if code(err) == 0 {
-		return err
-	}
-	return fmt.Errorf("%s: %w", s.path, explain(s.path, err))
-}
-
 // Close implements [driver.Store]. It waits for a commit under way.
 func (s *Store) Close() error {
 	s.mu.Lock()
@@ -231,52 +221,4 @@ func (s *Store) Close() error {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}
 	return nil
-}
-
-const (
-	codeBusy, codeReadOnly, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 14, 15, 26
-
-	minPause, maxPause = 100 * time.Microsecond, 4 * time.Millisecond
-)
-
-// code returns SQLite's primary result code, or 0.
-func code(err error) int {
-	if e, ok := errors.AsType[*modernc.Error](err); ok {
-		return e.Code() & 0xff
-	}
-	return 0
-}
-
-// busy says that nothing was done because of somebody's lock. In WAL mode that comes before the first change, never at a commit.
-func busy(err error) bool { c := code(err); return c == codeBusy || c == codeProtocol }
-
-// pause returns how long to wait before attempt n, shorter than SQLite's own millisecond: a lock is held for one fsync.
-func pause(n int) time.Duration {
-	d := min(minPause<<min(n, 10), maxPause)
-	return d/2 + rand.N(d/2)
-}
-
-func retry(ctx context.Context, f func() error) error {
-	for n := 0; ; n++ {
-		err := f()
-		if !busy(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w while another process held the lock: %w", ctx.Err(), err)
-		case <-time.After(pause(n)):
-		}
-	}
-}
-
-// explain says what to do about an error of SQLite, and marks those that only somebody's help ends.
-func explain(path string, err error) error {
-	switch c := code(err); {
-	case c == codeNotADB:
-		return driver.Refused(fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err))
-	case c == codeReadOnly, c == codeCantOpen, errors.Is(err, fs.ErrPermission):
-		return driver.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
-	}
-	return err
 }

@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -257,72 +255,6 @@ func (s *Store) swap(l driver.Record) (written, error) {
 		err = s.w.exec(s.w.renew, rev, record, l.Name, l.Rev)
 	}
 	return n, err
-}
-
-// revisions makes revisions that never come twice, for any register: not after a restart, not after
-// somebody has removed the whole file, and not after an older copy of it was restored, when a
-// number that is kept in the file would begin again. Each is of a random number of its Store and of
-// a time that grows with every one.
-type revisions struct {
-	store string
-	last  int64
-}
-
-func newRevisions() revisions { return revisions{store: strconv.FormatUint(rand.Uint64(), 36)} }
-
-// next returns a revision, and its time in microseconds. The colon keeps SQLite from taking one for
-// a number.
-func (r *revisions) next(now time.Time) (string, int64) {
-	r.last = max(r.last+1, now.UnixMicro())
-
-	var buf [32]byte
-	b := append(buf[:0], r.store...)
-	b = append(b, ':')
-	b = strconv.AppendInt(b, r.last, 36)
-	return string(b), r.last
-}
-
-// known is what the driver remembers of a revision. A revision's record never changes, so that this cannot be out of date.
-type known struct {
-	rev    string
-	writer string
-	lease  driver.Record // what Notable, Gone and this driver look at, without the weight
-}
-
-// maxKnown bounds the memory of it.
-const maxKnown = 1 << 15
-
-func newKnown(rev, writer string, l driver.Record) known {
-	l.Data, l.Past = nil, nil
-	return known{rev, writer, l}
-}
-
-func (s *Store) remember(k known) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.known) >= maxKnown {
-		clear(s.known)
-	}
-	s.known[k.lease.Name] = k
-}
-
-// recall returns what was in name at rev, from memory or from the database.
-func (s *Store) recall(name, rev string) (known, error) {
-	s.mu.Lock()
-	k := s.known[name]
-	s.mu.Unlock()
-	if k.rev == rev {
-		return k, nil
-	}
-	row, err := s.w.read(name)
-	if err != nil {
-		return known{}, err
-	}
-	if now, ok := revision(row[0]); ok && now != rev || row[0] == nil {
-		return known{}, driver.ErrConflict
-	}
-	l, err := s.parse(name, row[0], row[1], bytesOf(row[2]))
-	return newKnown(rev, textOf(row[1]), l), err
 }
 
 var background = context.Background()
