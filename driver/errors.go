@@ -3,19 +3,19 @@ package driver
 import "errors"
 
 var (
-	// ErrNotFound says that a register was never written.
+	// ErrNotFound is returned for a register that was never written.
 	ErrNotFound = errors.New("register not found")
-	// ErrConflict says that a swap was not applied, since the register has moved on.
+	// ErrConflict is returned if a swap was not applied because the register has another revision.
 	ErrConflict = errors.New("revision has moved")
-	// ErrClosed says that the store was closed.
+	// ErrClosed is returned by calls after Close.
 	ErrClosed = errors.New("store is closed")
-	// ErrRefused says that the store, or what was said of it, cannot work as it is: a bad address, a wrong password, a lack of
-	// permissions, a file that cannot be written. To try again is of no use before somebody has changed something. Drivers
-	// return it from Open and from requests: see [Refused].
+	// ErrRefused is returned if a store cannot work until somebody changes something: a bad address, a wrong password,
+	// missing permissions, a file that cannot be written. A retry does not help. Drivers return it from Open and from
+	// requests: see [Refused].
 	ErrRefused = errors.New("store refuses this process")
 )
 
-// Refused returns an error that says the same as err and is an [ErrRefused] too, for drivers.
+// Refused wraps err so that it is also an [ErrRefused]. The text stays the same.
 func Refused(err error) error { return &refusedError{err} }
 
 type refusedError struct{ error }

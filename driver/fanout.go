@@ -2,11 +2,12 @@ package driver
 
 import "iter"
 
-// Fanout is the subscriptions of a driver's Wake, found by the name of a register. S is what a driver keeps for each.
+// Fanout holds the subscriptions of a driver's Wake, and finds them by the name of a register. S is what a driver keeps
+// for each subscription.
 //
-// Finding those of one name costs as many look-ups as there are different lengths of prefixes, however many subscriptions
-// there are. A Fanout has no lock of its own: a driver guards it with the one that orders its notifications.
-// The zero Fanout is empty and ready to use.
+// To find the subscriptions of one name takes as many map accesses as there are different lengths of prefixes, however
+// many subscriptions there are. A Fanout has no lock: a driver guards it with the lock that orders its notifications.
+// The zero value is empty and ready to use.
 type Fanout[S comparable] struct {
 	subscriptions map[string]map[S]bool // by prefix
 	lengths       map[int]int           // how many subscriptions have a prefix of that length

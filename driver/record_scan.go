@@ -9,8 +9,8 @@ import (
 	"github.com/regentd/regent/internal/jsonscan"
 )
 
-// scanRecord reads a record in exactly the form in which AppendJSON writes it. For any other form ok is false.
-// Every read of an election goes through here, and with 32 past terms encoding/json takes six times as long.
+// scanRecord reads a record in the one form in which AppendJSON writes it. For any other form ok is false. Every read
+// of an election goes through here, and with 32 past terms encoding/json takes six times as long.
 func scanRecord(b []byte) (l Record, ok bool) {
 	s := &scan{jsonscan.New(b)}
 	s.Want(`{"epoch":`)
@@ -44,14 +44,14 @@ func scanRecord(b []byte) (l Record, ok bool) {
 // scan reads the values of a record.
 type scan struct{ jsonscan.Scanner }
 
-// check fails if a value that was read is not one of its type.
+// check fails the scan if a value does not have its type.
 func (s *scan) check(ok bool) {
 	if !ok {
 		s.Fail()
 	}
 }
 
-// field returns the value of a key that may be left out.
+// field returns the value of an optional key.
 func (s *scan) field(key string) string {
 	if !s.Has(key) {
 		return ""
@@ -84,7 +84,7 @@ func (s *scan) base64() []byte {
 	return b[:n]
 }
 
-// past reads the ended terms. A few members and a few reasons come again and again, and are kept once.
+// past reads the ended terms. Members and reasons repeat, so equal strings are kept once.
 func (s *scan) past() []Past {
 	all := make([]Past, 0, MaxPast)
 	known := func(text []byte, of func(Past) string) string {

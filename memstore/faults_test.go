@@ -82,13 +82,13 @@ func TestFaults(t *testing.T) {
 		c := s.Client("c", memstore.Faults{LoseRequest: 1})
 		takes(t, time.Second, context.DeadlineExceeded, func() error { _, err := c.Swap(within(t, time.Second), next(l, 2)); return err })
 		c.Adjust(func(f *memstore.Faults) { f.Timeout = always(time.Minute) })
-		takes(t, time.Minute, memstore.ErrLost, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
+		takes(t, time.Minute, memstore.ErrNoAnswer, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
 		time.Sleep(time.Hour)
 		shows(t, s, 1)
 	})
 	bubble(t, "a_lost_answer_hides_an_applied_swap", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{LoseAnswer: 1, Timeout: always(time.Second)})
-		takes(t, time.Second, memstore.ErrLost, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
+		takes(t, time.Second, memstore.ErrNoAnswer, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
 		shows(t, s, 2)
 	})
 	bubble(t, "a_late_swap_comes_after_its_caller_gave_up", func(t *testing.T, s *memstore.Store, l driver.Record) {
@@ -100,7 +100,7 @@ func TestFaults(t *testing.T) {
 	})
 	bubble(t, "a_late_swap_meets_the_revision_of_its_time", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{ApplyLate: 1, Late: always(10 * time.Second), Timeout: always(time.Second)})
-		takes(t, time.Second, memstore.ErrLost, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
+		takes(t, time.Second, memstore.ErrNoAnswer, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
 		if _, err := s.Swap(t.Context(), next(l, 3)); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 	bubble(t, "a_partition_catches_answers_under_way", func(t *testing.T, s *memstore.Store, l driver.Record) {
 		c := s.Client("c", memstore.Faults{Request: always(time.Second), Timeout: always(time.Second)})
 		time.AfterFunc(time.Second/2, func() { c.Adjust(func(f *memstore.Faults) { f.CutAnswers = true }) })
-		takes(t, 2*time.Second, memstore.ErrLost, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
+		takes(t, 2*time.Second, memstore.ErrNoAnswer, func() error { _, err := c.Swap(t.Context(), next(l, 2)); return err })
 		shows(t, s, 2)
 	})
 	bubble(t, "a_rollback_gives_fresh_revisions", func(t *testing.T, s *memstore.Store, l driver.Record) {
@@ -186,7 +186,7 @@ func TestFaults(t *testing.T) {
 			ls[i].Name = fmt.Sprint("seat/", i)
 		}
 		var outs []driver.Outcome
-		for len(outs) == 0 || errors.Is(outs[0].Err, memstore.ErrLost) && errors.Is(outs[1].Err, memstore.ErrLost) && errors.Is(outs[2].Err, memstore.ErrLost) {
+		for len(outs) == 0 || errors.Is(outs[0].Err, memstore.ErrNoAnswer) && errors.Is(outs[1].Err, memstore.ErrNoAnswer) && errors.Is(outs[2].Err, memstore.ErrNoAnswer) {
 			outs = c.SwapAll(t.Context(), ls) // until the batch as a whole gets through
 		}
 		fates := map[string]int{}
@@ -197,9 +197,9 @@ func TestFaults(t *testing.T) {
 				fates["applied"]++
 			case errors.Is(o.Err, driver.ErrConflict):
 				fates["conflict"]++
-			case errors.Is(o.Err, memstore.ErrLost) && err == nil:
+			case errors.Is(o.Err, memstore.ErrNoAnswer) && err == nil:
 				fates["answer lost"]++
-			case errors.Is(o.Err, memstore.ErrLost):
+			case errors.Is(o.Err, memstore.ErrNoAnswer):
 				fates["late"]++
 			}
 		}

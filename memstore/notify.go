@@ -9,17 +9,17 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// watcher is one channel of hints.
+// watcher is one subscription.
 type watcher struct {
 	client *Client
 	prefix string
-	hints  chan driver.Record // of one: hints merge
-	ended  func() bool        // reports whether nobody listens any more
-	stop   func() bool        // undoes context.AfterFunc
+	hints  chan driver.Record // has room for one: notifications are merged
+	ended  func() bool        // reports whether the subscription has ended
+	stop   func() bool        // cancels context.AfterFunc
 }
 
-// Wake returns a channel of hints for the registers below prefix, each with the record. A hint is in the channel before its swap is answered,
-// unless the client's faults delay or lose it.
+// Wake returns a channel of notifications for the registers below prefix, each with the record. A notification is in
+// the channel before its swap is answered, unless the client's faults delay or lose it.
 func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	w := &watcher{client: c, prefix: prefix, hints: make(chan driver.Record, 1)}
 	w.ended = func() bool { return ctx.Err() != nil || c.closed.Load() || c.store.closed.Load() }
@@ -29,18 +29,18 @@ func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	if w.ended() {
 		return w.hints
 	}
-	// Not a goroutine: one that waits would keep a bubble, and a test for leaks, from ending.
+	// Not a goroutine: it would keep a synctest bubble, and a test for leaks, from ending.
 	w.stop = context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.forget(func(other *watcher) bool { return other == w })
+		s.forgetLocked(func(other *watcher) bool { return other == w })
 	})
 	s.watchers = append(s.watchers, w)
 	return w.hints
 }
 
-// forget drops watchers. The lock is held.
-func (s *Store) forget(these func(*watcher) bool) {
+// forgetLocked removes watchers.
+func (s *Store) forgetLocked(these func(*watcher) bool) {
 	s.watchers = slices.DeleteFunc(s.watchers, func(w *watcher) bool {
 		if !these(w) {
 			return false
@@ -50,8 +50,8 @@ func (s *Store) forget(these func(*watcher) bool) {
 	})
 }
 
-// hint tells those who watch a register that it has changed hands, and some others for nothing. The lock is held.
-func (s *Store) hint(l driver.Record, notable bool) {
+// notifyLocked notifies the watchers of a register of a notable change, and other watchers spuriously.
+func (s *Store) notifyLocked(l driver.Record, notable bool) {
 	for _, w := range s.watchers {
 		due := notable && strings.HasPrefix(l.Name, w.prefix)
 		switch {
@@ -71,7 +71,7 @@ func (w *watcher) send(l driver.Record) {
 
 func (w *watcher) sendFaulty(l driver.Record, due bool) {
 	f := w.client.faults()
-	d := w.client.dice(f, hint, w.prefix+"\x00"+l.Name)
+	d := w.client.draws(f, hint, w.prefix+"\x00"+l.Name)
 	switch {
 	case f.CutAnswers:
 	case due && d.loseRequest < f.LoseHint:
@@ -81,7 +81,7 @@ func (w *watcher) sendFaulty(l driver.Record, due bool) {
 		}
 		w.sendAfter(l, f.HintDelay.at(d.request))
 		if due && d.apply < f.DoubleHint {
-			// Later by a moment at least, or it would only merge with the first.
+			// At least a moment later, or it would merge with the first.
 			w.sendAfter(l, f.HintDelay.at(d.request)+f.HintDelay.at(d.answer)+1)
 		}
 	}

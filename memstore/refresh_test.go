@@ -47,7 +47,7 @@ func TestRefresh(t *testing.T) {
 		c.SetFaults(memstore.Faults{CutRequests: true})
 		takes(t, time.Second, context.DeadlineExceeded, first(c, within(t, time.Second), l))
 		c.SetFaults(memstore.Faults{CutAnswers: true, Timeout: always(time.Second)})
-		takes(t, time.Second, memstore.ErrLost, first(c, t.Context(), l))
+		takes(t, time.Second, memstore.ErrNoAnswer, first(c, t.Context(), l))
 		time.AfterFunc(time.Second, func() { c.Close() })
 		c.SetFaults(memstore.Faults{LoseRequest: 1})
 		takes(t, time.Second, driver.ErrClosed, first(c, t.Context(), l))
@@ -63,7 +63,7 @@ func TestRefresh(t *testing.T) {
 		for range 100 { // until a request as a whole gets through
 			lost := 0
 			for _, o := range c.Refresh(t.Context(), known) {
-				if errors.Is(o.Err, memstore.ErrLost) {
+				if errors.Is(o.Err, memstore.ErrNoAnswer) {
 					lost++
 				} else if o.Err != nil {
 					t.Fatal(o.Err)

@@ -106,10 +106,10 @@ func TestRollbacks(t *testing.T) {
 	})
 
 	bubble(t, "each_is_told_with_what_it_changed", func(t *testing.T, s *memstore.Store, first driver.Record) {
-		var told []string
+		var changed []string
 		s.OnRollback = func(changes []memstore.Change) {
 			for _, c := range changes {
-				told = append(told, fmt.Sprintf("%s %d to %d %t", c.New.Name, c.Old.Nonce, c.New.Nonce, c.New.Rev == first.Rev))
+				changed = append(changed, fmt.Sprintf("%s %d to %d %t", c.New.Name, c.Old.Nonce, c.New.Nonce, c.New.Rev == first.Rev))
 			}
 		}
 		s.KeepLog(10)
@@ -121,8 +121,8 @@ func TestRollbacks(t *testing.T) {
 		write(t, s, "seat", 4)
 		s.Restore(snap)
 		want := []string{"other 7 to 0 false", "seat 3 to 1 true", "late 5 to 0 false", "seat 4 to 1 true"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		if !slices.Equal(changed, want) {
+			t.Errorf("changed %q, want %q", changed, want)
 		}
 	})
 

@@ -245,7 +245,7 @@ func (n *node) order(words string) {
 	}
 }
 
-// reaper returns the pid of its reaper, once that has been told everything.
+// reaper returns the pid of its reaper, once that has received everything.
 func (n *node) reaper() int {
 	n.t.Helper()
 	n.order("reaper")

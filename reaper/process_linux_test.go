@@ -50,7 +50,7 @@ func open(ctx context.Context, address string) (driver.Store, error) {
 
 const seat = "seat"
 
-// setup is what a member process is told.
+// setup configures a member process.
 type setup struct {
 	Store, Name string
 	Config      regent.Config
@@ -65,12 +65,12 @@ type report struct {
 	Until time.Duration `json:",omitempty"` // of a lifeline: its deadline
 	Holds bool          `json:",omitempty"` // of a lifeline
 	PID   int           `json:",omitempty"`
-	Alive []int         `json:",omitempty"` // of the processes that it was told to look at when it leads
+	Alive []int         `json:",omitempty"` // of the processes that it was ordered to check when it leads
 	Text  string        `json:",omitempty"`
 }
 
-// member is a process that campaigns with a reaper beside it, and obeys orders: "look PID",
-// "reaper", "deafen", "flood", "ebb", "quit", "close".
+// member is a process that campaigns with a reaper beside it, and obeys orders: "check PID", "reaper", "deafen",
+// "flood", "ebb", "quit", "close".
 func member(arg string) error {
 	var s setup
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
@@ -92,7 +92,7 @@ func member(arg string) error {
 	if err != nil {
 		return err
 	}
-	var looked []int
+	var checked []int
 	m := &regent.Member{Store: store, ID: s.Name, Config: s.Config,
 		OnEvent: func(e regent.Event) { say(report{Kind: e.Kind, Epoch: e.Epoch}) },
 		OnLifeline: func(l regent.Lifeline) {
@@ -112,7 +112,7 @@ func member(arg string) error {
 		}
 		err := m.Lead(ctx, seat, func(ctx context.Context, t regent.Term) error {
 			rep := report{Kind: "leads", Epoch: t.Epoch, At: boottime()}
-			for _, pid := range looked {
+			for _, pid := range checked {
 				if lives(pid) {
 					rep.Alive = append(rep.Alive, pid)
 				}
@@ -126,10 +126,10 @@ func member(arg string) error {
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
 		word, arg, _ := strings.Cut(orders.Text(), " ")
 		switch word {
-		case "look":
+		case "check":
 			pid, _ := strconv.Atoi(arg)
-			looked = append(looked, pid)
-			say(report{Kind: "looks", PID: pid})
+			checked = append(checked, pid)
+			say(report{Kind: "checks", PID: pid})
 		case "reaper":
 			r.mu.Lock()
 			asked := r.asked

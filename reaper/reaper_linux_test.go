@@ -69,7 +69,7 @@ func TestDeath(t *testing.T) {
 				}
 			}
 			t.Logf("took %v, %v after the last renewal", led-at, led-renewed)
-			if led-renewed < g.cfg.LeaseDuration-200*time.Millisecond { // it was told of it a little after the store was
+			if led-renewed < g.cfg.LeaseDuration-200*time.Millisecond { // the companion got it a little after the store did
 				t.Errorf("took %v at a lease of %v", led-renewed, g.cfg.LeaseDuration)
 			}
 		})
@@ -116,7 +116,7 @@ func TestSilence(t *testing.T) {
 			g := newGroup(t, short(c))
 			a, b := g.pair()
 			line := lifelines(a, 4) // it has renewed: silence is measured from the last one
-			a.reaper()              // which has been told
+			a.reaper()              // which has received it
 			stopped := a.kill(syscall.SIGSTOP)
 			died := a.gone()
 			led := b.leads(within)
@@ -298,8 +298,8 @@ func TestTrack(t *testing.T) {
 			if !lives(pid) {
 				t.Errorf("%d does not run", pid)
 			}
-			b.order("look " + strconv.Itoa(pid))
-			b.says("looks")
+			b.order("check " + strconv.Itoa(pid))
+			b.says("checks")
 		}
 		a.reaper()
 		at := a.kill(sig)
@@ -318,8 +318,8 @@ func TestTrack(t *testing.T) {
 	})
 }
 
-// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it
-// would have killed the leader.
+// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it would have killed
+// the leader.
 func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	n.t.Helper()
 	line := lifelines(n, 1)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// margin is how long a release is still tried after the lease must have expired.
+	// margin is how long a release is still retried after the lease must have expired.
 	margin = 5 * time.Second
-	// releasesAtOnce is how many registers are released side by side.
+	// releasesAtOnce is how many registers are released concurrently.
 	releasesAtOnce = 32
 )
 
-// release ends what the dead process has left running, and then releases what it held: in this order, or two would
-// work at once.
+// release kills what the dead process has left running, and then releases what it held. In the other order two
+// processes could work at once.
 func (c *companion) release(ctx context.Context) error {
 	if c.idle() {
 		return nil
@@ -47,7 +47,7 @@ func (c *companion) release(ctx context.Context) error {
 	return nil
 }
 
-// killTrees kills every process tree, and returns when the kernel shows none of them alive.
+// killTrees kills every process tree, and returns when the kernel shows that none of it lives.
 func (c *companion) killTrees(ctx context.Context) error {
 	all := slices.Collect(maps.Values(c.trees))
 	if c.adopted != nil {

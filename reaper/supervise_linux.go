@@ -49,7 +49,7 @@ func (r *Reaper) spawn() (*child, error) {
 	}
 	defer in.Close()
 
-	cmd := exec.Command("/proc/self/exe", Command) // this very program, even if its file was replaced
+	cmd := exec.Command("/proc/self/exe", Command) // this program, even if its file was replaced
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin = in
 	cmd.Stderr = os.Stderr
@@ -95,7 +95,7 @@ func (r *Reaper) tend(c *child) error {
 	case <-r.closed:
 		select {
 		case <-c.gone:
-		case <-time.After(companionTimeout): // it is stopped, or stuck, and nothing depends on it
+		case <-time.After(companionTimeout): // it is stopped or stuck, and nothing depends on it
 			_ = c.cmd.Process.Kill()
 			<-c.gone
 		}
@@ -124,7 +124,7 @@ func (r *Reaper) feed(c *child, stop <-chan struct{}) {
 				if !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EPIPE) {
 					r.opts.Log.Warn("cannot write to the reaper: replacing it", "error", err)
 				}
-				_ = c.cmd.Process.Kill() // its successor gets the whole state
+				_ = c.cmd.Process.Kill() // the next companion gets the whole state
 				return
 			}
 			out = out[:0]

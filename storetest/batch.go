@@ -117,7 +117,7 @@ var batchChecks = []check{
 	}},
 }
 
-// raceBatches sends batches that create the same registers at once, and wants one winner of each.
+// raceBatches sends batches that create the same registers at once. Each register must have at most one winner.
 func (r *rig) raceBatches(all []driver.Store, prefix string) {
 	r.Helper()
 	const batches, size = 8, 40
@@ -127,7 +127,7 @@ func (r *rig) raceBatches(all []driver.Store, prefix string) {
 		for j := range ls {
 			ls[j] = seat(fmt.Sprint(prefix, j), uint64(i+1))
 		}
-		if i%2 == 1 { // some in the other order: a store that locks as it goes must not lock up
+		if i%2 == 1 { // in the other order: a store that locks registers one by one must not deadlock
 			slices.Reverse(ls)
 		}
 		outs[i] = all[i%len(all)].(driver.Batcher).SwapAll(r.ctx, ls)
@@ -144,7 +144,7 @@ func (r *rig) raceBatches(all []driver.Store, prefix string) {
 			case err == nil:
 				won = append(won, nonce)
 			case errors.Is(err, driver.ErrConflict) && got.Nonce == nonce:
-				r.Errorf("batch %d was told ErrConflict for %q, and was applied", nonce, got.Name)
+				r.Errorf("batch %d got ErrConflict for %q, and was applied", nonce, got.Name)
 			}
 		}
 		if len(won) > 1 || len(won) == 1 && won[0] != got.Nonce {
@@ -153,14 +153,14 @@ func (r *rig) raceBatches(all []driver.Store, prefix string) {
 	}
 }
 
-// filled is a full record of another name.
+// filled returns a full record with another name.
 func filled(name string) driver.Record {
 	l := full()
 	l.Name = name
 	return l
 }
 
-// batcher returns s as one, or skips the test.
+// batcher returns s as a Batcher, or skips the test.
 func (r *rig) batcher(s driver.Store) driver.Batcher {
 	r.Helper()
 	b, ok := s.(driver.Batcher)

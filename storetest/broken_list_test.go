@@ -17,9 +17,9 @@ import (
 
 // relist replaces what List yields.
 func relist(name string, how func(all iter.Seq2[driver.Record, error], prefix string) iter.Seq2[driver.Record, error], caught ...string) mutant {
-	return broken(name, func(t *twisted) {
+	return broken(name, func(t *brokenStore) {
 		t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
-			return how(t.whole.List(ctx, ""), prefix)
+			return how(t.fullStore.List(ctx, ""), prefix)
 		}
 	}, caught...)
 }
@@ -56,17 +56,17 @@ func brokenLists(t *testing.T) []mutant {
 				return strings.HasPrefix(name, prefix) && !strings.Contains(strings.TrimPrefix(name, prefix), "/")
 			})
 		}, prefixes),
-		broken("list_has_one_page", func(t *twisted) {
+		broken("list_has_one_page", func(t *brokenStore) {
 			t.list = func(ctx context.Context, prefix string) leases {
 				n := 0
-				return only(t.whole.List(ctx, prefix), func(string) bool { n++; return n <= 100 })
+				return only(t.fullStore.List(ctx, prefix), func(string) bool { n++; return n <= 100 })
 			}
 		}, once),
-		broken("list_repeats_the_end_of_a_page", func(t *twisted) {
+		broken("list_repeats_the_end_of_a_page", func(t *brokenStore) {
 			t.list = func(ctx context.Context, prefix string) leases {
 				return func(yield func(driver.Record, error) bool) {
 					n := 0
-					for l, err := range t.whole.List(ctx, prefix) {
+					for l, err := range t.fullStore.List(ctx, prefix) {
 						if n++; !yield(l, err) || n%100 == 0 && !yield(l, err) {
 							return
 						}
@@ -74,9 +74,9 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, once),
-		broken("list_counts_its_way_through_changes", func(t *twisted) { t.list = byOffset(t.whole) }, "list_under_change_yields_once_what_stays"),
-		broken("list_loses_the_neighbour_of_a_change", func(t *twisted) { t.list = beside(t.whole) }, "list_under_change_yields_once_what_stays"),
-		broken("list_holds_the_store", func(t *twisted) {
+		broken("list_counts_its_way_through_changes", func(t *brokenStore) { t.list = byOffset(t.fullStore) }, "list_under_change_yields_once_what_stays"),
+		broken("list_loses_the_neighbour_of_a_change", func(t *brokenStore) { t.list = beside(t.fullStore) }, "list_under_change_yields_once_what_stays"),
+		broken("list_holds_the_store", func(t *brokenStore) {
 			// A cursor that keeps the only connection until it is read to its end.
 			conn := make(chan struct{}, 1)
 			t.list = func(ctx context.Context, prefix string) leases {
@@ -87,7 +87,7 @@ func brokenLists(t *testing.T) []mutant {
 						yield(driver.Record{}, ctx.Err())
 						return
 					}
-					for l, err := range t.whole.List(ctx, prefix) {
+					for l, err := range t.fullStore.List(ctx, prefix) {
 						if !yield(l, err) {
 							return
 						}
@@ -96,10 +96,10 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, "a_list_may_be_broken_off"),
-		broken("list_fails_twice", func(t *twisted) {
+		broken("list_fails_twice", func(t *brokenStore) {
 			t.list = func(ctx context.Context, prefix string) leases {
 				return func(yield func(driver.Record, error) bool) {
-					for l, err := range t.whole.List(ctx, prefix) {
+					for l, err := range t.fullStore.List(ctx, prefix) {
 						if !yield(l, err) || err != nil && !yield(l, err) {
 							return
 						}
@@ -107,10 +107,10 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, ends),
-		broken("list_blames_a_register_for_its_end", func(t *twisted) {
+		broken("list_blames_a_register_for_its_end", func(t *brokenStore) {
 			t.list = func(ctx context.Context, prefix string) leases {
 				return func(yield func(driver.Record, error) bool) {
-					for l, err := range t.whole.List(ctx, prefix) {
+					for l, err := range t.fullStore.List(ctx, prefix) {
 						if err != nil {
 							l.Name = prefix + "1"
 						}
@@ -121,10 +121,10 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, ends),
-		broken("list_of_a_closed_store_is_empty", func(t *twisted) {
+		broken("list_of_a_closed_store_is_empty", func(t *brokenStore) {
 			t.list = func(ctx context.Context, prefix string) leases {
 				return func(yield func(driver.Record, error) bool) {
-					for l, err := range t.whole.List(ctx, prefix) {
+					for l, err := range t.fullStore.List(ctx, prefix) {
 						if errors.Is(err, driver.ErrClosed) || !yield(l, err) {
 							return
 						}
@@ -132,13 +132,13 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, ends),
-		broken("list_is_behind", func(t *twisted) {
+		broken("list_is_behind", func(t *brokenStore) {
 			var last []driver.Record
 			t.list = func(ctx context.Context, prefix string) leases {
 				return func(yield func(driver.Record, error) bool) {
 					stale := last
 					last = nil
-					for l := range t.whole.List(ctx, prefix) {
+					for l := range t.fullStore.List(ctx, prefix) {
 						last = append(last, l)
 					}
 					for _, l := range stale {
@@ -153,7 +153,7 @@ func brokenLists(t *testing.T) []mutant {
 }
 
 // byOffset lists page by page, latest change first, and counts what it has had: a change moves the rest down.
-func byOffset(s whole) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+func byOffset(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
 			for offset, more := 0, true; more; offset += 20 {
@@ -179,7 +179,7 @@ func byOffset(s whole) func(ctx context.Context, prefix string) iter.Seq2[driver
 }
 
 // beside lists by name, and misses what comes just before a register that changes meanwhile.
-func beside(s whole) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+func beside(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
 			before := map[string]string{}

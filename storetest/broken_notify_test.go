@@ -25,27 +25,27 @@ func (h *hub) add(n int) chan driver.Record {
 
 // brokenExtras get the optional interfaces wrong, or leave something behind.
 func brokenExtras(t *testing.T) []mutant {
-	const hands, told = "a_change_of_hands_wakes", "a_record_that_a_hint_brings_is_the_change_and_all_of_it"
-	const named = "a_hint_names_what_is_below_its_prefix_and_was_written"
+	const hands, whole = "a_change_of_holder_notifies", "a_record_in_a_notification_is_the_whole_change"
+	const named = "a_notification_names_a_written_register_below_its_prefix"
 	quit := make(chan struct{})
 	t.Cleanup(func() { close(quit) })
 	return append(brokenBatches(), []mutant{
-		broken("nobody_is_ever_woken", func(t *twisted) {
+		broken("nobody_is_ever_woken", func(t *brokenStore) {
 			t.wake = func(context.Context, string) <-chan driver.Record { return make(chan driver.Record, 1) }
 		}, hands),
-		broken("releases_wake_nobody", func(t *twisted) {
+		broken("releases_wake_nobody", func(t *brokenStore) {
 			wake := make(chan driver.Record, 1)
 			t.wake = func(context.Context, string) <-chan driver.Record { return wake }
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				if !l.Vacant() {
 					driver.Hint(wake, driver.Record{})
 				}
-				return t.whole.Swap(ctx, l)
+				return t.fullStore.Swap(ctx, l)
 			}
 		}, hands),
-		{"renewals_wake", []string{"renewals_wake_nobody"}, func() Open {
+		{"renewals_wake", []string{"renewals_notify_nobody"}, func() Open {
 			var h hub
-			return twist(func(t *twisted) {
+			return breakStore(func(t *brokenStore) {
 				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
 				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
@@ -53,13 +53,13 @@ func brokenExtras(t *testing.T) []mutant {
 					for _, c := range h.chans {
 						driver.Hint(c, driver.Record{})
 					}
-					return t.whole.Swap(ctx, l)
+					return t.fullStore.Swap(ctx, l)
 				}
 			})
 		}},
-		{"a_full_channel_of_hints_blocks_the_writer", []string{"hints_that_nobody_takes_hold_up_nobody"}, func() Open {
+		{"a_full_channel_of_hints_blocks_the_writer", []string{"notifications_that_nobody_takes_block_nobody"}, func() Open {
 			var h hub
-			return twist(func(t *twisted) {
+			return breakStore(func(t *brokenStore) {
 				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
 				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
@@ -70,42 +70,42 @@ func brokenExtras(t *testing.T) []mutant {
 						case <-ctx.Done():
 						}
 					}
-					return t.whole.Swap(ctx, l)
+					return t.fullStore.Swap(ctx, l)
 				}
 			})
 		}},
-		broken("a_record_is_told_at_another_revision", func(t *twisted) {
+		broken("a_record_is_told_at_another_revision", func(t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
+				return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
 					l.Rev += "1"
 					driver.Hint(out, l)
 				})
 			}
-		}, told, named),
+		}, whole, named),
 		reworded("a_hint_names_another_register", func(driver.Record) driver.Record {
 			return driver.Record{Name: "other"}
-		}, told, named),
+		}, whole, named),
 		reworded("a_hint_names_a_register_beside_its_prefix", func(l driver.Record) driver.Record {
 			l.Name = strings.TrimSuffix(l.Name, "/1")
 			return l
 		}, named),
-		reworded("a_hint_brings_half_a_record", func(l driver.Record) driver.Record {
+		reworded("a_notification_carries_half_a_record", func(l driver.Record) driver.Record {
 			return driver.Record{Name: l.Name, Rev: l.Rev}
-		}, told, named),
+		}, whole, named),
 		reworded("a_hint_with_a_name_carries_a_holder", func(l driver.Record) driver.Record {
 			return driver.Record{Name: l.Name, Holder: l.Holder, Nonce: 1}
 		}, named),
 		reworded("a_hint_has_a_revision_and_no_name", func(l driver.Record) driver.Record {
 			return driver.Record{Rev: l.Rev}
-		}, told, named),
-		{"of_two_records_one_is_told", []string{told}, func() Open {
+		}, whole, named),
+		{"of_two_records_one_is_sent", []string{whole}, func() Open {
 			var h hub
-			return twist(func(t *twisted) {
+			return breakStore(func(t *brokenStore) {
 				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
 				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
-					l, err := t.whole.Swap(ctx, l)
+					l, err := t.fullStore.Swap(ctx, l)
 					for _, c := range h.chans {
 						select {
 						case c <- l:
@@ -116,14 +116,14 @@ func brokenExtras(t *testing.T) []mutant {
 				}
 			})
 		}},
-		broken("prefixes_are_folders", func(t *twisted) {
+		broken("prefixes_are_folders", func(t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				return t.whole.Wake(ctx, strings.TrimRight(prefix, "/")+"/")
+				return t.fullStore.Wake(ctx, strings.TrimRight(prefix, "/")+"/")
 			}
-		}, "a_hint_reaches_every_prefix_that_covers_it"),
-		broken("the_channel_of_hints_is_closed", func(t *twisted) {
+		}, "a_notification_reaches_every_prefix_of_its_name"),
+		broken("the_channel_of_hints_is_closed", func(t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				in, out := t.whole.Wake(ctx, prefix), make(chan driver.Record, 1)
+				in, out := t.fullStore.Wake(ctx, prefix), make(chan driver.Record, 1)
 				go func() {
 					defer close(out)
 					for {
@@ -137,15 +137,15 @@ func brokenExtras(t *testing.T) []mutant {
 				}()
 				return out
 			}
-		}, "a_wake_ends_with_its_context_alone"),
-		broken("the_living_are_gone", func(t *twisted) { t.gone = true }, "a_live_process_is_not_gone"),
-		broken("wakes_never_end", func(t *twisted) {
+		}, "a_subscription_ends_with_its_context_only"),
+		broken("the_living_are_gone", func(t *brokenStore) { t.gone = true }, "a_live_process_is_not_gone"),
+		broken("wakes_never_end", func(t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
 				go func() { <-quit }()
-				return t.whole.Wake(ctx, prefix)
+				return t.fullStore.Wake(ctx, prefix)
 			}
 		}, "nothing_is_left_running"),
-		broken("clients_never_end", func(t *twisted) { go func() { <-quit }() }, "nothing_is_left_running"),
+		broken("clients_never_end", func(t *brokenStore) { go func() { <-quit }() }, "nothing_is_left_running"),
 	}...)
 }
 
@@ -167,9 +167,9 @@ func passedOn(ctx context.Context, in <-chan driver.Record, send func(out chan d
 
 // reworded makes a store that sends other hints than it should.
 func reworded(name string, how func(driver.Record) driver.Record, caught ...string) mutant {
-	return broken(name, func(t *twisted) {
+	return broken(name, func(t *brokenStore) {
 		t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-			return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
+			return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
 				driver.Hint(out, how(l))
 			})
 		}

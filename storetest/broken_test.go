@@ -20,28 +20,28 @@ import (
 // brokenRegisters get single calls wrong.
 func brokenRegisters() []mutant {
 	return append(brokenRecords(), []mutant{
-		broken("absent_reads_as_empty", func(t *twisted) {
+		broken("absent_reads_as_empty", func(t *brokenStore) {
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
-				l, err := t.whole.Get(ctx, name)
+				l, err := t.fullStore.Get(ctx, name)
 				if errors.Is(err, driver.ErrNotFound) {
 					return driver.Record{Name: name}, nil
 				}
 				return l, err
 			}
 		}, "an_unwritten_register_is_not_found"),
-		broken("a_swap_answers_the_old_revision", func(t *twisted) {
+		broken("a_swap_answers_the_old_revision", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				_, err := t.whole.Swap(ctx, l)
+				_, err := t.fullStore.Swap(ctx, l)
 				return l, err
 			}
 		}, "a_swap_answers_with_its_record_and_a_new_revision"),
-		broken("gets_are_cached", func(t *twisted) {
+		broken("gets_are_cached", func(t *brokenStore) {
 			cache, n := sync.Map{}, atomic.Int64{}
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
 				if l, ok := cache.Load(name); ok && n.Add(1)%2 == 0 {
 					return l.(driver.Record), nil
 				}
-				l, err := t.whole.Get(ctx, name)
+				l, err := t.fullStore.Get(ctx, name)
 				if err == nil {
 					cache.Store(name, l)
 				}
@@ -52,12 +52,12 @@ func brokenRegisters() []mutant {
 		force("an_empty_revision_overwrites", func(l, _ driver.Record) bool { return l.Rev == "" },
 			"an_empty_revision_is_refused_on_a_written_register", "one_of_64_racing_creations_wins"),
 		force("any_revision_creates", func(_, old driver.Record) bool { return old.Rev == "" }, "a_revision_does_not_fit_an_unwritten_register"),
-		broken("a_repeated_nonce_is_taken_for_a_retry", func(t *twisted) {
+		broken("a_repeated_nonce_is_taken_for_a_retry", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				if old, err := t.whole.Get(ctx, l.Name); err == nil && old.Rev == l.Rev && old.Nonce == l.Nonce {
+				if old, err := t.fullStore.Get(ctx, l.Name); err == nil && old.Rev == l.Rev && old.Nonce == l.Nonce {
 					return old, nil
 				}
-				return t.whole.Swap(ctx, l)
+				return t.fullStore.Swap(ctx, l)
 			}
 		}, "an_edit_may_keep_the_nonce", "no_revision_is_used_twice"),
 		renamed("names_fold_case", strings.ToLower),
@@ -87,10 +87,10 @@ func brokenRegisters() []mutant {
 // brokenRecords do not give back what they were given.
 func brokenRecords() []mutant {
 	lossy := func(name string, lose func(*driver.Record), caught ...string) mutant {
-		return broken(name, func(t *twisted) {
+		return broken(name, func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				lose(&l)
-				return t.whole.Swap(ctx, l)
+				return t.fullStore.Swap(ctx, l)
 			}
 		}, caught...)
 	}
@@ -110,10 +110,10 @@ func brokenRecords() []mutant {
 
 // force makes a store that swaps whatever the revision is, in some cases.
 func force(name string, when func(l, old driver.Record) bool, caught ...string) mutant {
-	return broken(name, func(t *twisted) {
+	return broken(name, func(t *brokenStore) {
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			for {
-				old, err := t.whole.Get(ctx, l.Name)
+				old, err := t.fullStore.Get(ctx, l.Name)
 				if err != nil && !errors.Is(err, driver.ErrNotFound) {
 					return l, err
 				}
@@ -122,7 +122,7 @@ func force(name string, when func(l, old driver.Record) bool, caught ...string) 
 				if forced {
 					next.Rev = old.Rev
 				}
-				got, err := t.whole.Swap(ctx, next)
+				got, err := t.fullStore.Swap(ctx, next)
 				if !forced || !errors.Is(err, driver.ErrConflict) {
 					return got, err
 				}
@@ -133,16 +133,16 @@ func force(name string, when func(l, old driver.Record) bool, caught ...string) 
 
 // renamed makes a store that keeps registers under other names.
 func renamed(name string, key func(string) string) mutant {
-	return broken(name, func(t *twisted) {
+	return broken(name, func(t *brokenStore) {
 		t.get = func(ctx context.Context, name string) (driver.Record, error) {
-			l, err := t.whole.Get(ctx, key(name))
+			l, err := t.fullStore.Get(ctx, key(name))
 			l.Name = name
 			return l, err
 		}
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			name := l.Name
 			l.Name = key(name)
-			l, err := t.whole.Swap(ctx, l)
+			l, err := t.fullStore.Swap(ctx, l)
 			l.Name = name
 			return l, err
 		}
@@ -152,9 +152,9 @@ func renamed(name string, key func(string) string) mutant {
 // brokenRaces are sound for one caller at a time.
 func brokenRaces() []mutant {
 	return []mutant{
-		broken("a_swap_compares_then_writes", func(t *twisted) {
+		broken("a_swap_compares_then_writes", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				old, err := t.whole.Get(ctx, l.Name)
+				old, err := t.fullStore.Get(ctx, l.Name)
 				if err != nil && !errors.Is(err, driver.ErrNotFound) {
 					return l, err
 				}
@@ -163,34 +163,34 @@ func brokenRaces() []mutant {
 				}
 				for {
 					runtime.Gosched()
-					got, err := t.whole.Swap(ctx, l)
+					got, err := t.fullStore.Swap(ctx, l)
 					if !errors.Is(err, driver.ErrConflict) {
 						return got, err
 					}
-					if old, err = t.whole.Get(ctx, l.Name); err == nil {
+					if old, err = t.fullStore.Get(ctx, l.Name); err == nil {
 						l.Rev = old.Rev
 					}
 				}
 			}
 		}, "one_of_64_racing_swaps_wins", "one_of_64_racing_creations_wins", "a_concurrent_history_is_linearizable"),
-		broken("an_applied_swap_is_called_a_conflict", func(t *twisted) {
+		broken("an_applied_swap_is_called_a_conflict", func(t *brokenStore) {
 			var n atomic.Int64
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				got, err := t.whole.Swap(ctx, l)
+				got, err := t.fullStore.Swap(ctx, l)
 				if err == nil && n.Add(1)%3 == 0 {
 					return got, driver.ErrConflict
 				}
 				return got, err
 			}
 		}, "a_concurrent_history_is_linearizable", "one_of_64_racing_swaps_wins"),
-		broken("the_store_has_one_revision", func(t *twisted) {
-			t.swap = oneRevision(t.whole)
+		broken("the_store_has_one_revision", func(t *brokenStore) {
+			t.swap = oneRevision(t.fullStore)
 		}, "registers_do_not_disturb_one_another"),
 	}
 }
 
 // oneRevision refuses a swap if any register has changed meanwhile.
-func oneRevision(s whole) func(ctx context.Context, l driver.Record) (driver.Record, error) {
+func oneRevision(s fullStore) func(ctx context.Context, l driver.Record) (driver.Record, error) {
 	var changes atomic.Int64
 	return func(ctx context.Context, l driver.Record) (driver.Record, error) {
 		before := changes.Load()
@@ -209,20 +209,20 @@ func oneRevision(s whole) func(ctx context.Context, l driver.Record) (driver.Rec
 func brokenCalls() []mutant {
 	const ended, cancelled = "an_ended_context_sends_nothing", "a_cancelled_swap_is_applied_or_not"
 	return []mutant{
-		broken("gets_ignore_their_context", func(t *twisted) {
+		broken("gets_ignore_their_context", func(t *brokenStore) {
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
-				return t.whole.Get(context.WithoutCancel(ctx), name)
+				return t.fullStore.Get(context.WithoutCancel(ctx), name)
 			}
 		}, ended),
-		broken("swaps_ignore_their_context", func(t *twisted) {
+		broken("swaps_ignore_their_context", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				got, err := t.whole.Swap(context.WithoutCancel(ctx), l)
+				got, err := t.fullStore.Swap(context.WithoutCancel(ctx), l)
 				return got, cmp.Or(ctx.Err(), err)
 			}
 		}, ended),
-		broken("a_retry_after_a_cancelled_swap_meets_itself", func(t *twisted) {
+		broken("a_retry_after_a_cancelled_swap_meets_itself", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				got, err := t.whole.Swap(ctx, l)
+				got, err := t.fullStore.Swap(ctx, l)
 				select {
 				case <-ctx.Done():
 					return l, driver.ErrConflict
@@ -231,44 +231,44 @@ func brokenCalls() []mutant {
 				}
 			}
 		}, cancelled),
-		broken("a_cancelled_swap_writes_half", func(t *twisted) {
+		broken("a_cancelled_swap_writes_half", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				select {
 				case <-ctx.Done():
 					l.Addr = ""
-					t.whole.Swap(context.WithoutCancel(ctx), l)
+					t.fullStore.Swap(context.WithoutCancel(ctx), l)
 					return l, ctx.Err()
 				case <-time.After(500 * time.Microsecond):
-					return t.whole.Swap(ctx, l)
+					return t.fullStore.Swap(ctx, l)
 				}
 			}
 		}, cancelled),
-		broken("a_cancelled_get_does_not_say_so", func(t *twisted) {
+		broken("a_cancelled_get_does_not_say_so", func(t *brokenStore) {
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
 				select {
 				case <-ctx.Done():
 					return driver.Record{}, errBroken
 				case <-time.After(100 * time.Microsecond):
-					return t.whole.Get(ctx, name)
+					return t.fullStore.Get(ctx, name)
 				}
 			}
 		}, "a_cancelled_call_returns", ended),
-		broken("closed_is_an_error_like_any", func(t *twisted) {
+		broken("closed_is_an_error_like_any", func(t *brokenStore) {
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
-				l, err := t.whole.Get(ctx, name)
+				l, err := t.fullStore.Get(ctx, name)
 				if errors.Is(err, driver.ErrClosed) {
 					err = errBroken
 				}
 				return l, err
 			}
 		}, "a_closed_store_says_so", "closing_under_load_is_safe"),
-		broken("close_fails_the_second_time", func(t *twisted) {
+		broken("close_fails_the_second_time", func(t *brokenStore) {
 			var closed atomic.Bool
 			t.close = func() error {
 				if closed.Swap(true) {
 					return errBroken
 				}
-				return t.whole.Close()
+				return t.fullStore.Close()
 			}
 		}, "a_closed_store_says_so", "closing_under_load_is_safe"),
 	}

@@ -16,7 +16,7 @@ var closeChecks = []check{
 			hints = w.Wake(r.ctx, "")
 		}
 		for range 3 {
-			r.soon("Close", func() {
+			r.mustReturn("Close", func() {
 				if err := s.Close(); err != nil {
 					r.Errorf("Close: %v", err)
 				}
@@ -28,7 +28,7 @@ var closeChecks = []check{
 				r.Errorf("%s after Close: %v, want ErrClosed", call, err)
 			}
 		}
-		r.soon("calls after Close", func() {
+		r.mustReturn("calls after Close", func() {
 			_, err := s.Get(r.ctx, "seat")
 			closed("Get", err)
 			_, err = s.Get(r.ctx, "none")
@@ -42,8 +42,8 @@ var closeChecks = []check{
 				}
 			}
 			if w, ok := s.(driver.Waker); ok {
-				r.calm(hints)
-				r.calm(w.Wake(r.ctx, ""))
+				r.drain(hints)
+				r.drain(w.Wake(r.ctx, ""))
 			}
 		})
 		if got := r.get(other, "seat"); got.Rev != l.Rev {
@@ -57,7 +57,7 @@ var closeChecks = []check{
 			r.swap(other, seat(fmt.Sprintf("seat/%d", round), 1))
 			const busy = 8
 			r.together(busy+2, func(i int) {
-				if i >= busy { // two of them, since Close may be called at once as well
+				if i >= busy { // two, because Close may be called concurrently
 					if err := s.Close(); err != nil {
 						r.Errorf("Close: %v", err)
 					}

@@ -23,7 +23,7 @@ var contextChecks = []check{
 					r.Errorf("%s after the context has ended: %v, want %v and nothing else", call, err, ctx.Err())
 				}
 			}
-			r.soon("calls after their context has ended", func() {
+			r.mustReturn("calls after their context has ended", func() {
 				_, err := s.Get(ctx, "seat")
 				ended("Get", err)
 				_, err = s.Get(ctx, "none")
@@ -54,15 +54,15 @@ var contextChecks = []check{
 		begin := time.Now()
 		l := r.swap(s, seat("seat", 1))
 		usual := max(time.Since(begin), 50*time.Microsecond)
-		unsure := map[uint64]bool{} // attempts that may have been applied, or may still be
+		unsure := map[uint64]bool{} // nonces of attempts that may have been applied, or may still be
 		for i := range 150 {
 			next := l
 			next.Nonce = uint64(i) + 2
 			ctx, cancel := context.WithCancel(r.ctx)
-			// From at once to well after the usual answer, so that the end falls into every phase of some swap.
+			// From immediately to well after the usual answer, so that the context ends in every phase of some swap.
 			stop := time.AfterFunc(usual*time.Duration(i)/75, cancel)
 			var err error
-			r.soon("a swap that is cancelled", func() { _, err = s.Swap(ctx, next) })
+			r.mustReturn("a swap that is cancelled", func() { _, err = s.Swap(ctx, next) })
 			stop.Stop()
 			cancel()
 			got := r.get(s, "seat")
@@ -70,9 +70,9 @@ var contextChecks = []check{
 			case err == nil && !mine && !unsure[got.Nonce]:
 				r.Errorf("swap %d was applied, and the register shows nonce %d", next.Nonce, got.Nonce)
 			case errors.Is(err, driver.ErrConflict) && mine:
-				r.Errorf("swap %d was told ErrConflict, and was applied", next.Nonce)
+				r.Errorf("swap %d got ErrConflict, and was applied", next.Nonce)
 			case errors.Is(err, driver.ErrConflict) && got.Rev == l.Rev:
-				r.Errorf("swap %d was told ErrConflict at the current revision %q", next.Nonce, l.Rev)
+				r.Errorf("swap %d got ErrConflict at the current revision %q", next.Nonce, l.Rev)
 			case err != nil && !errors.Is(err, driver.ErrConflict) && !errors.Is(err, context.Canceled):
 				r.Errorf("a cancelled swap failed with %v, want context.Canceled", err)
 			case !mine && got.Rev != l.Rev && !unsure[got.Nonce]:
@@ -95,7 +95,7 @@ var contextChecks = []check{
 		for i := range 60 {
 			ctx, cancel := context.WithCancel(r.ctx)
 			stop := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
-			r.soon("cancelled reads", func() {
+			r.mustReturn("cancelled reads", func() {
 				for ctx.Err() == nil {
 					if _, err := s.Get(ctx, "seat"); err != nil && !errors.Is(err, context.Canceled) {
 						r.Errorf("a cancelled Get failed with %v, want context.Canceled", err)
@@ -108,7 +108,7 @@ var contextChecks = []check{
 			stop.Stop()
 			cancel()
 		}
-		r.get(s, "seat") // the store is none the worse
+		r.get(s, "seat") // the store still works
 	}},
 }
 

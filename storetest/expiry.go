@@ -7,21 +7,21 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// brief is a lease that runs out within a test. Only a store that expires records by itself takes notice.
+// brief is a lease that expires within a test. Only a store that expires records by itself honours it.
 const brief = 300 * time.Millisecond
 
-// Both checks hold for every store: one that does not expire records keeps them as they are.
+// These checks hold for every store: one that does not expire records keeps them unchanged.
 var expiryChecks = []check{
 	{"a_record_that_runs_out_is_kept_or_vacant", func(r *rig) {
 		s := r.client()
-		l, expired := r.runOut(s, func(l driver.Record) driver.Record { return l })
+		l, expired := r.awaitExpiry(s, func(l driver.Record) driver.Record { return l })
 		if !expired {
 			if _, err := s.Swap(r.ctx, renewed(l)); err != nil {
 				r.Errorf("the store does not expire records, yet refuses a late renewal: %v", err)
 			}
 			return
 		}
-		r.refused(s, renewed(l))
+		r.wantConflict(s, renewed(l))
 		vacant := r.get(s, l.Name)
 		if again := r.get(s, l.Name); again.Rev != vacant.Rev {
 			r.Errorf("an expired record shows revision %q, then %q", vacant.Rev, again.Rev)
@@ -39,12 +39,12 @@ var expiryChecks = []check{
 	}},
 	{"an_edit_does_not_keep_a_record_alive", func(r *rig) {
 		s := r.client()
-		if _, expires := r.runOut(s, func(l driver.Record) driver.Record { return l }); !expires {
+		if _, expires := r.awaitExpiry(s, func(l driver.Record) driver.Record { return l }); !expires {
 			r.Skip("the store does not expire records")
 		}
 		for range 5 {
 			last, gap := time.Now(), time.Duration(0)
-			l, expired := r.runOut(s, func(l driver.Record) driver.Record {
+			l, expired := r.awaitExpiry(s, func(l driver.Record) driver.Record {
 				gap, last = max(gap, time.Since(last)), time.Now()
 				l.Next += "b"
 				next, err := s.Swap(r.ctx, l)
@@ -69,16 +69,16 @@ var expiryChecks = []check{
 		l := seat("seat", 1)
 		l.Duration, l.Via = brief, driver.MemberRegister("a")
 		l = r.swap(s, l)
-		r.runOut(s, func(other driver.Record) driver.Record { return other })
+		r.awaitExpiry(s, func(other driver.Record) driver.Record { return other })
 		if got := r.get(s, "seat"); got.Holder != l.Holder || got.Rev != l.Rev {
 			r.Errorf("a record with Via became %+v on its own", got)
 		}
 	}},
 }
 
-// runOut writes a brief record and waits for it to run out, calling each with the latest one now and then. It returns the last
-// record that was seen held, and whether it was expired after.
-func (r *rig) runOut(s driver.Store, each func(driver.Record) driver.Record) (held driver.Record, expired bool) {
+// awaitExpiry writes a brief record and waits until it expires. Meanwhile it calls each with the latest record. It
+// returns the last record that was held, and whether it has expired.
+func (r *rig) awaitExpiry(s driver.Store, each func(driver.Record) driver.Record) (held driver.Record, expired bool) {
 	r.Helper()
 	l := seat("brief", 1)
 	l.Epoch, l.Duration, l.Past = 7, brief, full().Past[:2]
@@ -90,7 +90,7 @@ func (r *rig) runOut(s driver.Store, each func(driver.Record) driver.Record) (he
 	defer tick.Stop()
 	for end := time.After(3 * brief); ; {
 		select {
-		case <-end: // or both, on a machine that stood still
+		case <-end: // both may be ready on a slow machine
 			return held, r.get(s, l.Name).Vacant()
 		case <-tick.C:
 		}

@@ -11,7 +11,7 @@ import (
 
 var leakChecks = []check{
 	{"nothing_is_left_running", func(r *rig) {
-		r.visit() // whatever is started once, by the driver or a server in this process
+		r.visit() // what is started only once, by the driver or a server in this process, does not count
 		before := goroutines()
 		const visits = 8
 		for range visits {
@@ -19,7 +19,7 @@ var leakChecks = []check{
 		}
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.After(r.patience / 3); ; {
+		for end := time.After(r.timeout / 3); ; {
 			more := grown(before, goroutines(), visits/2)
 			if more == "" {
 				return
@@ -33,7 +33,7 @@ var leakChecks = []check{
 	}},
 }
 
-// visit opens a client, uses everything that could leave something behind, and closes it.
+// visit opens a client, calls everything that could leave something running, and closes it.
 func (r *rig) visit() {
 	r.Helper()
 	s, err := r.open()
@@ -85,7 +85,7 @@ func goroutines() map[string]int {
 	return count
 }
 
-// grown tells of a place that has started at least n goroutines more. Fewer may be a pool, or an idle connection.
+// grown returns a place that has started at least n more goroutines. Fewer may be a pool, or an idle connection.
 func grown(before, after map[string]int, n int) string {
 	for place, count := range after {
 		if count-before[place] >= n {

@@ -99,8 +99,8 @@ func invent(r *rand.Rand) []op {
 	return history
 }
 
-// search tries every order of the operations that real time allows. Revs are the register's revisions so far: nobody swaps
-// one that has not been.
+// search tries every order of the operations that real time allows. Revs are the register's revisions so far: nobody
+// swaps one that has not been.
 func search(history []op, revs []string) bool {
 	if len(history) == 0 {
 		return true

@@ -15,7 +15,7 @@ var listChecks = []check{
 	{"list_yields_what_begins_with_the_prefix", func(r *rig) {
 		s := r.client()
 		r.fill(s, oddNames)
-		// Every name is a prefix too, and so is all but its last letter.
+		// Every name is a prefix too, and so is every name without its last letter.
 		prefixes := map[string]bool{"": true, "none": true, "a%": true, "a_": true, "a*": true, "se?t": true, "[a-z]": true, ".*": true, "A": true, "S": true}
 		for _, name := range oddNames {
 			runes := []rune(name)
@@ -69,7 +69,7 @@ var listChecks = []check{
 		}
 		all := r.clients(3)
 		r.fill(all[0], names)
-		// Half of the registers stay, and the other half change under the list, while more come in between.
+		// Half of the registers stay unchanged, the other half change during the list, and more are created.
 		ctx, cancel := context.WithCancel(r.ctx)
 		var churn sync.WaitGroup
 		for w := range 2 {
@@ -84,7 +84,7 @@ var listChecks = []check{
 				}
 			})
 		}
-		r.soon("lists under change", func() {
+		r.mustReturn("lists under change", func() {
 			defer churn.Wait()
 			defer cancel()
 			for range 20 {
@@ -105,7 +105,7 @@ var listChecks = []check{
 			names[i] = fmt.Sprintf("seat/%d", i)
 		}
 		r.fill(s, names)
-		r.soon("lists that are broken off", func() {
+		r.mustReturn("lists that are broken off", func() {
 			for i := range 40 {
 				seen := 0
 				for _, err := range s.List(r.ctx, "seat/") {
@@ -123,7 +123,7 @@ var listChecks = []check{
 			l := r.get(s, "seat/1")
 			r.swap(s, renewed(l))
 		})
-		r.soon("a swap of every register while it is listed", func() {
+		r.mustReturn("a swap of every register while it is listed", func() {
 			for l, err := range s.List(r.ctx, "seat/") {
 				if err != nil {
 					r.Errorf("List: %v", err)
@@ -134,7 +134,7 @@ var listChecks = []check{
 				}
 			}
 		})
-		r.soon("a list whose context ends", func() {
+		r.mustReturn("a list whose context ends", func() {
 			ctx, cancel := context.WithCancel(r.ctx)
 			defer cancel()
 			for _, err := range s.List(ctx, "seat/") {

@@ -9,12 +9,12 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-var wakeChecks = []check{
-	{"a_change_of_hands_wakes", func(r *rig) {
+var notifyChecks = []check{
+	{"a_change_of_holder_notifies", func(r *rig) {
 		a, b := r.client(), r.client()
 		l := r.swap(a, seat("seat", 1))
 		hints := r.watch(a, r.ctx, "")
-		r.settle(hints, func() { l = r.swap(a, handed(l, "a")) })
+		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "a")) })
 		for _, from := range []struct {
 			who string
 			s   driver.Store
@@ -31,16 +31,16 @@ var wakeChecks = []check{
 				{"a release", released},
 			}
 			for _, c := range changes {
-				r.hinted(hints, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
+				r.wantHint(hints, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
 			}
-			r.hinted(hints, "a creation by "+from.who, func() { r.swap(from.s, seat("new for "+from.who, 1)) })
+			r.wantHint(hints, "a creation by "+from.who, func() { r.swap(from.s, seat("new for "+from.who, 1)) })
 		}
 	}},
-	{"renewals_wake_nobody", func(r *rig) {
+	{"renewals_notify_nobody", func(r *rig) {
 		a, b := r.client(), r.client()
 		l := r.swap(a, seat("seat", 1))
 		hints := r.watch(b, r.ctx, "")
-		r.settle(hints, func() { l = r.swap(a, handed(l, "a")) })
+		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "a")) })
 		const renewals = 20
 		woken := 0
 		for i := range renewals {
@@ -53,9 +53,9 @@ var wakeChecks = []check{
 		if woken >= renewals/2 {
 			r.Errorf("%d renewals woke %d times", renewals, woken)
 		}
-		r.hinted(hints, "a claim after renewals", func() { l = r.swap(a, handed(l, "b")) })
+		r.wantHint(hints, "a claim after renewals", func() { l = r.swap(a, handed(l, "b")) })
 	}},
-	{"a_hint_reaches_every_prefix_that_covers_it", func(r *rig) {
+	{"a_notification_reaches_every_prefix_of_its_name", func(r *rig) {
 		a, b := r.client(), r.client()
 		const name = `team_50%/Seat [a]*\é`
 		l := r.swap(a, seat(name, 1))
@@ -64,47 +64,47 @@ var wakeChecks = []check{
 				r.Fatalf("the suite's prefix %q is none of %q", prefix, name)
 			}
 			hints := r.watch(b, r.ctx, prefix)
-			r.settle(hints, func() { l = r.swap(a, handed(l, "b")) })
-			r.hinted(hints, fmt.Sprintf("a claim of %q below %q", name, prefix), func() { l = r.swap(a, handed(l, "c")) })
+			r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "b")) })
+			r.wantHint(hints, fmt.Sprintf("a claim of %q below %q", name, prefix), func() { l = r.swap(a, handed(l, "c")) })
 		}
 	}},
-	{"a_record_that_a_hint_brings_is_the_change_and_all_of_it", func(r *rig) {
+	{"a_record_in_a_notification_is_the_whole_change", func(r *rig) {
 		a, b := r.client(), r.client()
 		one, two := r.swap(a, seat("seat 1", 1)), r.swap(a, seat("seat 2", 1))
 		hints := r.watch(b, r.ctx, "seat")
-		r.settle(hints, func() { one = r.swap(a, handed(one, "a")) })
+		r.awaitSubscription(hints, func() { one = r.swap(a, handed(one, "a")) })
 		for range 3 {
-			r.told(hints, b, "seat 1", func() { one = r.swap(a, handed(one, "b")) })
-			r.told(hints, b, "seat 1", func() { one = r.swap(a, released(one)) })
+			r.wantHintOf(hints, b, "seat 1", func() { one = r.swap(a, handed(one, "b")) })
+			r.wantHintOf(hints, b, "seat 1", func() { one = r.swap(a, released(one)) })
 		}
-		// Of two changes no record tells. A third one shows that both have come.
+		// After two changes no record alone is right. A third change shows that both have arrived.
 		third := r.swap(a, seat("third", 1))
 		after := r.watch(b, r.ctx, "third")
-		r.settle(after, func() { third = r.swap(a, handed(third, "a")) })
+		r.awaitSubscription(after, func() { third = r.swap(a, handed(third, "a")) })
 		one, two = r.swap(a, handed(one, "c")), r.swap(a, handed(two, "c"))
-		r.calm(hints)
-		r.hinted(after, "two releases and a claim", func() {
+		r.drain(hints)
+		r.wantHint(after, "two releases and a claim", func() {
 			r.swap(a, released(one))
 			r.swap(a, released(two))
 			r.swap(a, handed(third, "b"))
 		})
 		select {
 		case l := <-hints:
-			if l.Name != "" && !r.received(hints, r.patience) {
+			if l.Name != "" && !r.received(hints, r.timeout) {
 				r.Errorf("two registers have changed hands, and a hint brings %q as if it were all", l.Name)
 			}
-		case <-time.After(r.patience):
+		case <-time.After(r.timeout):
 			r.Errorf("no hint after two releases")
 		}
 	}},
-	{"a_hint_names_what_is_below_its_prefix_and_was_written", func(r *rig) {
+	{"a_notification_names_a_written_register_below_its_prefix", func(r *rig) {
 		const prefix = "seat/"
 		a, b := r.client(), r.client()
 		w := written{}
 		one, two := w.swap(r, a, seat("seat/1", 1)), w.swap(r, a, seat("seat/2", 1))
 		other := w.swap(r, a, seat("seat", 1))
 		hints := r.watch(b, r.ctx, prefix)
-		r.settle(hints, func() { one = w.swap(r, a, handed(one, "a")) })
+		r.awaitSubscription(hints, func() { one = w.swap(r, a, handed(one, "a")) })
 		changes := []func(){
 			func() { one = w.swap(r, a, handed(one, "b")) },
 			func() { other = w.swap(r, a, handed(other, "b")) },
@@ -126,8 +126,8 @@ var wakeChecks = []check{
 				}
 			}
 		}
-		last := time.After(r.patience)
-		two = w.swap(r, a, handed(two, "c")) // so that a store whose hints are slow shows one as well
+		last := time.After(r.timeout)
+		two = w.swap(r, a, handed(two, "c")) // so that a store with slow notifications sends one as well
 		select {
 		case l := <-hints:
 			if wrong := w.check(l, prefix); wrong != "" {
@@ -137,11 +137,11 @@ var wakeChecks = []check{
 			r.Errorf("no hint after a claim")
 		}
 	}},
-	{"a_wake_ends_with_its_context_alone", func(r *rig) {
+	{"a_subscription_ends_with_its_context_only", func(r *rig) {
 		s := r.client()
 		l := r.swap(s, seat("seat", 1))
 		stays := r.watch(s, r.ctx, "")
-		r.settle(stays, func() { l = r.swap(s, handed(l, "a")) })
+		r.awaitSubscription(stays, func() { l = r.swap(s, handed(l, "a")) })
 		ended := make([]<-chan driver.Record, 10)
 		for i := range ended {
 			ctx, cancel := context.WithCancel(r.ctx)
@@ -152,28 +152,28 @@ var wakeChecks = []check{
 		cancel()
 		ended = append(ended, r.watch(s, before, ""))
 		for _, hints := range ended {
-			r.calm(hints)
+			r.drain(hints)
 		}
-		r.hinted(stays, "a claim after other watchers ended", func() { l = r.swap(s, handed(l, "b")) })
+		r.wantHint(stays, "a claim after other watchers ended", func() { l = r.swap(s, handed(l, "b")) })
 	}},
-	{"hints_that_nobody_takes_hold_up_nobody", func(r *rig) {
+	{"notifications_that_nobody_takes_block_nobody", func(r *rig) {
 		s := r.client()
 		l := r.swap(s, seat("seat", 1))
 		idle, hints := r.watch(s, r.ctx, ""), r.watch(s, r.ctx, "")
-		r.settle(hints, func() { l = r.swap(s, handed(l, "a")) })
-		r.soon("claims with an idle watcher", func() {
+		r.awaitSubscription(hints, func() { l = r.swap(s, handed(l, "a")) })
+		r.mustReturn("claims with an idle watcher", func() {
 			for range 200 {
 				l = r.swap(s, handed(l, "b"))
 			}
 		})
-		r.hinted(hints, "a claim with an idle watcher", func() { l = r.swap(s, handed(l, "c")) })
+		r.wantHint(hints, "a claim with an idle watcher", func() { l = r.swap(s, handed(l, "c")) })
 		if cap(idle) > 1 {
 			r.Errorf("a channel of hints holds %d, want 1: hints are merged", cap(idle))
 		}
 	}},
 }
 
-// watch asks for hints, or skips the test.
+// watch subscribes to prefix, or skips the test.
 func (r *rig) watch(s driver.Store, ctx context.Context, prefix string) <-chan driver.Record {
 	r.Helper()
 	w, ok := s.(driver.Waker)
@@ -187,7 +187,7 @@ func (r *rig) watch(s driver.Store, ctx context.Context, prefix string) <-chan d
 	return hints
 }
 
-// received waits for a hint. A closed channel is a failure: it would wake its reader for ever.
+// received waits for a notification. A closed channel is a failure: its reader would never block again.
 func (r *rig) received(hints <-chan driver.Record, within time.Duration) bool {
 	r.Helper()
 	select {
@@ -201,14 +201,14 @@ func (r *rig) received(hints <-chan driver.Record, within time.Duration) bool {
 	}
 }
 
-// told changes a register and wants a hint of that: a bare one, one with its name, or its record as
-// it is now. A hint of an earlier change may still come before.
-func (r *rig) told(hints <-chan driver.Record, s driver.Store, name string, change func()) {
+// wantHintOf changes a register and wants a notification of it: the zero Record, one with its name, or its current
+// record. A notification of an earlier change may come before.
+func (r *rig) wantHintOf(hints <-chan driver.Record, s driver.Store, name string, change func()) {
 	r.Helper()
-	r.calm(hints)
+	r.drain(hints)
 	change()
 	wrong := "no hint came"
-	for limit := time.After(r.patience); ; {
+	for limit := time.After(r.timeout); ; {
 		select {
 		case l := <-hints:
 			if l.Name == "" && l.Rev == "" || l.Name == name && l.Rev == "" {
@@ -227,10 +227,10 @@ func (r *rig) told(hints <-chan driver.Record, s driver.Store, name string, chan
 	}
 }
 
-// written is what a test has written, by register and revision.
+// written holds the records that a test has written, by register and revision.
 type written map[string]map[string]driver.Record
 
-// swap writes a record, and remembers it.
+// swap writes a record, and adds it to w.
 func (w written) swap(r *rig, s driver.Store, l driver.Record) driver.Record {
 	r.Helper()
 	l = r.swap(s, l)
@@ -241,9 +241,9 @@ func (w written) swap(r *rig, s driver.Store, l driver.Record) driver.Record {
 	return l
 }
 
-// check says what is wrong with a hint for prefix, or nothing. Of its three forms the bare one is
-// always right. One that names a register names one below prefix, and one with a revision is the
-// record that was written at that revision.
+// check returns what is wrong with a notification for prefix, or an empty string. Of the three forms, the zero Record
+// is always right. A notification with a name must name a register below prefix. A notification with a revision must be
+// the record that was written at that revision.
 func (w written) check(l driver.Record, prefix string) string {
 	was, ever := w[l.Name][l.Rev]
 	switch {
@@ -259,8 +259,8 @@ func (w written) check(l driver.Record, prefix string) string {
 	return differ(was, l)
 }
 
-// calm lets hints pass until none comes any more.
-func (r *rig) calm(hints <-chan driver.Record) {
+// drain receives notifications until none comes any more.
+func (r *rig) drain(hints <-chan driver.Record) {
 	r.Helper()
 	for n := 0; r.received(hints, 30*time.Millisecond); n++ {
 		if n > 100 {
@@ -269,25 +269,26 @@ func (r *rig) calm(hints <-chan driver.Record) {
 	}
 }
 
-// settle makes changes until one is noticed, since a subscription may take effect some time after Wake has returned.
-func (r *rig) settle(hints <-chan driver.Record, change func()) {
+// awaitSubscription makes changes until one is notified, because a subscription may take effect some time after Wake
+// has returned.
+func (r *rig) awaitSubscription(hints <-chan driver.Record, change func()) {
 	r.Helper()
-	for end := time.Now().Add(r.patience); time.Now().Before(end); {
+	for end := time.Now().Add(r.timeout); time.Now().Before(end); {
 		change()
-		if r.received(hints, min(200*time.Millisecond, r.patience/4)) {
-			r.calm(hints)
+		if r.received(hints, min(200*time.Millisecond, r.timeout/4)) {
+			r.drain(hints)
 			return
 		}
 	}
-	r.Fatalf("no change of hands was hinted at in %v", r.patience)
+	r.Fatalf("no change of hands was hinted at in %v", r.timeout)
 }
 
-// hinted wants a hint after a change.
-func (r *rig) hinted(hints <-chan driver.Record, what string, change func()) {
+// wantHint wants a notification after a change.
+func (r *rig) wantHint(hints <-chan driver.Record, what string, change func()) {
 	r.Helper()
-	r.calm(hints)
+	r.drain(hints)
 	change()
-	if !r.received(hints, r.patience) {
+	if !r.received(hints, r.timeout) {
 		r.Errorf("no hint after %s", what)
 	}
 }

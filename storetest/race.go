@@ -51,7 +51,7 @@ var raceChecks = []check{
 	}},
 }
 
-// race sends swaps of one revision at once, wants one winner, and returns its record.
+// race sends swaps of one revision at once, wants at most one winner, and returns the register's record.
 func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 	r.Helper()
 	errs, got := make([]error, racers), make([]driver.Record, racers)
@@ -75,7 +75,7 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 		case !errors.Is(err, driver.ErrConflict):
 			unknown = append(unknown, i)
 		case i == winner:
-			r.Errorf("racer %d was told ErrConflict, and its swap was applied", i)
+			r.Errorf("racer %d got ErrConflict, and its swap was applied", i)
 		}
 	}
 	switch {
@@ -89,16 +89,16 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 	return after
 }
 
-// worker makes one process's part of a history.
+// worker is one process of a concurrent history.
 type worker struct {
 	store driver.Store
 	begin time.Time
 	rand  *rand.Rand
 	rev   string // the last revision that it knows of
-	spent bool   // that revision is no longer the register's
+	spent bool   // the register has another revision by now
 }
 
-// step reads, or swaps the revision that it knows. A swap may be given very little time, so that some have no known outcome.
+// step reads, or swaps the last known revision. Some swaps get very little time, so that their outcome is unknown.
 func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 	start := time.Since(w.begin)
 	if w.spent || w.rand.IntN(4) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// differ says how two records differ but for the revision, or nothing. Times are equal if they are the same moment, and no
-// data is as good as empty data.
+// differ returns how two records differ apart from the revision, or an empty string. Times are equal if they are the
+// same moment, and nil data equals empty data.
 func differ(want, got driver.Record) string {
 	var d string
 	note := func(field string, same bool, want, got any) {
@@ -39,12 +39,12 @@ func differ(want, got driver.Record) string {
 	return d
 }
 
-// digest tells data apart without printing 64 KiB of it.
+// digest identifies data without printing 64 KiB of it.
 func digest(data []byte) string {
 	return fmt.Sprintf("%d bytes of CRC %08x", len(data), crc32.ChecksumIEEE(data))
 }
 
-// roundTrip writes records one over the other, and wants each back from another client, by Get and by List.
+// roundTrip writes records one over the other, and wants to read each from another client, by Get and by List.
 func (r *rig) roundTrip(records []driver.Record) {
 	r.Helper()
 	a, b := r.client(), r.client()
@@ -65,7 +65,7 @@ func (r *rig) roundTrip(records []driver.Record) {
 	}
 }
 
-// full is a record with everything in it, and every number as large as it gets.
+// full returns a record with every field set, and every number as large as possible.
 func full() driver.Record {
 	// Not a round time, not UTC, and finer than a millisecond.
 	at := time.Date(2024, 2, 29, 23, 59, 59, 123456000, time.FixedZone("", 5*3600+45*60))

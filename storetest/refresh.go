@@ -41,7 +41,7 @@ var refreshChecks = []check{
 				}
 				continue
 			}
-			r.refreshed(o, want[i])
+			r.wantOutcome(o, want[i])
 		}
 	}},
 	{"a_refresh_keeps_the_order_of_its_names", func(r *rig) {
@@ -57,12 +57,12 @@ var refreshChecks = []check{
 			want[i] = r.swap(s, renewed(known[i]))
 		}
 		for i, o := range refresher.Refresh(r.ctx, known) {
-			r.refreshed(o, want[i])
+			r.wantOutcome(o, want[i])
 		}
 	}},
 	{"a_refresh_of_nothing_is_nothing", func(r *rig) {
 		refresher := r.refresher(r.client())
-		r.soon("Refresh of nothing", func() {
+		r.mustReturn("Refresh of nothing", func() {
 			for _, known := range [][]driver.Record{nil, {}} {
 				if outs := refresher.Refresh(r.ctx, known); len(outs) != 0 {
 					r.Errorf("Refresh of nothing has %d outcomes", len(outs))
@@ -135,9 +135,9 @@ var refreshChecks = []check{
 		for i, o := range outs {
 			switch known[i].Name {
 			case "seat":
-				r.refreshed(o, now)
+				r.wantOutcome(o, now)
 			case "other":
-				r.refreshed(o, other)
+				r.wantOutcome(o, other)
 			default:
 				if !errors.Is(o.Err, driver.ErrNotFound) {
 					r.Errorf("Refresh of a name that was never written, twice, = %+v, %v, want ErrNotFound", o.Record, o.Err)
@@ -188,7 +188,7 @@ var refreshChecks = []check{
 		l := r.swap(s, seat("seat", 1))
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
-		r.soon("a refresh after its context has ended", func() {
+		r.mustReturn("a refresh after its context has ended", func() {
 			outs := refresher.Refresh(ctx, []driver.Record{l, {Name: "none"}})
 			if len(outs) != 2 {
 				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
@@ -202,7 +202,7 @@ var refreshChecks = []check{
 		for i := range 60 {
 			ctx, cancel := context.WithCancel(r.ctx)
 			stop := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
-			r.soon("refreshes that are cancelled", func() {
+			r.mustReturn("refreshes that are cancelled", func() {
 				for ctx.Err() == nil {
 					for _, o := range refresher.Refresh(ctx, []driver.Record{l}) {
 						if o.Err != nil && !errors.Is(o.Err, context.Canceled) {
@@ -222,7 +222,7 @@ var refreshChecks = []check{
 		if err := s.Close(); err != nil {
 			r.Errorf("Close: %v", err)
 		}
-		r.soon("a refresh after Close", func() {
+		r.mustReturn("a refresh after Close", func() {
 			outs := refresher.Refresh(r.ctx, []driver.Record{l, {Name: "none"}})
 			if len(outs) != 2 {
 				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
@@ -242,11 +242,11 @@ var refreshChecks = []check{
 		l = r.swap(s, l)
 		<-time.After(3 * brief) // without a read, which might make it vacant
 		outs := refresher.Refresh(r.ctx, []driver.Record{l})
-		r.refreshed(outs[0], r.get(s, "brief"))
+		r.wantOutcome(outs[0], r.get(s, "brief"))
 	}},
 }
 
-// refreshing is a store whose Get is a Refresh of what it last knew.
+// refreshing is a store whose Get is a Refresh of the last known record.
 type refreshing struct {
 	driver.Store
 	driver.Refresher
@@ -263,8 +263,8 @@ func (s refreshing) Get(ctx context.Context, name string) (driver.Record, error)
 	return o.Record, o.Err
 }
 
-// refreshed wants an outcome to show a record.
-func (r *rig) refreshed(o driver.Outcome, want driver.Record) {
+// wantOutcome wants an outcome to show a record.
+func (r *rig) wantOutcome(o driver.Outcome, want driver.Record) {
 	r.Helper()
 	if o.Err != nil {
 		r.Errorf("Refresh of %q: %v", want.Name, o.Err)
@@ -275,7 +275,7 @@ func (r *rig) refreshed(o driver.Outcome, want driver.Record) {
 	}
 }
 
-// refresher returns s as one, or skips the test.
+// refresher returns s as a Refresher, or skips the test.
 func (r *rig) refresher(s driver.Store) driver.Refresher {
 	r.Helper()
 	refresher, ok := s.(driver.Refresher)

@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// remover returns the store as one that removes registers, or skips the check.
+// remover returns s as a Remover, or skips the test.
 func (r *rig) remover(s driver.Store) driver.Remover {
 	r.Helper()
 	if remover, ok := s.(driver.Remover); ok {
@@ -27,7 +27,7 @@ func (r *rig) remove(s driver.Store, l driver.Record) {
 	}
 }
 
-// kept removes l and wants a conflict that leaves the register as it was.
+// kept tries to remove l and wants a conflict that leaves the register unchanged.
 func (r *rig) kept(s driver.Store, l driver.Record) {
 	r.Helper()
 	before, missing := s.Get(r.ctx, l.Name)
@@ -43,7 +43,7 @@ func (r *rig) kept(s driver.Store, l driver.Record) {
 	}
 }
 
-// absent wants every way to read to show no register.
+// absent wants every kind of read to show no register.
 func (r *rig) absent(s driver.Store, name string) {
 	r.Helper()
 	if l, err := s.Get(r.ctx, name); !errors.Is(err, driver.ErrNotFound) {
@@ -59,7 +59,7 @@ func (r *rig) absent(s driver.Store, name string) {
 	}
 }
 
-// vacated makes a register that nobody holds.
+// vacated creates a register that nobody holds.
 func (r *rig) vacated(s driver.Store, name string) driver.Record {
 	r.Helper()
 	return r.swap(s, released(r.swap(s, seat(name, 1))))
@@ -100,13 +100,13 @@ var removeChecks = []check{
 		r.kept(a, l)
 		r.kept(b, l)
 		unheld := l
-		unheld.Holder = driver.Identity{} // what the caller takes it for does not matter
+		unheld.Holder = driver.Identity{} // what the caller knows of the holder does not matter
 		r.kept(b, unheld)
 	}},
 	{"a_removed_register_never_gets_a_revision_again", func(r *rig) {
 		seen := map[string]bool{}
 		var all []driver.Record
-		for range 3 { // each time as another process
+		for range 3 { // each time from another client
 			s, err := r.open()
 			if err != nil {
 				r.Fatalf("open a client again: %v", err)
@@ -115,7 +115,7 @@ var removeChecks = []check{
 				held := r.swap(s, seat("seat", 1))
 				vacant := r.swap(s, released(held))
 				for _, old := range all {
-					r.refused(s, handed(old, "b"))
+					r.wantConflict(s, handed(old, "b"))
 					r.kept(s, old)
 				}
 				for _, l := range []driver.Record{held, vacant} {
@@ -164,18 +164,18 @@ var removeChecks = []check{
 		r.remover(a)
 		l := r.vacated(a, "seat")
 		hints := r.watch(b, r.ctx, "")
-		r.settle(hints, func() { l = r.swap(a, handed(l, "b")) })
+		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "b")) })
 		l = r.swap(a, released(l))
-		r.calm(hints)
+		r.drain(hints)
 		woken := 0
 		for range 10 {
 			r.remove(a, l)
 			if r.received(hints, 20*time.Millisecond) {
 				woken++
 			}
-			r.hinted(hints, "a creation after a removal", func() { l = r.swap(a, seat("seat", 1)) })
-			r.hinted(hints, "a release after a removal", func() { l = r.swap(a, released(l)) })
-			r.calm(hints)
+			r.wantHint(hints, "a creation after a removal", func() { l = r.swap(a, seat("seat", 1)) })
+			r.wantHint(hints, "a release after a removal", func() { l = r.swap(a, released(l)) })
+			r.drain(hints)
 		}
 		if woken >= 5 {
 			r.Errorf("10 removals woke %d times", woken)

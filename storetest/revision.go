@@ -14,7 +14,8 @@ var revisionChecks = []check{
 			}
 			seen[rev] = true
 		}
-		// A, B, A, B, ...: the records are equal, the revisions must not be, or a swap prepared on the first A fits the second.
+		// A, B, A, B, ...: the records are equal, the revisions must not be. Otherwise a swap prepared on the first A
+		// succeeds on the second.
 		l := r.swap(all[0], seat("seat", 1))
 		first := l
 		note(l.Rev)
@@ -23,8 +24,8 @@ var revisionChecks = []check{
 			l = r.swap(all[i%2], l)
 			note(l.Rev)
 		}
-		r.refused(all[0], renewed(first))
-		// An unchanged record is another revision as well: a renewal may find nothing else to change.
+		r.wantConflict(all[0], renewed(first))
+		// An unchanged record gets a new revision as well: a renewal may change nothing else.
 		for range 3 {
 			l = r.swap(all[0], l)
 			note(l.Rev)

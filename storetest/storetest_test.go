@@ -13,7 +13,7 @@ import (
 func TestSoundStoresPass(t *testing.T) {
 	next, mu := counter(), sync.Mutex{}
 	for name, fresh := range map[string]func() Open{
-		"with_everything": func() Open { return twist(func(*twisted) {}) },
+		"with_everything": func() Open { return breakStore(func(*brokenStore) {}) },
 		"with_nothing_optional": func() Open {
 			return openPlain(func() func(driver.Record) string {
 				return func(l driver.Record) string {
@@ -35,14 +35,14 @@ func TestEveryFormOfHintPasses(t *testing.T) {
 		"names": func(l driver.Record) driver.Record { return driver.Record{Name: l.Name} },
 		"bare":  func(driver.Record) driver.Record { return driver.Record{} },
 	} {
-		for _, c := range wakeChecks {
+		for _, c := range notifyChecks {
 			t.Run(name+"/"+c.name, func(t *testing.T) { c.run(newRig(t, reworded(name, form).fresh(), 30*time.Second)) })
 		}
 	}
 }
 
-// The suite is worth what it finds: every broken store is caught by the checks that name its fault, and every check catches
-// some broken store.
+// The suite is worth what it finds: every broken store is caught by the checks that name its fault, and every check
+// catches some broken store.
 func TestBrokenStoresAreCaught(t *testing.T) {
 	all := map[string]check{}
 	for _, c := range checks() {
@@ -83,6 +83,6 @@ type mutant struct {
 }
 
 // broken makes a mutant whose clients are twisted alike.
-func broken(name string, how func(t *twisted), caught ...string) mutant {
-	return mutant{name, caught, func() Open { return twist(how) }}
+func broken(name string, how func(t *brokenStore), caught ...string) mutant {
+	return mutant{name, caught, func() Open { return breakStore(how) }}
 }

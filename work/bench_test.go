@@ -76,8 +76,8 @@ func (x *bed) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// round dispatches tasks, and returns how long it took until the worker had them, and until the leader knew how they ended. The latter is
-// measured by itself, if whole: then nothing is held up.
+// round dispatches tasks, and returns how long it took until the worker had them, and until the leader knew how they
+// ended. The latter is measured by itself, if whole: then nothing is held up.
 func (x *bed) round(tasks int, whole bool) time.Duration {
 	x.hold, x.all = make(chan struct{}), make(chan struct{}, 1)
 	x.target += uint64(tasks)
@@ -113,10 +113,11 @@ func (x *bed) round(tasks int, whole bool) time.Duration {
 
 func (x *bed) end(_ work.Result, err error) { x.ends <- err }
 
-// BenchmarkDispatch sends tasks to one worker over loopback, by turns with a plain net/http client that sends the same bytes as often, and is answered
-// with as many. The ratio is that of their throughputs, the median of all turns, until the worker has the tasks: to a plain handler that reads the body
-// and throws it away; as "decoded" to one that knows what was in it, by encoding/json; and as "whole" to the former, until the leader has been told
-// how each of them ended, which a plain client does not hear.
+// BenchmarkDispatch sends tasks to one worker over loopback, by turns with a plain net/http client that sends the same
+// bytes as often, and is answered with as many. The ratio is that of their throughputs, the median of all turns, until
+// the worker has the tasks: to a plain handler that reads the body and throws it away; as "decoded" to one that knows
+// what was in it, by encoding/json; and as "whole" to the former, until the leader has received how each of them
+// ended, which a plain client does not hear.
 func BenchmarkDispatch(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
@@ -186,7 +187,7 @@ func plainly(b *testing.B, c *http.Client, url string, body []byte, times int) t
 	return time.Since(began)
 }
 
-// BenchmarkWorker is the worker's side alone, without a network: a batch is taken, run, and its results told.
+// BenchmarkWorker is the worker's side alone, without a network: a batch is taken, run, and its results are reported.
 func BenchmarkWorker(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
@@ -223,14 +224,14 @@ func BenchmarkWorker(b *testing.B) {
 				}
 				for ended := false; !ended; {
 					rec := post("/v1/tasks/results", fmt.Appendf(nil, `{"election":"seat","leader":"a","epoch":1,"session":%q,"after":%d,"waitMs":1000}`, session, after))
-					var told struct {
+					var report struct {
 						Session string
 						Next    int
 					}
-					if err := json.NewDecoder(rec.Body).Decode(&told); err != nil {
+					if err := json.NewDecoder(rec.Body).Decode(&report); err != nil {
 						b.Fatal(err)
 					}
-					session, after = told.Session, told.Next
+					session, after = report.Session, report.Next
 					ended = after == n
 				}
 			}
@@ -287,7 +288,7 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
 }
 
-// BenchmarkLeader is the leader's side alone, without a network: tasks are sent, and their results heard.
+// BenchmarkLeader is the leader's side alone, without a network: tasks are sent, and their results received.
 func BenchmarkLeader(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {

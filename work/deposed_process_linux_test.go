@@ -292,7 +292,7 @@ func TestADeposedLeader(t *testing.T) {
 		fall(a, s)
 		n, err := strconv.ParseUint(strings.Fields(b.says(t, "ready "))[1], 10, 64)
 		check(t, err)
-		for len(post(t, workerURL+"/results", ask(n)).Running) > 0 { // what it had taken before, of which b was told
+		for len(post(t, workerURL+"/results", ask(n)).Running) > 0 { // what it had taken before, which b knows of
 		}
 		epoch.Store(n)
 		taken := w.Stats().Taken
@@ -313,7 +313,7 @@ func TestADeposedLeader(t *testing.T) {
 		}
 		fields := strings.Fields(line)
 		if n, _ := strconv.Atoi(fields[3]); uint64(n) > taken {
-			t.Errorf("it was told that %d were taken, of %d", n, taken)
+			t.Errorf("it got answers that %d were taken, of %d", n, taken)
 		}
 	}
 	t.Run("E01_one_that_was_frozen_and_goes_on_is_refused_real_processes", func(t *testing.T) {

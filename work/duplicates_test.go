@@ -124,7 +124,7 @@ func TestATaskRunsOnce(t *testing.T) {
 		p.Close()
 		a.stop()
 		ready := make(chan []string, 1)
-		// It ended too long ago to be told by itself.
+		// It ended too long ago to be reported by itself.
 		p = lead(t, store, "b").pool(t, work.Options{Recall: 1, Ready: func(_ string, running []string) { ready <- running }})
 		p.Add("w", addr)
 		next(t, ready)

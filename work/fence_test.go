@@ -139,7 +139,7 @@ func TestFence(t *testing.T) {
 		url := serve(t, w)
 		post(t, url, batch(1, 0, task("a"))).wants(t, 503, "")
 		post(t, url+"/results", ask(1)).wants(t, 503, "")
-		if s := w.Stats(); s.Taken != 0 || !strings.Contains(log.String(), "fence cannot tell") {
+		if s := w.Stats(); s.Taken != 0 || !strings.Contains(log.String(), "fence check failed: nothing was accepted") {
 			t.Errorf("stats %+v, log %s", s, log)
 		}
 	})
@@ -232,7 +232,7 @@ func TestTermsOfOneEpoch(t *testing.T) {
 			t.Fatal(e.err)
 		}
 		if got := next(t, tokens); got != h.Token() || got.Term == "" {
-			t.Errorf("it was told %v", got)
+			t.Errorf("it got %v", got)
 		}
 	})
 

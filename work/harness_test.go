@@ -21,8 +21,8 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// patience is how long a test waits for what must happen. Nothing is measured by it.
-const patience = 20 * time.Second
+// waitTimeout is how long a test waits for what must happen. Nothing is measured by it.
+const waitTimeout = 20 * time.Second
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -36,7 +36,7 @@ func next[T any](t testing.TB, events <-chan T) (e T) {
 	t.Helper()
 	select {
 	case e = <-events:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatalf("nothing came:\n%s", stacks())
 	}
 	return e
@@ -51,7 +51,7 @@ func stacks() string {
 func leaks(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() {
-		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(waitTimeout); ; time.Sleep(time.Millisecond) {
 			left := 0
 			for _, s := range strings.Split(stacks(), "\n\n") {
 				if strings.Contains(s, "regent/work.") {

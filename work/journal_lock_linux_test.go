@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFailedOpen opens a journal to which nothing can be added, and then one to which it can. It is not parallel: the limit is the whole process's.
+// TestFailedOpen opens a journal that cannot be written, and then one that can. It is not parallel, because the limit
+// holds for the whole process.
 func TestFailedOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	begun := `{"begin":"x","kind":"k","epoch":1}` + "\n"

@@ -11,9 +11,9 @@ import (
 	"github.com/regentd/regent/internal/regular"
 )
 
-// lock keeps other processes, and other workers of this one, from a journal. It is the kernel's, so that it ends with the process. It has a
-// file of its own, since that of the journal is replaced.
-func lock(journal string) (*os.File, error) {
+// lockJournal locks a journal against other processes and other workers of this process. The kernel frees the lock when
+// the process ends. The lock has a file of its own, because the file of the journal is replaced.
+func lockJournal(journal string) (*os.File, error) {
 	f, err := regular.Open(journal+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock journal: %w", err)

@@ -48,7 +48,7 @@ func settled(t *testing.T, w *Worker) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; {
 		w.mu.Lock()
-		open, news := w.open, w.awaitNews()
+		open, news := w.open, w.changedLocked()
 		w.mu.Unlock()
 		if open == 0 {
 			return
@@ -81,7 +81,7 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%d tasks ran", len(began))
 		}
 		h, err := readJournal(path, 10, 1<<20)
-		if err != nil || len(h.ended) != 3 || len(h.begun) != 0 {
+		if err != nil || len(h.ended) != 3 || len(h.unfinished) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
 	})
@@ -133,7 +133,7 @@ func TestJournal(t *testing.T) {
 		settled(t, w)
 		check(t, w.Close())
 		h, err := readJournal(path, 10, 1<<20)
-		if err != nil || len(h.ended) != 1 || string(h.ended[0].Data) != `[{"begin":"forged"}]` || len(h.begun) != 0 {
+		if err != nil || len(h.ended) != 1 || string(h.ended[0].Data) != `[{"begin":"forged"}]` || len(h.unfinished) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
 	})
@@ -217,7 +217,7 @@ func TestJournal(t *testing.T) {
 		settled(t, w)
 		check(t, w.Close())
 		h, err := readJournal(path, 10, 1<<20)
-		if err != nil || len(h.ended) != 3 || h.ended[1].ID != "during" || len(h.begun) != 0 {
+		if err != nil || len(h.ended) != 3 || h.ended[1].ID != "during" || len(h.unfinished) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
 	})
@@ -261,17 +261,17 @@ func TestJournal(t *testing.T) {
 			ids = append(ids, fmt.Sprint("t", i))
 		}
 		for _, id := range append(ids, "twice") {
-			b = append(appendOutcome(appendBegin(b, &Task{ID: id, Kind: "do", Epoch: 1}), &outcome{ID: id, Kind: "do", Outcome: Done}), '\n')
+			b = append(appendResult(appendBegin(b, &Task{ID: id, Kind: "do", Epoch: 1}), &wireResult{ID: id, Kind: "do", Outcome: Done}), '\n')
 		}
 		check(t, os.WriteFile(path, b, 0o600))
 		h, err := readJournal(path, 10, 1<<20)
-		if err != nil || len(h.ended) != 10 || h.ended[9].ID != "twice" || h.ended[0].ID != "t91" || len(h.begun) != 0 {
+		if err != nil || len(h.ended) != 10 || h.ended[9].ID != "twice" || h.ended[0].ID != "t91" || len(h.unfinished) != 0 {
 			t.Errorf("history %+v, %v", h, err)
 		}
 		w := &Worker{Journal: path, Keep: 101}
 		check(t, w.Open())
 		for i := range 26 { // until the first one is dropped
-			w.remember(&run{ended: true, result: outcome{ID: fmt.Sprint("more", i)}})
+			w.rememberLocked(&run{ended: true, result: wireResult{ID: fmt.Sprint("more", i)}})
 		}
 		if w.base == 1 || w.runs["twice"] == nil {
 			t.Errorf("base %d, %v", w.base, w.runs["twice"])

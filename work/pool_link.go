@@ -17,58 +17,58 @@ import (
 )
 
 const (
-	askFor     = 20 * time.Second       // how long a worker is asked to wait for a result
-	sendFor    = 10 * time.Second       // how long one request may take
-	busyFor    = time.Second            // how long a worker that is busy is left alone
-	lastWords  = 500 * time.Millisecond // how long a worker that is gone is listened to
-	firstPause = 50 * time.Millisecond
-	lastPause  = 2 * time.Second
-	maxAnswer  = 16 << 20 // bytes of an answer; a worker's own are smaller
+	longPoll       = 20 * time.Second       // how long a worker waits for a result before it answers
+	requestTimeout = 10 * time.Second       // for one request
+	busyBackoff    = time.Second            // how long a worker that is busy gets no tasks
+	drainTimeout   = 500 * time.Millisecond // how long results of a removed worker are awaited
+	firstBackoff   = 50 * time.Millisecond
+	lastBackoff    = 2 * time.Second
+	maxAnswer      = 16 << 20 // bytes of an answer; a worker's own are smaller
 )
 
-// link is a pool's connection to one worker: one request at a time brings tasks, or two if there are many (dispatch.go), another one asks for results
-// (listen.go).
+// link is a pool's connection to one worker. One request at a time carries tasks, or two if there are many
+// (pool_send.go). Another one asks for results (pool_results.go).
 type link struct {
-	p      *Pool
-	id     string
-	addr   string
-	url    string
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	turn   *sync.Mutex // held while a function of the user is called for this worker
+	p         *Pool
+	id        string
+	addr      string
+	url       string
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	callbacks *sync.Mutex // held while a function of the user is called for this worker
 
-	mu       sync.Mutex
-	outbox   []*parcel
-	parcels  map[string]*parcel // all that have not ended
-	awaited  map[string]bool    // what the worker had when it was first asked, and has not ended: others wait for that
-	told     map[string]bool    // results that came with the answer to a batch, and are yet to come the usual way
-	session  string             // the worker's, as far as it was asked
-	after    uint64             // the number of the last result that came the usual way
-	asked    uint64             // how many questions have set out
-	doubt    bool               // something was taken in another session than that: ask from the beginning
-	closed   bool
-	leaving  bool // the worker is gone
-	ready    bool
-	busy     time.Time // until then
-	failing  error
-	sendable chan struct{}
-	plenty   chan struct{} // there is a full batch
-	readable chan struct{}
+	mu        sync.Mutex
+	queue     []*pendingTask
+	pending   map[string]*pendingTask // by ID: tasks without a result
+	awaited   map[string]bool         // tasks that the worker had in its first report and that have not ended: for Options.Found
+	delivered map[string]bool         // results that came in a receipt and will come again in a report
+	session   string                  // of the worker, from its last report
+	after     uint64                  // the number of the last result in a report
+	queries   uint64                  // how many queries have been sent
+	resync    bool                    // a task was taken in another session: query from the beginning
+	closed    bool
+	removed   bool // by Pool.Remove
+	ready     bool
+	busy      time.Time // until then
+	failing   error
+	sendable  chan struct{}
+	fullBatch chan struct{} // signals that the queue holds a full batch
+	readable  chan struct{}
 }
 
-// parcel is a task on its way.
-type parcel struct {
-	task    Task
-	done    func(Result, error)
-	tried   bool   // it may have reached the worker
-	first   string // the worker's session as it was known at the first try
-	session string // of the worker that has taken it
-	asked   uint64 // the link's count when that was known
+// pendingTask is a task without a result.
+type pendingTask struct {
+	task         Task
+	done         func(Result, error)
+	tried        bool   // it may have reached the worker
+	firstSession string // the worker's session when it was first sent
+	session      string // of the worker that has taken it
+	queries      uint64 // the link's count when that was known
 }
 
 func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
-	l := &link{p: p, id: id, addr: addr, turn: turn, parcels: map[string]*parcel{}, told: map[string]bool{},
-		sendable: make(chan struct{}, 1), plenty: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
+	l := &link{p: p, id: id, addr: addr, callbacks: turn, pending: map[string]*pendingTask{}, delivered: map[string]bool{},
+		sendable: make(chan struct{}, 1), fullBatch: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
 	l.url = addr
 	if !strings.Contains(addr, "://") {
 		l.url = p.opts.Scheme + "://" + addr
@@ -78,12 +78,13 @@ func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
 	return l
 }
 
-// run returns when everything that was sent has ended, one way or another.
+// run returns when every task that was sent has ended.
 func (l *link) run() {
 	var loops sync.WaitGroup
 	loops.Go(func() { l.sendLoop(1, l.sendable) })
-	loops.Go(func() { l.sendLoop(l.p.opts.Batch, l.plenty) }) // full batches need not wait for the answer to the last one
-	loops.Go(l.readLoop)
+	// Full batches need not wait for the answer to the one before.
+	loops.Go(func() { l.sendLoop(l.p.opts.Batch, l.fullBatch) })
+	loops.Go(l.resultLoop)
 	loops.Wait()
 	cause := ErrEnded
 	if errors.Is(context.Cause(l.ctx), ErrGone) {
@@ -91,48 +92,48 @@ func (l *link) run() {
 	}
 	l.mu.Lock()
 	l.closed = true
-	left := l.parcels
-	l.parcels, l.outbox = nil, nil
+	left := l.pending
+	l.pending, l.queue = nil, nil
 	l.mu.Unlock()
 	for _, c := range left {
-		l.end(c, Result{}, cause)
+		l.complete(c, Result{}, cause)
 	}
 }
 
-// leave ends the link to a worker that is gone, but not before its last words were heard: it may have told how its tasks ended, and then left, and an
-// answer is slower than a register.
-func (l *link) leave() {
+// drain ends the link to a worker that was removed. It first waits for results: a worker may have reported them just
+// before it left, and their answer may arrive after its register has gone.
+func (l *link) drain() {
 	l.mu.Lock()
-	l.leaving = true
-	speaks := l.failing == nil && len(l.parcels) > 0
+	l.removed = true
+	speaks := l.failing == nil && len(l.pending) > 0
 	l.mu.Unlock()
 	if speaks {
-		sleep(l.ctx, lastWords)
+		sleep(l.ctx, drainTimeout)
 	}
 	l.cancel(ErrGone)
 }
 
-// heard follows a question, and ends a link that is to be left if there is nothing more to hear.
-func (l *link) heard() {
+// cancelIfDrained ends the link to a removed worker once it has nothing to report.
+func (l *link) cancelIfDrained() {
 	l.mu.Lock()
-	over := l.leaving && (l.failing != nil || len(l.parcels) == 0)
+	over := l.removed && (l.failing != nil || len(l.pending) == 0)
 	l.mu.Unlock()
 	if over {
 		l.cancel(ErrGone)
 	}
 }
 
-// end tells whoever sent a task how it ended. It is no longer among the parcels, so that it is told once.
-func (l *link) end(c *parcel, r Result, why error) {
+// complete calls the sender's function with the result. The task is no longer pending, so it is called once.
+func (l *link) complete(c *pendingTask, r Result, why error) {
 	if why != nil {
 		why = fmt.Errorf("worker %s: %w", l.id, why)
 	}
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.callbacks.Lock()
+	defer l.callbacks.Unlock()
 	c.done(r, why)
 }
 
-func (l *link) send(c *parcel) error {
+func (l *link) send(c *pendingTask) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -140,16 +141,16 @@ func (l *link) send(c *parcel) error {
 		return fmt.Errorf("worker %s: %w", l.id, ErrEnded)
 	case l.closed || l.ctx.Err() != nil:
 		return fmt.Errorf("worker %s: %w", l.id, ErrNoWorker)
-	case l.parcels[c.task.ID] != nil:
-		return fmt.Errorf("worker %s: task %s is on its way already", l.id, c.task.ID)
-	case len(l.parcels) >= l.p.opts.Queue:
-		return fmt.Errorf("worker %s: %w: %d tasks are on their way", l.id, ErrBusy, len(l.parcels))
+	case l.pending[c.task.ID] != nil:
+		return fmt.Errorf("worker %s: task %s is pending already", l.id, c.task.ID)
+	case len(l.pending) >= l.p.opts.Queue:
+		return fmt.Errorf("worker %s: %w: %d tasks are pending", l.id, ErrBusy, len(l.pending))
 	}
-	l.parcels[c.task.ID] = c
-	l.outbox = append(l.outbox, c)
+	l.pending[c.task.ID] = c
+	l.queue = append(l.queue, c)
 	wake(l.sendable)
-	if len(l.outbox) >= l.p.opts.Batch {
-		wake(l.plenty)
+	if len(l.queue) >= l.p.opts.Batch {
+		wake(l.fullBatch)
 	}
 	return nil
 }
@@ -164,11 +165,11 @@ func wake(c chan struct{}) {
 func (l *link) view() WorkerView {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return WorkerView{ID: l.id, Addr: l.addr, Ready: l.ready, Tasks: len(l.parcels), Busy: time.Now().Before(l.busy), Err: l.failing}
+	return WorkerView{ID: l.id, Addr: l.addr, Ready: l.ready, Tasks: len(l.pending), Busy: time.Now().Before(l.busy), Err: l.failing}
 }
 
-// post sends a request. An error means that there is no answer that makes sense. The buffer is its caller's, so that it need not grow each time;
-// nothing that is read from it is kept.
+// post sends a request and decodes the answer. An error means that there is no usable answer. The caller provides the
+// buffer, so that it need not grow each time; nothing that is read from it is kept.
 func (l *link) post(ctx context.Context, limit time.Duration, below string, body []byte, answer *bytes.Buffer, parse func([]byte) bool, into any) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -177,7 +178,9 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if below != "" { // a question: a connection that had gone stale is replaced without asking. Tasks have to say that they come again.
+	// A query may be sent again over a new connection if the old one was closed. Tasks may not: a second attempt must
+	// be marked.
+	if below != "" {
 		r.Header["Idempotency-Key"] = nil
 	}
 	resp, err := l.p.opts.Do(l.p.opts.Client.Do, r, l.id, l.addr, body)
@@ -188,7 +191,7 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	if err := signed.Refused(resp); err != nil {
 		return 0, err
 	}
-	if answer.Reset(); answer.Cap() > 1<<20 { // it was a large one
+	if answer.Reset(); answer.Cap() > 1<<20 { // it has held a large answer
 		*answer = bytes.Buffer{}
 	}
 	if n, err := answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1)); err != nil {
@@ -205,13 +208,13 @@ func (l *link) post(ctx context.Context, limit time.Duration, below string, body
 	return resp.StatusCode, nil
 }
 
-// maxAhead is how far beyond its own epoch a term believes that another one may be: see [regent.Member.Observe]. A store
-// that forgets loses no more terms than that.
+// maxAhead is how far beyond its own epoch a term accepts another epoch: see [regent.Member.Observe]. A store that
+// loses writes loses no more terms than that.
 const maxAhead = 1 << 20
 
-// beaten reports whether an answer says that this term was refused: the worker has seen a higher epoch,
-// or the same epoch of another term. No other 409 ends the term.
-func (l *link) beaten(code int, by regent.Token) bool {
+// superseded reports whether an answer refuses this term: the worker has seen a higher epoch, or the same epoch of
+// another term. No other 409 ends the term.
+func (l *link) superseded(code int, by regent.Token) bool {
 	own := l.p.term.Token()
 	another := by.Epoch == own.Epoch && by.Term != "" && by.Term != own.Term
 	if code != http.StatusConflict || by.Epoch <= own.Epoch && !another {
@@ -222,18 +225,18 @@ func (l *link) beaten(code int, by regent.Token) bool {
 	return true
 }
 
-// absurd says that a worker refuses this term for an epoch that no term can have: if the term ended for that, so would
-// every term after it.
-func (l *link) absurd(code int, by regent.Token) error {
+// checkEpoch returns an error if a worker refuses this term for an epoch that no term can have. If that ended the term,
+// it would end every term after it.
+func (l *link) checkEpoch(code int, by regent.Token) error {
 	own := l.p.term.Epoch
 	if code != http.StatusConflict || by.Epoch <= own+maxAhead {
 		return nil
 	}
-	return fmt.Errorf("it refuses epoch %d for epoch %d, which no term can have reached: the file that keeps its epoch is "+
-		"damaged; stop it, and write the election's present epoch into that", own, by.Epoch)
+	return fmt.Errorf("it refuses epoch %d for epoch %d, which no term can have reached: its epoch file is "+
+		"damaged; stop the worker and write the election's current epoch into that file", own, by.Epoch)
 }
 
-// sleep reports whether it has slept in full.
+// sleep reports whether the whole time has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -10,35 +10,35 @@ import (
 	"github.com/regentd/regent"
 )
 
-// listener is what the read loop knows.
-type listener struct {
+// resultReader is the state of the loop that asks a worker for results.
+type resultReader struct {
 	*link
-	q       question
-	begins  bool            // the worker's session is not known in full yet
-	running map[string]bool // what it had when the session began, less what was told since
-	asked   uint64          // the number of the question that told so
+	q            query
+	starting     bool            // not all pages of the first report have arrived
+	running      map[string]bool // tasks that the worker had when its session started, without those that have ended since
+	runningQuery uint64          // the number of the query that was answered with running
 }
 
-// readLoop asks for results: once to begin with, and then as long as there is something to hear.
-func (l *link) readLoop() {
-	s := listener{link: l, begins: true}
-	s.q = question{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch, Term: l.p.term.Incarnation}
+// resultLoop asks for results: once at the start, then as long as a task is pending.
+func (l *link) resultLoop() {
+	s := resultReader{link: l, starting: true}
+	s.q = query{Election: l.p.term.Election, Leader: l.p.opts.Leader, Epoch: l.p.term.Epoch, Term: l.p.term.Incarnation}
 	var answer bytes.Buffer
-	pause := firstPause
-	for s.await() {
+	pause := firstBackoff
+	for s.awaitWork() {
 		sent := time.Now()
-		number := s.sets()
-		// However long it took to be heard: what ended since before this term began.
-		s.q.RecallMs = (l.p.opts.Recall + time.Since(l.p.made)).Milliseconds()
-		body, _ := json.Marshal(s.q) // it holds nothing that JSON cannot hold
+		number := s.nextQuery()
+		// However long it took to reach the worker: what ended since before this term began.
+		s.q.RecallMs = (l.p.opts.Recall + time.Since(l.p.created)).Milliseconds()
+		body, _ := json.Marshal(s.q) // it has no field that JSON cannot represent
 		wait := time.Duration(s.q.WaitMs) * time.Millisecond
 		var r report
-		code, err := l.post(l.ctx, wait+sendFor, "/results", body, &answer, r.parse, &r)
+		code, err := l.post(l.ctx, wait+requestTimeout, "/results", body, &answer, r.parse, &r)
 		if err == nil {
-			err = l.absurd(code, regent.Token{Epoch: r.Epoch})
+			err = l.checkEpoch(code, regent.Token{Epoch: r.Epoch})
 		}
 		switch {
-		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: r.Epoch, Term: r.Term}):
+		case l.ctx.Err() != nil || err == nil && l.superseded(code, regent.Token{Epoch: r.Epoch, Term: r.Term}):
 			return
 		case err == nil && (code != http.StatusOK || r.Session == ""):
 			err = fmt.Errorf("answered %d: %s", code, r.Error)
@@ -47,35 +47,36 @@ func (l *link) readLoop() {
 		l.failing = err
 		l.mu.Unlock()
 		if err == nil {
-			s.hear(&r, number)
+			s.applyReport(&r, number)
 		}
-		l.heard()
+		l.cancelIfDrained()
 		if err == nil {
-			// A worker that has nothing to tell, and does not wait either, is not asked all the time.
+			// A worker that has no results, and answers before the wait is over, is asked after a backoff.
 			if len(r.Results) > 0 || r.Running != nil || wait == 0 || time.Since(sent) >= wait/2 {
-				pause = firstPause
+				pause = firstBackoff
 				continue
 			}
 		}
 		if !sleep(l.ctx, pause) {
 			return
 		}
-		pause = min(2*pause, lastPause)
+		pause = min(2*pause, lastBackoff)
 	}
 }
 
-// await waits until there is something to ask for, and says in the question how long for.
-func (s *listener) await() bool {
+// awaitWork returns when there is something to ask for, and sets how long the worker may wait.
+func (s *resultReader) awaitWork() bool {
 	for s.ctx.Err() == nil {
 		s.mu.Lock()
-		failing, waits := s.failing != nil, len(s.parcels) > 0 || len(s.awaited) > 0
+		failing, waits := s.failing != nil, len(s.pending) > 0 || len(s.awaited) > 0
 		s.mu.Unlock()
 		switch {
-		case s.begins, failing: // whether it answers again is of interest to those who look for a worker
+		// Those who choose a worker need to know whether it answers again.
+		case s.starting, failing:
 			s.q.WaitMs = 0
 			return true
 		case waits:
-			s.q.WaitMs = askFor.Milliseconds()
+			s.q.WaitMs = longPoll.Milliseconds()
 			return true
 		}
 		select {
@@ -86,25 +87,25 @@ func (s *listener) await() bool {
 	return false
 }
 
-// sets is called when a question sets out.
-func (s *listener) sets() (number uint64) {
+// nextQuery returns the number of the query that is sent next.
+func (s *resultReader) nextQuery() (number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.doubt {
-		s.doubt = false
+	if s.resync {
+		s.resync = false
 		s.q.Session, s.q.After = "", 0
 	}
-	s.link.asked++
-	return s.link.asked
+	s.link.queries++
+	return s.link.queries
 }
 
-// hear takes in a report.
-func (s *listener) hear(r *report, number uint64) {
+// applyReport processes a report.
+func (s *resultReader) applyReport(r *report, number uint64) {
 	if r.Running != nil || r.Session != s.q.Session {
-		s.begins, s.asked = true, number
+		s.starting, s.runningQuery = true, number
 		if s.q.Session != "" {
 			s.mu.Lock()
-			clear(s.told)
+			clear(s.delivered)
 			s.mu.Unlock()
 		}
 		s.running = make(map[string]bool, len(r.Running))
@@ -117,16 +118,17 @@ func (s *listener) hear(r *report, number uint64) {
 	s.mu.Lock()
 	s.after = r.Next
 	s.mu.Unlock()
-	if s.begins && !r.More {
-		s.begins = false
-		s.begun()
+	if s.starting && !r.More {
+		s.starting = false
+		s.sessionStarted()
 		s.running = nil
 	}
 }
 
-// begun follows the beginning of a worker's session: what it had taken before, and does not know any more, is lost.
-func (s *listener) begun() {
-	var lost []*parcel
+// sessionStarted runs when the first report of a session is complete. A task that was taken before and is not in it is
+// lost.
+func (s *resultReader) sessionStarted() {
+	var lost []*pendingTask
 	l := s.link
 	l.mu.Lock()
 	l.ready, l.session, l.awaited = true, s.q.Session, map[string]bool{}
@@ -135,46 +137,46 @@ func (s *listener) begun() {
 		still = append(still, id)
 		l.awaited[id] = true
 	}
-	for id, c := range l.parcels {
+	for id, c := range l.pending {
 		switch {
 		case c.session == "" || s.running[id]:
-		case c.asked < s.asked: // it should have been among them
-			delete(l.parcels, id)
+		case c.queries < s.runningQuery: // it should be in running
+			delete(l.pending, id)
 			lost = append(lost, c)
 		case c.session != l.session:
-			l.doubt = true
+			l.resync = true
 		}
 	}
 	l.mu.Unlock()
 	for _, c := range lost {
-		l.end(c, Result{}, ErrForgotten)
+		l.complete(c, Result{}, ErrForgotten)
 	}
 	if l.p.opts.Ready != nil {
-		l.turn.Lock()
-		defer l.turn.Unlock()
+		l.callbacks.Lock()
+		defer l.callbacks.Unlock()
 		l.p.opts.Ready(l.id, still)
 	}
 }
 
-// deliver passes results on, and takes them out of what runs.
-func (l *link) deliver(results []outcome, running map[string]bool) {
+// deliver passes results to their senders, and removes them from running.
+func (l *link) deliver(results []wireResult, running map[string]bool) {
 	for i := range results {
 		o := &results[i]
 		l.mu.Lock()
-		c := l.parcels[o.ID]
-		delete(l.parcels, o.ID)
+		c := l.pending[o.ID]
+		delete(l.pending, o.ID)
 		delete(l.awaited, o.ID)
-		told := l.told[o.ID]
-		delete(l.told, o.ID)
+		delivered := l.delivered[o.ID]
+		delete(l.delivered, o.ID)
 		l.mu.Unlock()
 		delete(running, o.ID)
 		switch {
 		case c != nil:
-			l.end(c, o.result(), nil)
-		case !told && l.p.opts.Found != nil:
-			l.turn.Lock()
+			l.complete(c, o.result(), nil)
+		case !delivered && l.p.opts.Found != nil:
+			l.callbacks.Lock()
 			l.p.opts.Found(l.id, o.result())
-			l.turn.Unlock()
+			l.callbacks.Unlock()
 		}
 	}
 }

@@ -12,24 +12,26 @@ import (
 	"github.com/regentd/regent/internal/signed"
 )
 
-// batchBytes is the size from which a request is not filled any further. Even if all its names are escaped it stays below maxBody.
+// batchBytes is the size from which no more tasks are added to a request. Even if all names are escaped, it stays below
+// maxBody.
 const batchBytes = 1 << 20
 
-// contact is what is known of a request that has no answer.
+// contact is how far a request without an answer has got.
 type contact int
 
 const (
-	unknown   contact = iota // a transport that does not tell
-	dialing                  // there was no connection yet: nobody can have read it
-	connected                // it may have reached the worker
+	unknown   contact = iota // the transport does not report it
+	dialing                  // no connection yet: nobody can have read the request
+	connected                // the request may have reached the worker
 )
 
-// sendLoop sends what is in the outbox, if there is enough. What comes while a request is under way goes with the next.
+// sendLoop sends the queue, in batches of at least so many tasks. Tasks that are queued during a request go with the
+// next.
 func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 	var reached contact
 	ctx := httptrace.WithClientTrace(l.ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
-			if reached == unknown { // else it is a second try
+			if reached == unknown { // else it is a second attempt
 				reached = dialing
 			}
 		},
@@ -37,10 +39,10 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 	})
 	var body []byte
 	var answer bytes.Buffer
-	pause := firstPause
+	pause := firstBackoff
 	for {
-		parcels, session := l.pack(enough)
-		if len(parcels) == 0 {
+		tasks, session := l.takeBatch(enough)
+		if len(tasks) == 0 {
 			select {
 			case <-sendable:
 				continue
@@ -48,69 +50,69 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 				return
 			}
 		}
-		if !l.p.term.Valid() { // nobody believes it any more, and neither does it
+		if !l.p.term.Valid() { // workers may follow another term by now
 			l.p.cancel(ErrEnded)
 			return
 		}
 		body = appendBatch(body[:0], l.p.term.Election, l.p.opts.Leader, l.p.term.Token(), time.Now())
-		for _, c := range parcels {
+		for _, c := range tasks {
 			if !c.tried {
-				c.first = session
-				body = appendItem(body, &c.task, "")
+				c.firstSession = session
+				body = appendTask(body, &c.task, "")
 			} else {
-				body = appendItem(body, &c.task, c.first)
+				body = appendTask(body, &c.task, c.firstSession)
 			}
 		}
 		body = append(body, endBatch...)
 		reached = unknown
-		var v verdict
-		code, err := l.post(ctx, sendFor, "", body, &answer, v.parse, &v)
+		var v receipt
+		code, err := l.post(ctx, requestTimeout, "", body, &answer, v.parse, &v)
 		refused := errors.Is(err, signed.ErrOld)
 		if err == nil {
-			err = l.absurd(code, regent.Token{Epoch: v.Epoch})
+			err = l.checkEpoch(code, regent.Token{Epoch: v.Epoch})
 			refused = err != nil
 		}
 		switch {
-		case l.ctx.Err() != nil || err == nil && l.beaten(code, regent.Token{Epoch: v.Epoch, Term: v.Term}):
+		case l.ctx.Err() != nil || err == nil && l.superseded(code, regent.Token{Epoch: v.Epoch, Term: v.Term}):
 			return
-		case l.settle(parcels, code, &v, err, reached != dialing && !refused):
-			pause = firstPause
+		case l.applyReceipt(tasks, code, &v, err, reached != dialing && !refused):
+			pause = firstBackoff
 			continue
 		case !sleep(l.ctx, pause):
 			return
 		}
-		pause = min(2*pause, lastPause)
+		pause = min(2*pause, lastBackoff)
 	}
 }
 
-// pack takes a batch out of the outbox.
-func (l *link) pack(enough int) (parcels []*parcel, session string) {
+// takeBatch removes a batch from the queue.
+func (l *link) takeBatch(enough int) (tasks []*pendingTask, session string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.outbox) < enough {
+	if len(l.queue) < enough {
 		return nil, ""
 	}
 	n, size := 0, 0
-	for n < len(l.outbox) && n < l.p.opts.Batch && size < batchBytes {
-		t := &l.outbox[n].task
+	for n < len(l.queue) && n < l.p.opts.Batch && size < batchBytes {
+		t := &l.queue[n].task
 		size += 128 + 6*(len(t.ID)+len(t.Kind)) + len(t.Payload)
 		n++
 	}
-	parcels = l.outbox[:n:n]
-	if l.outbox = l.outbox[n:]; len(l.outbox) == 0 {
-		l.outbox = nil
+	tasks = l.queue[:n:n]
+	if l.queue = l.queue[n:]; len(l.queue) == 0 {
+		l.queue = nil
 	}
-	return parcels, l.session
+	return tasks, l.session
 }
 
-// settle takes in how a batch was answered, and reports whether the next one may follow at once. maybe says that it may have reached the worker even
-// if there was no answer.
-func (l *link) settle(parcels []*parcel, code int, v *verdict, err error, maybe bool) bool {
+// applyReceipt processes the answer to a batch, and reports whether the next one may follow at once. arrived says that
+// the batch may have reached the worker even if there was no answer.
+func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err error, arrived bool) bool {
 	if err == nil {
-		err, maybe = verdictError(code, v)
+		err, arrived = receiptError(code, v)
 	}
 	refused := make(map[string]string, len(v.Refused))
-	ended := make(map[string]*outcome, len(v.Results))
+	ended := make(map[string]*wireResult, len(v.Results))
 	if err == nil {
 		for _, r := range v.Refused {
 			refused[r.ID] = r.Why
@@ -119,61 +121,62 @@ func (l *link) settle(parcels []*parcel, code int, v *verdict, err error, maybe 
 			ended[v.Results[i].ID] = &v.Results[i]
 		}
 	}
-	var lost []*parcel
+	var lost []*pendingTask
 	again := false
 	l.mu.Lock()
 	l.failing = err
-	for _, c := range parcels {
+	for _, c := range tasks {
 		why := refused[c.task.ID]
 		switch o := ended[c.task.ID]; {
-		case l.parcels[c.task.ID] != c: // its result has come already
+		case l.pending[c.task.ID] != c: // its result has arrived already
 			delete(ended, c.task.ID)
 		case o != nil:
-			delete(l.parcels, c.task.ID)
-			if o.Number > l.after { // it will come that way, too
-				l.told[c.task.ID] = true
+			delete(l.pending, c.task.ID)
+			if o.Number > l.after { // it will also come in a report
+				l.delivered[c.task.ID] = true
 			}
-		case err != nil && (maybe || c.tried) || why == whyAgain: // it may be there: asked again, which does no harm
+		// It may be with the worker. To send it again does no harm.
+		case err != nil && (arrived || c.tried) || why == whyAgain:
 			again = again || err != nil
 			c.tried = true
-			l.outbox = append(l.outbox, c)
-			wake(l.sendable) // they may be too few for the loop that had them
+			l.queue = append(l.queue, c)
+			wake(l.sendable) // they may be too few for the loop that sent them
 		case err != nil || why != "":
 			if why == whyBusy {
-				l.busy = time.Now().Add(busyFor)
+				l.busy = time.Now().Add(busyBackoff)
 			}
-			delete(l.parcels, c.task.ID)
+			delete(l.pending, c.task.ID)
 			lost = append(lost, c)
 		default:
-			c.tried, c.session, c.asked = true, v.Session, l.asked
-			l.doubt = l.doubt || l.session != "" && l.session != v.Session
+			c.tried, c.session, c.queries = true, v.Session, l.queries
+			l.resync = l.resync || l.session != "" && l.session != v.Session
 		}
 	}
 	l.mu.Unlock()
 	for _, c := range lost {
 		if err != nil {
-			l.end(c, Result{}, fmt.Errorf("%w: %w", ErrUnreachable, err))
+			l.complete(c, Result{}, fmt.Errorf("%w: %w", ErrUnreachable, err))
 		} else {
-			l.end(c, Result{}, refusalError(refused[c.task.ID]))
+			l.complete(c, Result{}, refusalError(refused[c.task.ID]))
 		}
 	}
-	for _, c := range parcels {
+	for _, c := range tasks {
 		if o := ended[c.task.ID]; o != nil {
-			l.end(c, o.result(), nil)
+			l.complete(c, o.result(), nil)
 		}
 	}
 	wake(l.readable)
 	return !again
 }
 
-// verdictError says what is wrong with an answer, and whether tasks may have been taken all the same: something between here and the worker that
-// gives up waiting, say, knows as little as if there had been no answer.
-func verdictError(code int, v *verdict) (err error, maybe bool) {
+// receiptError returns what is wrong with an answer, and whether tasks may have been taken all the same. A proxy that
+// times out, for example, knows as little as if there had been no answer.
+func receiptError(code int, v *receipt) (err error, arrived bool) {
 	switch {
 	case v.Session != "" && (code == http.StatusOK || len(v.Refused) > 0):
 		return nil, false
 	case code == http.StatusOK:
-		return errors.New("what answers is no worker"), true
+		return errors.New("the answer is not a worker's: check its address"), true
 	}
 	return fmt.Errorf("answered %d: %s", code, v.Error), v.Session == "" && code >= 500
 }

@@ -65,7 +65,7 @@ func TestReach(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		v := p.Workers()
-		for end := time.Now().Add(patience); !v[1].Usable() && time.Now().Before(end); v = p.Workers() { // it tells of the task in the answer that makes it so
+		for end := time.Now().Add(waitTimeout); !v[1].Usable() && time.Now().Before(end); v = p.Workers() { // it tells of the task in the answer that makes it so
 			<-time.After(time.Millisecond)
 		}
 		if len(v) != 2 || v[0].Usable() || v[0].Err == nil || !v[1].Usable() {
@@ -86,7 +86,7 @@ func TestReach(t *testing.T) {
 		s := &http.Server{Handler: w}
 		go s.Serve(l)
 		t.Cleanup(func() { check(t, w.Close()); check(t, s.Close()) })
-		for end := time.Now().Add(patience); !p.Workers()[0].Usable(); <-time.After(time.Millisecond) {
+		for end := time.Now().Add(waitTimeout); !p.Workers()[0].Usable(); <-time.After(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("seen as %+v", p.Workers())
 			}
@@ -230,7 +230,7 @@ func TestPoolClose(t *testing.T) {
 		p.Add("late", addr)
 		p.Close()
 		h.stop()
-		for end := time.Now().Add(patience); active.Load() > 0 || runtime.NumGoroutine() > before+1; <-time.After(time.Millisecond) { // servers notice in their own time
+		for end := time.Now().Add(waitTimeout); active.Load() > 0 || runtime.NumGoroutine() > before+1; <-time.After(time.Millisecond) { // servers notice in their own time
 			if time.Now().After(end) {
 				t.Fatalf("%d requests, %d goroutines are left, of %d:\n%s", active.Load(), runtime.NumGoroutine(), before, stacks())
 			}

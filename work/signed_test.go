@@ -212,7 +212,8 @@ func TestAWorkerThatStartsAnew(t *testing.T) {
 			t.Errorf("task %s ran %d times", id, n)
 		}
 	}
-	// For each start at most one of each of the three loops that send, and one after a late answer of the former worker.
+	// For each start at most one of each of the three loops that send, and one after a late answer of the former
+	// worker.
 	if n := refused.Load(); n < 2 || n > 7 {
 		t.Errorf("%d requests were refused", n)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// finder is what a pool's Found and Ready were told, in order.
+// finder records the calls of Found and Ready, in order.
 type finder struct {
 	mu    sync.Mutex
 	found map[string]int
@@ -84,7 +84,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("found %+v", r)
 		}
 		next(t, f.each)
-		// Nothing was sent in this term, and it is told all the same.
+		// Nothing was sent in this term, and Found gets it all the same.
 		close(ran.gate)
 		if r := next(t, f.each); r.ID != "runs" || r.Outcome != work.Done {
 			t.Errorf("found %+v", r)
@@ -270,7 +270,7 @@ func TestTakeover(t *testing.T) {
 			mu.Lock()
 			for id := range begun {
 				if !known[id] {
-					t.Fatalf("round %d: %s ran, and the new leader was not told", round, id)
+					t.Fatalf("round %d: %s ran, and the new leader does not know", round, id)
 				}
 			}
 			mu.Unlock()

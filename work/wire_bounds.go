@@ -6,29 +6,29 @@ import (
 	"fmt"
 )
 
-// maxRunning is how many tasks a worker can name in one answer as not ended.
+// maxRunning is the most running tasks in one report.
 const maxRunning = 1 << 18
 
-// list is a part of a worker's answer, of at most maxBatch elements: no request asks for more. A longer one is refused while it is
-// read: a few bytes on the wire can be a hundred in memory.
-type list[T any] []T
+// boundedList is a list in a worker's answer, of at most maxBatch elements: no request asks for more. A longer list is
+// refused while it is read, because a few bytes of JSON can be a hundred in memory.
+type boundedList[T any] []T
 
 // UnmarshalJSON reads the list, or returns an error if it is too long.
-func (l *list[T]) UnmarshalJSON(b []byte) (err error) {
+func (l *boundedList[T]) UnmarshalJSON(b []byte) (err error) {
 	*l, err = readList[T](b, maxBatch)
 	return err
 }
 
-// names are the IDs of tasks in a worker's answer, at most maxRunning.
-type names []string
+// taskIDs are the IDs of tasks in a worker's answer, at most maxRunning.
+type taskIDs []string
 
-// UnmarshalJSON reads the names, or returns an error if there are too many.
-func (n *names) UnmarshalJSON(b []byte) (err error) {
+// UnmarshalJSON reads the IDs, or returns an error if there are too many.
+func (n *taskIDs) UnmarshalJSON(b []byte) (err error) {
 	*n, err = readList[string](b, maxRunning)
 	return err
 }
 
-// readList reads a JSON array, one element after the other, and no more than so many.
+// readList reads a JSON array one element at a time, and fails if it has more than most.
 func readList[T any](b []byte, most int) ([]T, error) {
 	in := json.NewDecoder(bytes.NewReader(b))
 	begin, err := in.Token()

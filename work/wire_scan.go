@@ -7,17 +7,17 @@ import (
 	"github.com/regentd/regent/internal/jsonscan"
 )
 
-// scan reads requests and answers in exactly the form in which this package writes them.
+// scan reads requests and answers in the one form in which this package writes them.
 type scan struct {
 	jsonscan.Scanner
-	kind string // the last one: they repeat
+	kind string // the last kind: kinds repeat
 }
 
 func newScan(b []byte) scan { return scan{Scanner: jsonscan.New(b)} }
 
 func (s *scan) string() string { return string(s.Text()) }
 
-// kindOf reads the kind of a task, and keeps equal ones once.
+// kindOf reads the kind of a task. Equal kinds share one string.
 func (s *scan) kindOf() string {
 	if text := s.Text(); string(text) != s.kind {
 		s.kind = string(text)
@@ -27,16 +27,16 @@ func (s *scan) kindOf() string {
 
 func (s *scan) int() int64 { return int64(s.Number()) } // of at most 18 digits
 
-// forget takes back what was read: encoding/json would leave parts of it as they are.
+// forget clears what was read: encoding/json would keep parts of it.
 func forget[T any](into *T) bool {
 	*into = *new(T)
 	return false
 }
 
-// sharedBody is how large a request may be for its tasks to share it. One task may keep it from being freed for a long time.
+// sharedBody is the largest request that its tasks may point into. One task can keep all of it from being freed.
 const sharedBody = 64 << 10
 
-// parse reports whether it could read the body, to which the payloads then point.
+// parse reports whether it could read the body. The payloads point into body.
 func (b *batch) parse(body []byte) bool {
 	s := newScan(body)
 	s.Want(`{"election":`)
@@ -51,13 +51,13 @@ func (b *batch) parse(body []byte) bool {
 	s.Want(`,"dispatchedMs":`)
 	b.Dispatched = s.int()
 	s.Want(`,"tasks":[`)
-	b.Tasks = make([]item, 0, min(maxBatch, s.Len()/64)) // a fair guess
-	s.List(math.MaxInt, func() { b.Tasks = append(b.Tasks, s.item(len(body) <= sharedBody)) })
+	b.Tasks = make([]wireTask, 0, min(maxBatch, s.Len()/64)) // an estimate
+	s.List(math.MaxInt, func() { b.Tasks = append(b.Tasks, s.task(len(body) <= sharedBody)) })
 	s.Want(endBatch[1:])
 	return s.Done() || forget(b)
 }
 
-func (s *scan) item(share bool) (i item) {
+func (s *scan) task(share bool) (i wireTask) {
 	s.Want(`{"id":`)
 	i.ID = s.string()
 	s.Want(`,"kind":`)
@@ -78,8 +78,8 @@ func (s *scan) item(share bool) (i item) {
 	return i
 }
 
-// parse reports whether it could read the body, of which nothing is kept.
-func (v *verdict) parse(body []byte) bool {
+// parse reports whether it could read the body. Nothing points into body.
+func (v *receipt) parse(body []byte) bool {
 	s := newScan(bytes.TrimSuffix(body, []byte("\n")))
 	s.Want(`{"session":`)
 	v.Session = s.string()
@@ -87,7 +87,7 @@ func (v *verdict) parse(body []byte) bool {
 	return s.Done() || forget(v)
 }
 
-// parse reports whether it could read the body, of which nothing is kept.
+// parse reports whether it could read the body. Nothing points into body.
 func (r *report) parse(body []byte) bool {
 	s := newScan(body)
 	s.Want(`{"session":`)
@@ -100,13 +100,13 @@ func (r *report) parse(body []byte) bool {
 		s.List(maxRunning, func() { r.Running = append(r.Running, s.string()) })
 	}
 	s.Want(`,"results":[`)
-	r.Results = make([]outcome, 0, min(reportPage, s.Len()/96))
-	s.List(maxBatch, func() { r.Results = append(r.Results, s.outcome()) })
+	r.Results = make([]wireResult, 0, min(reportPage, s.Len()/96))
+	s.List(maxBatch, func() { r.Results = append(r.Results, s.result()) })
 	s.Want(`}`)
 	return s.Done() || forget(r)
 }
 
-func (s *scan) outcome() (o outcome) {
+func (s *scan) result() (o wireResult) {
 	s.Want(`{"id":`)
 	o.ID = s.string()
 	s.Want(`,"kind":`)

@@ -17,14 +17,14 @@ import (
 // seeds are bodies of requests and answers, well-formed ones and others.
 func seeds() (all []string) {
 	b := appendBatch(nil, "seat", "a", regent.Token{Epoch: 7, Term: "T1"}, time.UnixMilli(1700000000000))
-	b = appendItem(b, &Task{ID: "x", Kind: "do", Timeout: time.Second, Idempotent: true, Payload: json.RawMessage(`{"a":[1,-2.5e+3,"\u00e4\n",true,null,{}]}`)}, "S")
-	b = appendItem(b, &Task{ID: "y", Kind: "do"}, "")
+	b = appendTask(b, &Task{ID: "x", Kind: "do", Timeout: time.Second, Idempotent: true, Payload: json.RawMessage(`{"a":[1,-2.5e+3,"\u00e4\n",true,null,{}]}`)}, "S")
+	b = appendTask(b, &Task{ID: "y", Kind: "do"}, "")
 	all = append(all, string(append(b, endBatch...)), string(append(appendBatch(nil, "", "", regent.Token{Epoch: 1}, time.UnixMilli(0)), endBatch...)))
 	all = append(all, `{"session":"S"}`, `{"session":"S","refused":[{"id":"x","why":"busy"}]}`, `{"session":"S","next":0,"running":[],"results":[]}`)
-	p := page{next: 3, more: true, fresh: true, running: []string{"x", "y"}, results: []*run{
-		{result: outcome{ID: "x", Kind: "do", Epoch: 1, Outcome: Done, Data: json.RawMessage(`[1]`), BeganMs: 5, TookUs: 6}},
-		{result: outcome{ID: "ö", Kind: "do", Outcome: Failed, Error: "no \"paper\""}},
-		{result: outcome{ID: "z", Kind: "do", Outcome: Expired, Error: "late"}},
+	p := page{next: 3, more: true, initial: true, running: []string{"x", "y"}, results: []*run{
+		{result: wireResult{ID: "x", Kind: "do", Epoch: 1, Outcome: Done, Data: json.RawMessage(`[1]`), BeganMs: 5, TookUs: 6}},
+		{result: wireResult{ID: "ö", Kind: "do", Outcome: Failed, Error: "no \"paper\""}},
+		{result: wireResult{ID: "z", Kind: "do", Outcome: Expired, Error: "late"}},
 	}}
 	all = append(all, string(p.append(nil, "S")))
 	p.results = p.results[:1]
@@ -52,7 +52,7 @@ func FuzzScan(f *testing.F) {
 		}
 		var b1, b2 batch
 		same(&b1, &b2, b1.parse(b))
-		var v1, v2 verdict
+		var v1, v2 receipt
 		same(&v1, &v2, v1.parse(b))
 		var r1, r2 report
 		same(&r1, &r2, r1.parse(b))
@@ -68,7 +68,7 @@ func FuzzScan(f *testing.F) {
 func TestScan(t *testing.T) {
 	t.Run("what_this_package_writes_the_quick_decoder_reads", func(t *testing.T) {
 		all := seeds()
-		for i, into := range map[int]func([]byte) bool{0: new(batch).parse, 1: new(batch).parse, 2: new(verdict).parse, 4: new(report).parse, 6: new(report).parse} {
+		for i, into := range map[int]func([]byte) bool{0: new(batch).parse, 1: new(batch).parse, 2: new(receipt).parse, 4: new(report).parse, 6: new(report).parse} {
 			if !into([]byte(all[i])) {
 				t.Errorf("not read: %s", all[i])
 			}
@@ -111,7 +111,7 @@ func FuzzReceive(f *testing.F) {
 			t.Errorf("answered %q", rec.Body)
 		}
 		if highest, _ := w.Fence.Highest(); highest.Epoch < 1<<61 {
-			good := appendItem(appendBatch(nil, "seat", "x", regent.Token{Epoch: highest.Epoch + 1}, time.Now()), &Task{ID: "good", Kind: "do"}, "")
+			good := appendTask(appendBatch(nil, "seat", "x", regent.Token{Epoch: highest.Epoch + 1}, time.Now()), &Task{ID: "good", Kind: "do"}, "")
 			if rec := direct(w, "/v1/tasks", string(append(good, endBatch...))); rec.Code != http.StatusOK {
 				t.Errorf("after %q: %d %s", body, rec.Code, rec.Body)
 			}
@@ -130,8 +130,8 @@ func BenchmarkScan(b *testing.B) {
 	for i := range 128 {
 		id := "poll/" + strconv.Itoa(1700000000000+i)
 		task := Task{ID: id, Kind: "http", Timeout: time.Second, Payload: json.RawMessage(`{"target":"http://10.0.0.1:8080/health"}`)}
-		request = appendItem(request, &task, "")
-		p.results = append(p.results, &run{result: outcome{ID: id, Kind: "http", Epoch: 7, Outcome: Done,
+		request = appendTask(request, &task, "")
+		p.results = append(p.results, &run{result: wireResult{ID: id, Kind: "http", Epoch: 7, Outcome: Done,
 			Data: json.RawMessage(`{"ok":true,"latency":1200000}`), BeganMs: 1700000000000, TookUs: 1200}})
 	}
 	request = append(request, endBatch...)

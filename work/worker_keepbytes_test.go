@@ -31,7 +31,7 @@ type asker struct {
 	after   uint64
 }
 
-// hear has the leader told of all results.
+// hear makes the leader receive all results.
 func (a *asker) hear(t *testing.T, w *Worker) {
 	t.Helper()
 	for more := true; more; {
@@ -45,8 +45,8 @@ func (a *asker) hear(t *testing.T, w *Worker) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unheard != 0 || w.told != w.last() {
-		t.Fatalf("%d bytes wait to be told, %d of %d results", w.unheard, w.told, w.last())
+	if w.unreportedBytes != 0 || w.reported != w.lastLocked() {
+		t.Fatalf("%d bytes are not reported, %d of %d results", w.unreportedBytes, w.reported, w.lastLocked())
 	}
 }
 
@@ -70,14 +70,14 @@ func TestBytes(t *testing.T) {
 			if code := deliver(w, fmt.Sprintf("t%d", i)); code != 200 {
 				t.Fatal(code)
 			}
-			if i%20 == 19 { // 1.2 MB wait to be told
+			if i%20 == 19 { // 1.2 MB are not reported
 				settled(t, w)
 				leader.hear(t, w)
 				if info, err := os.Stat(path); err == nil {
 					largest = max(largest, info.Size())
 				}
-				if got, told := sum(w), w.Stats().KeptBytes; got > limit || got != told {
-					t.Fatalf("after %d it keeps %d bytes, and says %d", i, got, told)
+				if got, counted := sum(w), w.Stats().KeptBytes; got > limit || got != counted {
+					t.Fatalf("after %d it keeps %d bytes, and says %d", i, got, counted)
 				}
 			}
 		}
@@ -94,7 +94,7 @@ func TestBytes(t *testing.T) {
 			t.Fatalf("%d tasks began", len(began))
 		}
 		rec := direct(w, "/v1/tasks", `{"election":"","leader":"x","epoch":1,"dispatchedMs":1,"tasks":[{"id":"t1","kind":"do"},{"id":"t599","kind":"do"}]}`)
-		var v verdict
+		var v receipt
 		if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil || len(v.Results) != 2 || len(began) != tasks {
 			t.Fatalf("%v, %d results, %d tasks began", err, len(v.Results), len(began))
 		}
@@ -129,8 +129,8 @@ func TestBytes(t *testing.T) {
 		}
 		var line []byte
 		for i := range 1000 { // 60 MB
-			o := outcome{ID: fmt.Sprintf("t%d", i), Kind: "do", Epoch: 1, Outcome: Done, Data: large(), BeganMs: 1}
-			line = append(appendOutcome(line[:0], &o), '\n')
+			o := wireResult{ID: fmt.Sprintf("t%d", i), Kind: "do", Epoch: 1, Outcome: Done, Data: large(), BeganMs: 1}
+			line = append(appendResult(line[:0], &o), '\n')
 			if _, err := f.Write(line); err != nil {
 				t.Fatal(err)
 			}
@@ -142,8 +142,8 @@ func TestBytes(t *testing.T) {
 		for _, o := range h.ended {
 			kept += o.size()
 		}
-		if err != nil || len(h.ended) != 1000 || kept > limit || kept != h.kept {
-			t.Errorf("%v: %d results of %d bytes, %d counted", err, len(h.ended), kept, h.kept)
+		if err != nil || len(h.ended) != 1000 || kept > limit || kept != h.keptBytes {
+			t.Errorf("%v: %d results of %d bytes, %d counted", err, len(h.ended), kept, h.keptBytes)
 		}
 		h = history{}
 
@@ -195,8 +195,8 @@ func TestBytes(t *testing.T) {
 		}
 		close(hold)
 		settled(t, w)
-		if w.payload != 0 || deliver(w, "again") != 200 {
-			t.Errorf("%d bytes are left", w.payload)
+		if w.payloadBytes != 0 || deliver(w, "again") != 200 {
+			t.Errorf("%d bytes are left", w.payloadBytes)
 		}
 	})
 
@@ -216,7 +216,7 @@ func TestBytes(t *testing.T) {
 		}
 		new(asker).hear(t, w)
 		if deliver(w, "again") != 200 {
-			t.Error("it takes no task after its results were told")
+			t.Error("it takes no task after its results were reported")
 		}
 		settled(t, w)
 	})

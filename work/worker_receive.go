@@ -17,7 +17,8 @@ import (
 	"github.com/regentd/regent/internal/signed"
 )
 
-// ServeHTTP takes tasks, and tells results at the path below called results. Both are POST requests: a question, too, raises the fence.
+// ServeHTTP accepts tasks, and reports results at the path below it called results. Both are POST requests, because a
+// query for results raises the fence too.
 func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err := w.Open(); err != nil {
 		w.refuse(rw, http.StatusInternalServerError, err)
@@ -25,7 +26,7 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodPost {
 		rw.Header().Set("Allow", http.MethodPost)
-		w.refuse(rw, http.StatusMethodNotAllowed, fmt.Errorf("%s: tasks and questions come by POST", r.Method))
+		w.refuse(rw, http.StatusMethodNotAllowed, fmt.Errorf("%s: tasks and queries for results must be POST requests", r.Method))
 		return
 	}
 	w.verifier.Offer(rw.Header())
@@ -41,13 +42,13 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/results"):
-		w.tell(rw, r)
+		w.serveResults(rw, r)
 	default:
-		w.receive(rw, r)
+		w.serveTasks(rw, r)
 	}
 }
 
-// authenticate returns nil if the sender may send: it has signed the request, or the server has verified its certificate.
+// authenticate returns nil if the sender has signed the request, or if TLS has verified its certificate.
 func (w *Worker) authenticate(r *http.Request) error {
 	if w.Token == "" || r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return nil
@@ -55,8 +56,8 @@ func (w *Worker) authenticate(r *http.Request) error {
 	return w.verifier.Verify(r, maxBody)
 }
 
-// receive takes a batch: the fence first, then the journal, then the tasks run.
-func (w *Worker) receive(rw http.ResponseWriter, r *http.Request) {
+// serveTasks accepts a batch: first the fence admits it, then the journal records it, then its tasks run.
+func (w *Worker) serveTasks(rw http.ResponseWriter, r *http.Request) {
 	var b batch
 	if !w.read(rw, r, b.parse, &b, &b.Election, b.token) {
 		return
@@ -66,33 +67,33 @@ func (w *Worker) receive(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusBadRequest, errors.New("the batch has no tasks"))
 		return
 	case len(b.Tasks) > maxBatch:
-		w.refuse(rw, http.StatusRequestEntityTooLarge, fmt.Errorf("the batch has %d tasks, at most %d are taken", len(b.Tasks), maxBatch))
+		w.refuse(rw, http.StatusRequestEntityTooLarge, fmt.Errorf("the batch has %d tasks, at most %d are accepted", len(b.Tasks), maxBatch))
 		return
 	}
-	newest, err := w.learn(b.token())
+	newest, err := w.raiseFence(b.token())
 	if err != nil {
-		w.doubt(rw, b.Leader, b.Epoch, err)
+		w.fenceFailed(rw, b.Leader, b.Epoch, err)
 		return
 	}
-	v := verdict{Session: w.session}
-	// A new leader that is told what runs here must be told of these, if it comes after the fence has let them pass.
-	w.gate.RLock()
+	v := receipt{Session: w.session}
+	// A new leader asks which tasks run here. Once the fence has admitted these, the answer must contain them.
+	w.admission.RLock()
 	runs, tried, err := w.admit(&b, newest, &v)
 	if err == nil {
-		runs = w.enlist(runs, tried, &v)
+		runs = w.accept(runs, tried, &v)
 	}
-	w.gate.RUnlock()
+	w.admission.RUnlock()
 	if err != nil {
-		w.doubt(rw, b.Leader, b.Epoch, err)
+		w.fenceFailed(rw, b.Leader, b.Epoch, err)
 		return
 	}
 	w.start(runs)
 	w.answer(rw, &v)
 }
 
-// learn asks the fence about a term that it may not know yet. That can take its time, since a file is synced and the store asked, and so it comes
-// before everything that others wait for.
-func (w *Worker) learn(token regent.Token) (newest uint64, err error) {
+// raiseFence raises the fence to a token that it may not know yet. That can be slow, because a file is synced and the
+// store is read, so it runs before any lock is taken.
+func (w *Worker) raiseFence(token regent.Token) (newest uint64, err error) {
 	if w.Fence.Off {
 		return 0, nil
 	}
@@ -103,17 +104,18 @@ func (w *Worker) learn(token regent.Token) (newest uint64, err error) {
 	}
 
 	err = w.Fence.Admit(token)
-	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) { // since a moment ago
+	// It was overtaken a moment ago.
+	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
 		return stale.Newest, nil
 	}
 	return token.Epoch, err
 }
 
-// admit asks the fence, for each task by itself: that costs next to nothing, and some tasks of a stale batch may have a grace.
-func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried []string, err error) {
+// admit asks the fence about each task. That is cheap, and some tasks of a stale batch may be within the grace.
+func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried []string, err error) {
 	now, dispatched := time.Now(), time.UnixMilli(b.Dispatched)
 	var refused *regent.StaleError
-	var some []run // allocated together, since they come together, and are forgotten together
+	var some []run // allocated together, because they are forgotten together
 	runs, tried = make([]*run, 0, len(b.Tasks)), make([]string, 0, len(b.Tasks))
 	for n := range b.Tasks {
 		i := &b.Tasks[n]
@@ -153,30 +155,30 @@ func (w *Worker) admit(b *batch, newest uint64, v *verdict) (runs []*run, tried 
 	return runs, tried, nil
 }
 
-// doubt answers where the fence's file, or whoever confirms a jump, has failed: nothing is taken.
-func (w *Worker) doubt(rw http.ResponseWriter, leader string, epoch uint64, err error) {
-	w.Log.Error("fence cannot tell", "leader", leader, "epoch", epoch, "error", err)
+// fenceFailed answers a request if the fence's file, or the check against the store, has failed. Nothing was accepted.
+func (w *Worker) fenceFailed(rw http.ResponseWriter, leader string, epoch uint64, err error) {
+	w.Log.Error("fence check failed: nothing was accepted", "leader", leader, "epoch", epoch, "error", err)
 	w.refuse(rw, http.StatusServiceUnavailable, err)
 }
 
-// gravity orders the reasons for which tasks are refused: the answer's code is that of the gravest.
-var gravity = []struct {
+// refusalOrder orders the reasons for which tasks are refused. The status code is that of the first one found.
+var refusalOrder = []struct {
 	why  string
 	code int
 	text string
 }{
-	{whyStale, http.StatusConflict, ""}, // what the fence says
-	{whyInvalid, http.StatusBadRequest, "a task needs an id and a kind of at most 256 bytes, and a timeout that makes sense"},
+	{whyStale, http.StatusConflict, ""}, // the text is the fence's error
+	{whyInvalid, http.StatusBadRequest, "a task needs an id and a kind of 1 to 256 bytes, and a timeout of 0 or more"},
 	{whyKind, http.StatusUnprocessableEntity, "no handler for some of the tasks"},
-	{whyForgotten, http.StatusGone, "the worker was started anew, and cannot know whether it had some of the tasks"},
+	{whyForgotten, http.StatusGone, "the worker has restarted without a journal and cannot know whether it had some of the tasks"},
 	{whyStopping, http.StatusServiceUnavailable, "the worker is stopping"},
 	{whyBusy, http.StatusTooManyRequests, "no room for all of the tasks"},
 	{whyAgain, http.StatusTooManyRequests, "no room for all of the results in one answer"},
 }
 
-// answer is 200 if all tasks were taken.
-func (w *Worker) answer(rw http.ResponseWriter, v *verdict) {
-	for _, g := range gravity {
+// answer sends the receipt. Its status is 200 if all tasks were accepted.
+func (w *Worker) answer(rw http.ResponseWriter, v *receipt) {
+	for _, g := range refusalOrder {
 		if !slices.ContainsFunc(v.Refused, func(r refusal) bool { return r.Why == g.why }) {
 			continue
 		}
@@ -193,7 +195,7 @@ func (w *Worker) answer(rw http.ResponseWriter, v *verdict) {
 	answer(rw, http.StatusOK, v)
 }
 
-// read decodes a request's body, and looks at what batches and questions share.
+// read decodes a request's body, and checks the fields that batches and queries share.
 func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte) bool, into any, election *string, token func() regent.Token) bool {
 	body, err := readAll(http.MaxBytesReader(rw, r.Body, maxBody), r.ContentLength)
 	if err == nil && !parse(body) {
@@ -206,7 +208,7 @@ func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte
 	case err != nil:
 		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("the body cannot be read: %w", err))
 	case *election != w.Election:
-		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("election %.100q: this worker works for %q", *election, w.Election))
+		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("election %.100q: this worker serves election %q", *election, w.Election))
 	case !w.Fence.Off && token().Validate() != nil:
 		w.refuse(rw, http.StatusBadRequest, token().Validate())
 	default:
@@ -215,7 +217,8 @@ func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte
 	return false
 }
 
-// readAll reads to the end. A size that is known costs one allocation; one that is claimed is not believed beyond a bound.
+// readAll reads to the end. It allocates once if the size is known, but never more than a bound that the sender cannot
+// raise.
 func readAll(r io.Reader, size int64) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(min(max(size, 0), 64<<10)) + bytes.MinRead)
@@ -224,15 +227,15 @@ func readAll(r io.Reader, size int64) ([]byte, error) {
 }
 
 func (w *Worker) refuse(rw http.ResponseWriter, code int, err error) {
-	answer(rw, code, &verdict{Session: w.session, Error: err.Error()})
+	answer(rw, code, &receipt{Session: w.session, Error: err.Error()})
 }
 
-func answer(rw http.ResponseWriter, code int, v *verdict) {
+func answer(rw http.ResponseWriter, code int, v *receipt) {
 	body, err := json.Marshal(v)
-	if err != nil { // a result that is no JSON cannot be there
+	if err != nil { // cannot happen: every result was checked
 		code, body = http.StatusInternalServerError, nil
 	}
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
-	_, _ = rw.Write(body) // the leader has gone, then
+	_, _ = rw.Write(body) // an error means that the leader has disconnected
 }

@@ -13,59 +13,59 @@ import (
 )
 
 const (
-	longestWait = 30 * time.Second
-	reportPage  = 1000    // results in one answer
-	reportBytes = 4 << 20 // from which an answer is not filled any further
-	resultBytes = 256     // of a result besides its data, at a guess
+	maxWait     = 30 * time.Second
+	reportPage  = 1000    // most results in one answer
+	reportBytes = 4 << 20 // size from which no more results are added to an answer
+	resultBytes = 256     // estimate of a result without its data
 )
 
-// page is what a question is answered with.
+// page is the content of a report.
 type page struct {
 	results []*run
 	next    uint64
 	more    bool
-	fresh   bool     // the asker was told nothing yet, or has missed some of it
-	running []string // if fresh
-	news    <-chan struct{}
+	initial bool     // the leader has received nothing yet, or has missed results
+	running []string // set if initial
+	changed <-chan struct{}
 }
 
-// tell answers a question for results, as soon as there are any that its asker does not know.
-func (w *Worker) tell(rw http.ResponseWriter, r *http.Request) {
-	var q question
+// serveResults answers a query for results, as soon as there are any that the leader does not have.
+func (w *Worker) serveResults(rw http.ResponseWriter, r *http.Request) {
+	var q query
 	if !w.read(rw, r, func([]byte) bool { return false }, &q, &q.Election, q.token) {
 		return
 	}
 	err := w.Fence.Admit(q.token())
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
 		gate.SetToken(rw.Header(), regent.Token{Epoch: stale.Newest, Term: stale.NewestTerm})
-		answer(rw, http.StatusConflict, &verdict{Session: w.session, Error: err.Error(), Epoch: stale.Newest, Term: stale.NewestTerm})
+		answer(rw, http.StatusConflict, &receipt{Session: w.session, Error: err.Error(), Epoch: stale.Newest, Term: stale.NewestTerm})
 		return
 	}
 	if err != nil {
-		w.doubt(rw, q.Leader, q.Epoch, err)
+		w.fenceFailed(rw, q.Leader, q.Epoch, err)
 		return
 	}
-	wait := min(max(0, time.Duration(q.WaitMs)), longestWait/time.Millisecond) * time.Millisecond
-	// The server's own limit is for requests that wait for nobody.
+	wait := min(max(0, time.Duration(q.WaitMs)), maxWait/time.Millisecond) * time.Millisecond
+	// The server's own write timeout is for requests that do not wait.
 	_ = http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	for {
 		p := w.page(&q)
-		if p.fresh || len(p.results) > 0 || wait == 0 {
+		if p.initial || len(p.results) > 0 || wait == 0 {
 			body := p.append(nil, w.session)
 			rw.Header().Set("Content-Type", "application/json")
 			rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
 			if _, err := rw.Write(body); err == nil && http.NewResponseController(rw).Flush() == nil {
-				w.heard(p.next)
+				w.markReported(p.next)
 			}
 			return
 		}
 		select {
-		case <-p.news:
+		case <-p.changed:
 		case <-limit.C:
 			wait = 0
-		case <-w.life.Done():
+		case <-w.ctx.Done():
 			wait = 0
 		case <-r.Context().Done():
 			return
@@ -73,23 +73,24 @@ func (w *Worker) tell(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page finds what the asker does not know yet. If that is nothing, news is closed when there is something.
-func (w *Worker) page(q *question) (p page) {
+// page returns what the leader does not have yet. If that is nothing, changed is closed when there is something.
+func (w *Worker) page(q *query) (p page) {
 	if q.Session != w.session {
-		// The fence has been raised. What it had let pass before is known after this, so that the asker hears of it.
-		w.gate.Lock()
-		defer w.gate.Unlock()
+		// The fence has been raised. Tasks that it had admitted before are in runs after this, so that the page
+		// contains them.
+		w.admission.Lock()
+		defer w.admission.Unlock()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.news = w.awaitNews()
+	p.changed = w.changedLocked()
 	from := 0
 	switch {
 	case q.Session != w.session:
-		p.fresh = true
-		from = w.since(q)
+		p.initial = true
+		from = w.firstWantedLocked(q)
 	case q.After+1 < w.base:
-		p.fresh = true
+		p.initial = true
 	default:
 		from = int(min(q.After+1-w.base, uint64(len(w.ended))))
 	}
@@ -98,7 +99,7 @@ func (w *Worker) page(q *question) (p page) {
 		size += resultBytes + len(w.ended[to].result.Data)
 	}
 	p.results, p.next, p.more = slices.Clone(w.ended[from:to]), w.base+uint64(to)-1, to < len(w.ended)
-	if p.fresh {
+	if p.initial {
 		for id, r := range w.runs {
 			if !r.ended {
 				p.running = append(p.running, id)
@@ -108,9 +109,9 @@ func (w *Worker) page(q *question) (p page) {
 	return p
 }
 
-// since is the first result that a leader who begins may want to know: those that ended long ago are of no interest, unless it has asked for
-// them itself. The mutex is held.
-func (w *Worker) since(q *question) int {
+// firstWantedLocked returns the index of the first result for a leader that starts: results older than its recall time
+// are left out, unless it sent the task itself.
+func (w *Worker) firstWantedLocked(q *query) int {
 	recall := time.Duration(min(max(0, q.RecallMs), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	horizon := time.Now().Add(-recall)
 	for i, r := range w.ended {
@@ -121,7 +122,7 @@ func (w *Worker) since(q *question) int {
 	return len(w.ended)
 }
 
-// append writes the page as a report.
+// append appends the page as a report in JSON.
 func (p *page) append(b []byte, session string) []byte {
 	if b == nil {
 		b = make([]byte, 0, 256+resultBytes*len(p.results))
@@ -133,7 +134,7 @@ func (p *page) append(b []byte, session string) []byte {
 	if p.more {
 		b = append(b, `,"more":true`...)
 	}
-	if p.fresh {
+	if p.initial {
 		b = append(b, `,"running":[`...)
 		for i, id := range p.running {
 			if i > 0 {
@@ -148,22 +149,22 @@ func (p *page) append(b []byte, session string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendOutcome(b, &r.result)
+		b = appendResult(b, &r.result)
 	}
 	return append(b, "]}"...)
 }
 
-// heard notes that a leader was told of all results up to a number.
-func (w *Worker) heard(last uint64) {
+// markReported records that a leader has received all results up to a number.
+func (w *Worker) markReported(last uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last > w.told {
-		for n := max(w.told+1, w.base); n <= last && n <= w.last(); n++ {
-			w.unheard -= w.ended[n-w.base].result.size()
+	if last > w.reported {
+		for n := max(w.reported+1, w.base); n <= last && n <= w.lastLocked(); n++ {
+			w.unreportedBytes -= w.ended[n-w.base].result.size()
 		}
-		w.told = last
-		if w.stopping { // somebody waits for it
-			w.tellNews()
+		w.reported = last
+		if w.stopping { // Drain waits for it
+			w.notifyLocked()
 		}
 	}
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/regentd/regent/internal/jsonscan"
 )
 
-// run is a task that the worker has.
+// run is a task that the worker has accepted.
 type run struct {
 	task    Task
-	due     time.Time // when its time is over
+	due     time.Time // when its timeout has passed
 	sent    uint64    // the latest epoch that has sent it
 	ended   bool
-	result  outcome
+	result  wireResult
 	endedAt time.Time
-	number  uint64 // among those that have ended
+	number  uint64 // its place among the ended tasks
 }
 
-// enlist makes the tasks of a batch known, as far as they are taken, and says in the verdict which are not, and what became of those that were
-// taken before. What it returns must be started.
-func (w *Worker) enlist(rs []*run, tried []string, v *verdict) []*run {
+// accept records the tasks of a batch that the worker takes. The receipt gets the tasks that are refused, and the
+// results of tasks that were delivered before. The caller must start the tasks that accept returns.
+func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
 	taken := rs[:0]
-	told := 0
+	size := 0
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, r := range rs {
@@ -38,14 +38,14 @@ func (w *Worker) enlist(rs []*run, tried []string, v *verdict) []*run {
 			w.stats.Duplicates++
 			old.sent = max(old.sent, r.sent)
 			switch {
-			case !old.ended: // whoever asks will be told
-			case told > reportBytes:
+			case !old.ended: // its result will be in a report
+			case size > reportBytes:
 				why = whyAgain
 			default:
 				o := old.result
 				o.Number = old.number
 				v.Results = append(v.Results, o)
-				told += resultBytes + len(old.result.Data)
+				size += resultBytes + len(old.result.Data)
 			}
 		case w.stopping:
 			why = whyStopping
@@ -54,13 +54,13 @@ func (w *Worker) enlist(rs []*run, tried []string, v *verdict) []*run {
 		case w.handlers[r.task.Kind] == nil:
 			why = whyKind
 			w.stats.Unknown++
-		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payload+len(r.task.Payload) > w.KeepBytes, w.unheard > w.KeepBytes/2:
+		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payloadBytes+len(r.task.Payload) > w.KeepBytes, w.unreportedBytes > w.KeepBytes/2:
 			why = whyBusy
 			w.stats.Busy++
 		default:
 			w.runs[r.task.ID] = r
 			w.open++
-			w.payload += len(r.task.Payload)
+			w.payloadBytes += len(r.task.Payload)
 			taken = append(taken, r)
 		}
 		if why != "" {
@@ -69,19 +69,19 @@ func (w *Worker) enlist(rs []*run, tried []string, v *verdict) []*run {
 	}
 	w.stats.Taken += uint64(len(taken))
 	if len(taken) > 0 {
-		w.runners.Add(1) // before anybody who closes can wait
+		w.runners.Add(1) // before Close can wait
 	}
 	return taken
 }
 
-// start runs what was enlisted, once the journal has it.
+// start runs accepted tasks, once the journal has recorded them.
 func (w *Worker) start(taken []*run) {
 	if len(taken) == 0 {
 		return
 	}
 	defer w.runners.Done()
 	if err := w.journal.begin(taken); err != nil {
-		// They count as taken, since a second delivery may have been told so already.
+		// They count as accepted, because a second delivery may have been answered so already.
 		w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
 		for _, r := range taken {
 			w.finish(r, Failed, nil, err)
@@ -96,12 +96,12 @@ func (w *Worker) start(taken []*run) {
 			break
 		}
 		w.running++
-		w.runners.Go(w.work)
+		w.runners.Go(w.runTasks)
 	}
 }
 
-// work runs one task after another until none waits: no goroutine is kept for a worker that has nothing to do.
-func (w *Worker) work() {
+// runTasks runs one task after another until none waits. An idle worker has no goroutine.
+func (w *Worker) runTasks() {
 	for {
 		w.mu.Lock()
 		if len(w.waiting) == 0 {
@@ -114,37 +114,37 @@ func (w *Worker) work() {
 		w.waiting[0] = nil
 		w.waiting = w.waiting[1:]
 		w.mu.Unlock()
-		w.do(r)
+		w.runTask(r)
 	}
 }
 
-// do runs a task to its end.
-func (w *Worker) do(r *run) {
+// runTask runs a task to its end.
+func (w *Worker) runTask(r *run) {
 	began := time.Now()
-	if w.life.Err() != nil {
+	if w.ctx.Err() != nil {
 		w.finish(r, Interrupted, nil, ErrStopping)
 		return
 	}
 	if !began.Before(r.due) {
-		w.finish(r, Expired, nil, errors.New("its time was over before it could begin"))
+		w.finish(r, Expired, nil, errors.New("the timeout passed before it started"))
 		return
 	}
-	ctx, cancel := context.WithDeadline(w.life, r.due)
+	ctx, cancel := context.WithDeadline(w.ctx, r.due)
 	defer cancel()
 	returned := false
 	defer func() {
-		if !returned { // runtime.Goexit: this goroutine is lost, and another one goes on
-			w.finish(r, Failed, nil, errors.New("its handler ended its goroutine"))
-			w.runners.Go(w.work)
+		if !returned { // runtime.Goexit: this goroutine ends, so another one goes on
+			w.finish(r, Failed, nil, errors.New("the handler called runtime.Goexit"))
+			w.runners.Go(w.runTasks)
 		}
 	}()
-	data, err := protect(w.handlers[r.task.Kind], ctx, r.task)
+	data, err := callHandler(w.handlers[r.task.Kind], ctx, r.task)
 	returned = true
 	r.result.BeganMs, r.result.TookUs = began.UnixMilli(), time.Since(began).Microseconds()
 	switch {
 	case err == nil:
 		w.finish(r, Done, data, nil)
-	case w.life.Err() != nil:
+	case w.ctx.Err() != nil:
 		w.finish(r, Interrupted, nil, err)
 	case ctx.Err() != nil:
 		w.finish(r, Expired, nil, err)
@@ -153,8 +153,8 @@ func (w *Worker) do(r *run) {
 	}
 }
 
-// protect turns a panic of a handler into an error.
-func protect(h Handler, ctx context.Context, t Task) (data json.RawMessage, err error) {
+// callHandler turns a panic of a handler into an error.
+func callHandler(h Handler, ctx context.Context, t Task) (data json.RawMessage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
@@ -164,8 +164,9 @@ func protect(h Handler, ctx context.Context, t Task) (data json.RawMessage, err 
 	switch {
 	case err != nil || len(data) == 0:
 	case len(data) > maxData:
-		err = fmt.Errorf("the result has %d bytes, at most %d are kept", len(data), maxData)
-	case !jsonscan.Compact(data): // a line of the journal is one result
+		err = fmt.Errorf("the result has %d bytes, it must have at most %d", len(data), maxData)
+	// A result must fit on one line of the journal.
+	case !jsonscan.Compact(data):
 		var b bytes.Buffer
 		if json.Compact(&b, data) != nil {
 			err = errors.New("the result is not valid JSON")
@@ -175,8 +176,8 @@ func protect(h Handler, ctx context.Context, t Task) (data json.RawMessage, err 
 	return data, err
 }
 
-// finish notes how a task ended: in the journal first, and then for leaders to be told. Whoever comes while another one writes leaves it to that one,
-// so that many results cost one write.
+// finish records how a task ended: first in the journal, then for reports. If another goroutine is writing the journal,
+// it leaves the result to that one, so that many results cost one write.
 func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 	r.result.ID, r.result.Kind, r.result.Epoch, r.result.Outcome, r.result.Data = r.task.ID, r.task.Kind, r.task.Epoch, how, data
 	if err != nil {
@@ -186,18 +187,18 @@ func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.journal == nil {
-		w.close(r)
-		w.tellNews()
+		w.closeRunLocked(r)
+		w.notifyLocked()
 		return
 	}
-	w.ending = append(w.ending, r)
+	w.unflushed = append(w.unflushed, r)
 	if w.flushing {
 		return
 	}
 	w.flushing = true
-	for len(w.ending) > 0 {
-		rs := w.ending
-		w.ending = nil
+	for len(w.unflushed) > 0 {
+		rs := w.unflushed
+		w.unflushed = nil
 		w.mu.Unlock()
 		err := w.journal.end(rs)
 		w.mu.Lock()
@@ -205,82 +206,81 @@ func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 			w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
 		}
 		for _, r := range rs {
-			w.close(r)
+			w.closeRunLocked(r)
 		}
-		w.tellNews()
+		w.notifyLocked()
 	}
 	w.flushing = false
 }
 
-// close makes an ended task one that leaders are told of. The mutex is held.
-func (w *Worker) close(r *run) {
-	w.payload -= len(r.task.Payload)
+// closeRunLocked makes an ended task available to reports.
+func (w *Worker) closeRunLocked(r *run) {
+	w.payloadBytes -= len(r.task.Payload)
 	r.ended, r.endedAt, r.task.Payload = true, time.Now(), nil
 	w.open--
 	w.stats.Outcomes[r.result.Outcome]++
-	w.unheard += r.result.size()
-	w.remember(r)
+	w.unreportedBytes += r.result.size()
+	w.rememberLocked(r)
 }
 
-// tellNews wakes whoever waits for a result. The mutex is held.
-func (w *Worker) tellNews() {
-	if w.news != nil {
-		close(w.news)
-		w.news = nil
+// notifyLocked wakes everybody who waits for a result.
+func (w *Worker) notifyLocked() {
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
 	}
 }
 
-// awaitNews returns a channel that is closed with the next news. The mutex is held.
-func (w *Worker) awaitNews() <-chan struct{} {
-	if w.news == nil {
-		w.news = make(chan struct{})
+// changedLocked returns a channel that is closed when the next task has ended.
+func (w *Worker) changedLocked() <-chan struct{} {
+	if w.changed == nil {
+		w.changed = make(chan struct{})
 	}
-	return w.news
+	return w.changed
 }
 
-// remember gives an ended task its number. The mutex is held, or nobody else knows the worker yet.
-func (w *Worker) remember(r *run) {
+// rememberLocked gives an ended task its number, and forgets the oldest tasks.
+func (w *Worker) rememberLocked(r *run) {
 	w.runs[r.result.ID] = r
 	w.ended = append(w.ended, r)
-	w.kept += r.result.size()
-	r.number = w.last()
-	w.strip()
+	w.keptBytes += r.result.size()
+	r.number = w.lastLocked()
+	w.dropDataLocked()
 	drop := len(w.ended) - w.Keep
 	if drop <= w.Keep/4 {
 		return
 	}
 	for _, old := range w.ended[:drop] {
-		w.kept -= old.result.size()
-		if old.number > w.told {
-			w.unheard -= old.result.size()
+		w.keptBytes -= old.result.size()
+		if old.number > w.reported {
+			w.unreportedBytes -= old.result.size()
 		}
-		if w.runs[old.result.ID] == old { // else it has run again since
+		if w.runs[old.result.ID] == old { // otherwise it has run again since
 			delete(w.runs, old.result.ID)
 		}
 	}
 	w.ended = append([]*run(nil), w.ended[drop:]...)
 	w.base += uint64(drop)
-	w.stripped = max(0, w.stripped-drop)
+	w.withoutData = max(0, w.withoutData-drop)
 }
 
-// strip drops the data of the oldest results, while there is more than may be kept. The mutex is held, or nobody else
-// knows the worker yet.
-func (w *Worker) strip() {
-	for w.kept > w.KeepBytes && w.stripped < len(w.ended) {
-		old := w.ended[w.stripped]
-		bare := *old // the old one may be with somebody who tells of it
+// dropDataLocked drops the data of the oldest results, while more is kept than KeepBytes.
+func (w *Worker) dropDataLocked() {
+	for w.keptBytes > w.KeepBytes && w.withoutData < len(w.ended) {
+		old := w.ended[w.withoutData]
+		bare := *old // a copy, because a report may still use the old one
 		if bare.result.drop(w.KeepBytes) {
-			w.ended[w.stripped] = &bare
+			w.ended[w.withoutData] = &bare
 			less := old.result.size() - bare.result.size()
-			w.kept -= less
-			if bare.number > w.told {
-				w.unheard -= less
+			w.keptBytes -= less
+			if bare.number > w.reported {
+				w.unreportedBytes -= less
 			}
 			w.stats.Dropped++
 			if w.runs[bare.result.ID] == old {
 				w.runs[bare.result.ID] = &bare
 			}
 		}
-		w.stripped++
+		w.withoutData++
 	}
 }

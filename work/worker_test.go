@@ -71,7 +71,7 @@ func TestHandlers(t *testing.T) {
 		{"one_that_returns_no_JSON_has_failed", "garbage", 0, work.Failed, "not valid JSON", ""},
 		{"one_that_returns_too_much_has_failed", "too much", 0, work.Failed, "at most", ""},
 		{"one_that_errs_has_failed_and_its_error_is_cut", "fails", 0, work.Failed, "no paper xxx", ""},
-		{"one_that_ends_its_goroutine_has_failed", "leaves", 0, work.Failed, "goroutine", ""},
+		{"one_that_ends_its_goroutine_has_failed", "leaves", 0, work.Failed, "Goexit", ""},
 		{"one_that_takes_too_long_has_expired", "times out", 2 * time.Second, work.Expired, "deadline", ""},
 		{"one_that_returns_lines_returns_one", "indents", 0, work.Done, "", `{"a":[1,2]}`},
 		{"and_after_all_that_tasks_are_done", "does", 0, work.Done, "", ""},
@@ -131,10 +131,10 @@ func TestDrain(t *testing.T) {
 			runtime.Gosched()
 		}
 		if len(drained) > 0 {
-			t.Error("drained before a leader was told")
+			t.Error("drained before a leader had the results")
 		}
-		if told := len(post(t, url+"/results", ask(1)).Results); uint64(told) != w.Stats().Taken {
-			t.Errorf("%d results are told", told)
+		if n := len(post(t, url+"/results", ask(1)).Results); uint64(n) != w.Stats().Taken {
+			t.Errorf("%d results are reported", n)
 		}
 		check(t, next(t, drained))
 	})
@@ -148,7 +148,7 @@ func TestDrain(t *testing.T) {
 			p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
 			ends := send(t, p, "w", "a")
 			next(t, ran.begun)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			check(t, w.Drain(ctx))
 			cancel()
 			next(t, ends)

@@ -2,8 +2,8 @@ package jsonscan
 
 import "encoding/json"
 
-// compactLen returns the length of the JSON value that b begins with; 0 if it has white space or is too deep.
-// It is there because json.Valid, on every payload and every result, would be a good part of what a task costs.
+// compactLen returns the length of the JSON value at the beginning of b; 0 if it contains white space or is nested too
+// deeply. json.Valid, on every payload and every result, would be a considerable part of the cost of a task.
 func compactLen(b []byte, depth int) int {
 	if len(b) == 0 || depth > 100 {
 		return 0
@@ -25,7 +25,7 @@ func compactLen(b []byte, depth int) int {
 	return numberLen(b)
 }
 
-// sequenceLen is that of an object or an array.
+// sequenceLen is compactLen for an object or an array.
 func sequenceLen(b []byte, end byte, depth int) int {
 	if len(b) > 1 && b[1] == end {
 		return 2
@@ -80,7 +80,7 @@ func stringLen(b []byte) int {
 	return 0
 }
 
-// special are the bytes that end a string, or begin an escape, or must not be there.
+// special are the bytes that end a string, begin an escape, or are not allowed.
 var special = func() (is [256]bool) {
 	for c := range ' ' {
 		is[c] = true
@@ -143,7 +143,7 @@ func numberLen(b []byte) int {
 	return i
 }
 
-// Compact reports whether b is one JSON value without white space around its parts.
+// Compact reports whether b is one JSON value without insignificant white space.
 func Compact(b []byte) bool { return len(b) > 0 && compactLen(b, 0) == len(b) }
 
 // Valid reports whether b is one JSON value.

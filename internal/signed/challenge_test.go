@@ -13,7 +13,7 @@ import (
 	"github.com/regentd/regent/internal/virtual"
 )
 
-// verify has a verifier look at a message, without a network: for tests in virtual time.
+// verify has a verifier check a message, without a network: for tests in virtual time.
 func (m message) verify(v *Verifier) error {
 	r := httptest.NewRequest(m.method, m.path, strings.NewReader(m.body))
 	r.Header = m.header.Clone()

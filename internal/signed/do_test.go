@@ -136,7 +136,7 @@ func TestDo(t *testing.T) {
 				return w.send(r)
 			}
 			held = message{"POST", "/v1/tasks", "b", r.Header}
-			return refusal(v.issuer.challenge(), again), nil
+			return refusal(v.issuer.challenge(), demandFresh), nil
 		}, r, member, addr, []byte("b"))
 		if err == nil {
 			code = resp.StatusCode
@@ -166,15 +166,15 @@ func TestHostileReceivers(t *testing.T) {
 		challenge  func(n int) string
 		requests   int
 	}{
-		{"a_new_challenge_each_time", again, func(n int) string { return fmt.Sprint("c", n) }, 2},
-		{"the_same_challenge_each_time", again, func(int) string { return "c" }, 2},
+		{"a_new_challenge_each_time", demandFresh, func(n int) string { return fmt.Sprint("c", n) }, 2},
+		{"the_same_challenge_each_time", demandFresh, func(int) string { return "c" }, 2},
 		{"a_challenge_with_another_reason", Scheme, func(n int) string { return fmt.Sprint("c", n) }, 1},
-		{"no_challenge", again, func(int) string { return "" }, 1},
-		{"two_challenges", again, func(int) string { return "a | b" }, 1},
-		{"a_long_challenge", again, func(int) string { return strings.Repeat("a", 129) }, 1},
-		{"a_challenge_with_a_comma", again, func(int) string { return "a,b" }, 1},
-		{"a_challenge_with_a_line_break", again, func(int) string { return "a\nb" }, 1},
-		{"a_challenge_with_a_letter_of_another_script", again, func(int) string { return "ä" }, 1},
+		{"no_challenge", demandFresh, func(int) string { return "" }, 1},
+		{"two_challenges", demandFresh, func(int) string { return "a | b" }, 1},
+		{"a_long_challenge", demandFresh, func(int) string { return strings.Repeat("a", 129) }, 1},
+		{"a_challenge_with_a_comma", demandFresh, func(int) string { return "a,b" }, 1},
+		{"a_challenge_with_a_line_break", demandFresh, func(int) string { return "a\nb" }, 1},
+		{"a_challenge_with_a_letter_of_another_script", demandFresh, func(int) string { return "ä" }, 1},
 	} {
 		t.Run(c.fact+"_is_answered_once_at_most", func(t *testing.T) {
 			s := NewSigner(NewSecret(token))
@@ -194,7 +194,7 @@ func TestHostileReceivers(t *testing.T) {
 		s := NewSigner(NewSecret(token))
 		sent := 0
 		for range 3 {
-			_, _ = s.Do(func(*http.Request) (*http.Response, error) { sent++; return refusal("c", again), nil },
+			_, _ = s.Do(func(*http.Request) (*http.Response, error) { sent++; return refusal("c", demandFresh), nil },
 				httptest.NewRequest("POST", "/v1/tasks", nil), member, addr, nil)
 		}
 		if sent != 4 {

@@ -243,7 +243,7 @@ func TestReplay(t *testing.T) {
 				t.Errorf("%d is accepted twice", number)
 			}
 		}
-		if !n.take(1<<40) || n.take(1<<40) || n.take(1<<40-reach) || !n.take(1<<40-reach+1) {
+		if !n.take(1<<40) || n.take(1<<40) || n.take(1<<40-replayWindow) || !n.take(1<<40-replayWindow+1) {
 			t.Error("a long way ahead")
 		}
 	})
@@ -261,18 +261,18 @@ func TestReplay(t *testing.T) {
 	t.Run("the_memory_is_bounded_and_full_means_refused", func(t *testing.T) {
 		v := NewVerifier(NewSecret(token), member, addr)
 		for i := range maxSessions {
-			if err := v.once(&claims{session: fmt.Sprintf("%032d", i), number: 1}); err != nil {
+			if err := v.checkReplay(&claims{session: fmt.Sprintf("%032d", i), number: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := v.once(&claims{session: "one more", number: 1}); err == nil || !strings.Contains(err.Error(), "4096 senders") {
+		if err := v.checkReplay(&claims{session: "one more", number: 1}); err == nil || !strings.Contains(err.Error(), "4096 senders") {
 			t.Errorf("got %v", err)
 		}
-		if err := v.once(&claims{session: fmt.Sprintf("%032d", 7), number: 2}); err != nil {
+		if err := v.checkReplay(&claims{session: fmt.Sprintf("%032d", 7), number: 2}); err != nil {
 			t.Errorf("one that is known: %v", err)
 		}
 		v.seen[fmt.Sprintf("%032d", 8)].last = time.Now().Add(-Lifetime - time.Second)
-		if err := v.once(&claims{session: "one more", number: 1}); err != nil {
+		if err := v.checkReplay(&claims{session: "one more", number: 1}); err != nil {
 			t.Errorf("after one was forgotten: %v", err)
 		}
 	})
@@ -285,7 +285,7 @@ func TestRefused(t *testing.T) {
 	if err := answer(401, "Bearer"); err == nil || !strings.Contains(err.Error(), "older version") {
 		t.Errorf("got %v", err)
 	}
-	if err := errors.Join(answer(401, Scheme), answer(401, again), answer(401, "Bearer", Scheme), answer(401), answer(200, "Bearer"), answer(403, "Bearer")); err != nil {
+	if err := errors.Join(answer(401, Scheme), answer(401, demandFresh), answer(401, "Bearer", Scheme), answer(401), answer(200, "Bearer"), answer(403, "Bearer")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,5 @@
-// Command example is a program with a leader that is replaced in milliseconds when it crashes, at a lease of 30 s,
-// on Redis or SQLite. Start it twice, see which process leads, and end that one with kill -9:
+// Command example is a program with a leader that is replaced in milliseconds when it crashes, at a lease of 30 s, on
+// Redis or SQLite. Start it twice, see which process leads, and end that one with kill -9:
 //
 //	go run ./reaper/example -store redis://127.0.0.1:6379 -node a
 //

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A process leaves its cgroup only if it is moved, which needs a permission that most programs lack. A new session,
-// a clean environment or the death of its parent do not get it out. The kernel reports when a cgroup is empty, and
-// kills all of it at once.
+// A process leaves its cgroup only if it is moved, which needs a permission that most programs lack. A new session, a
+// clean environment or the death of its parent do not move it. The kernel reports when a cgroup is empty, and kills all
+// of it in one step.
 
-// Confined returns the tree with a cgroup (version 2) of its own, below that of this process. Start the command in
-// it (syscall.SysProcAttr.UseCgroupFD). It returns an error if this process may not make a cgroup, or if the system
-// has none.
+// Confined returns the tree with a cgroup (version 2) of its own, below that of this process. Start the command in it
+// (syscall.SysProcAttr.UseCgroupFD). It returns an error if this process may not create a cgroup, or if the system has
+// none.
 func (t Tree) Confined() (Tree, error) {
 	parent, err := ownCgroup()
 	if err != nil {
@@ -39,7 +39,7 @@ func (t Tree) Confined() (Tree, error) {
 	return with, nil
 }
 
-// cgroupPrefix begins the names of all cgroups that Regent makes.
+// cgroupPrefix is the prefix of the names of all cgroups that Regent creates.
 const cgroupPrefix = "regent-"
 
 // oldAfter is the age from which an empty cgroup is certainly not about to be used.
@@ -55,7 +55,7 @@ func removeOld(parent string) {
 	}
 }
 
-// Confinable returns nil if commands can be started in cgroups of their own, and else the reason why they cannot.
+// Confinable returns nil if commands can be started in cgroups of their own, and otherwise the reason why they cannot.
 func Confinable() error {
 	b, err := New().Confined()
 	if err == nil {
@@ -153,8 +153,8 @@ func (t Tree) cgroups() []string {
 	return dirs
 }
 
-// killCgroup kills all processes of the cgroup in one step, so that none escapes by forking. It needs Linux 5.14; on
-// older kernels the caller kills them one by one, as often as it takes.
+// killCgroup kills all processes of the cgroup in one step, so that none escapes by forking. It needs Linux 5.14. On
+// older kernels the caller kills them one by one, until none is left.
 func (t Tree) killCgroup() {
 	if t.Cgroup != "" {
 		_ = os.WriteFile(filepath.Join(t.Cgroup, "cgroup.kill"), []byte("1"), 0)

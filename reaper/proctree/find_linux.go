@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is what /proc/PID/stat says of a process.
+// process holds fields of /proc/PID/stat.
 type process struct {
 	pid    int
 	parent int
@@ -46,7 +46,7 @@ func (t Tree) scan() (strays []int, alive bool) {
 		case t.Adopter != 0 && p.parent == t.Adopter && p.pid != os.Getpid():
 			ours[p.pid] = true
 			strays = append(strays, p.pid)
-		case p.start >= t.Start && t.marks(p.pid): // what began before the command is none of its children
+		case p.start >= t.Start && t.marks(p.pid): // a process that started before the command is not its child
 			ours[p.pid] = true
 			strays = append(strays, p.pid)
 		case p.start >= t.Start:
@@ -78,8 +78,8 @@ func descendants(rest []process, ours map[int]bool) (pids []int) {
 	return pids
 }
 
-// grouped reports whether the number of the group still means this tree. It does not if another process has it
-// as its pid: the kernel gives it out only once the group is empty.
+// grouped reports whether the number of the group still means this tree. It does not if another process has it as its
+// pid: the kernel reuses it only when the group is empty.
 func (t Tree) grouped() bool {
 	if t.Leader <= 0 {
 		return false
@@ -145,7 +145,7 @@ func processes() ([]process, error) {
 
 // read parses /proc/PID/stat. The name in field 2 may hold anything, brackets included.
 func read(pid int) (process, bool) {
-	var buf [1024]byte // by hand, since this is done for every process of the host
+	var buf [1024]byte // by hand, because this runs for every process of the host
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return process{}, false
@@ -173,7 +173,7 @@ func startTime(pid int) uint64 {
 	return p.start
 }
 
-// living reports whether the process that started then is still there, and not only waited for.
+// living reports whether the process that started then still lives.
 func living(pid int, start uint64) bool {
 	p, ok := read(pid)
 	return ok && p.start == start && !(p.zombie && p.dead())

@@ -17,7 +17,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// address is a parsed one, with what the options add.
+// address is a parsed address, combined with the options.
 type address struct {
 	hosts                          []string
 	user, password                 string
@@ -25,16 +25,16 @@ type address struct {
 	tls                            *tls.Config // nil without TLS
 	prefix                         string
 	cluster                        bool
-	sentinel                       string // the name of the primary that sentinels watch
+	sentinel                       string // the name of the primary that the sentinels monitor
 	sentinelUser, sentinelPassword string
 	replicas                       int
 	replicaTimeout                 time.Duration
 }
 
-// errEncode shows nothing of the address, since it cannot tell what in it is secret.
+// errEncode shows nothing of the address, because any part of it may be secret.
 var errEncode = errors.New("in user, password and values these characters must be percent-encoded: / is %2F, ? is %3F, # is %23, @ is %40, % is %25")
 
-// parseAddress splits by hand what net/url would refuse (several hosts) or show in its errors (the password).
+// parseAddress splits the address by hand, because net/url refuses several hosts and shows the password in its errors.
 func parseAddress(s string, opts Options) (*address, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme != "redis" && scheme != "rediss" {
@@ -80,7 +80,7 @@ func parseAddress(s string, opts Options) (*address, error) {
 	return a, a.validate()
 }
 
-// tlsFiles is what an address says of TLS.
+// tlsFiles are the TLS parameters of an address.
 type tlsFiles struct{ ca, cert, key, serverName string }
 
 func (a *address) parseQuery(query string, secure *tlsFiles) error {
@@ -120,7 +120,7 @@ func (a *address) parseQuery(query string, secure *tlsFiles) error {
 				return refuse("must be a duration, such as 1s")
 			}
 		default:
-			return refuse("is not known; there are prefix, cluster, sentinel, sentinelUser, sentinelPassword, replicas, replicaTimeout, ca, cert, key, serverName")
+			return refuse("is not known: the keys are prefix, cluster, sentinel, sentinelUser, sentinelPassword, replicas, replicaTimeout, ca, cert, key, serverName")
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (a *address) validate() error {
 		check(!strings.ContainsAny(a.prefix, "{}%"), "prefix", a.prefix, "must not contain { } or %"),
 		check(a.sentinel != "" || a.sentinelUser == "" && a.sentinelPassword == "", "sentinelUser, sentinelPassword", "", "need sentinel=NAME"),
 		check(a.replicas >= 0, "replicas", a.replicas, "cannot be negative"),
-		check(a.replicaTimeout >= time.Millisecond, "replicaTimeout", a.replicaTimeout, "must be at least 1ms: to WAIT for ever would block"),
+		check(a.replicaTimeout >= time.Millisecond, "replicaTimeout", a.replicaTimeout, "must be at least 1ms: WAIT with 0 would block for ever"),
 	)
 }
 
@@ -235,7 +235,7 @@ func (a *address) String() string {
 	return b.String()
 }
 
-// redact returns what can be shown of an address that could not be parsed: nothing that might be a secret.
+// redact returns the parts of an unparsable address that cannot be secret.
 func redact(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || !slices.Contains([]string{"redis", "rediss"}, scheme) {
@@ -248,7 +248,7 @@ func redact(s string) string {
 	return scheme + "://" + rest
 }
 
-// Validate reports what is wrong with an address, without contacting anybody. Open would refuse it in the same words.
+// Validate returns what is wrong with an address, without connecting. The text is that of Open.
 func Validate(addr string) error {
 	if _, err := parseAddress(addr, Options{}); err != nil {
 		return fmt.Errorf("store %s: %w", redact(addr), driver.Refused(err))

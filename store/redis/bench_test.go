@@ -14,7 +14,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and their ratio.
+// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and
+// their ratio.
 func compare(b *testing.B, ours func(), floor func()) {
 	var a, z []time.Duration
 	for b.Loop() {
@@ -199,22 +200,23 @@ func (r *relay) change(b *testing.B) {
 // rest is how long nothing happens before what is measured.
 const rest = 100 * time.Millisecond
 
-// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record in the hint and without, by turns.
+// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record
+// in the hint and without, by turns.
 func BenchmarkTakeover(b *testing.B) {
 	url := empty(b).url()
-	told := &relay{election: "told", stores: [2]driver.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
+	with := &relay{election: "with", stores: [2]driver.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
 	without := &relay{election: "bare", stores: [2]driver.Store{passing{open(b, url), true}, passing{open(b, url), true}}}
-	for _, r := range []*relay{told, without} {
+	for _, r := range []*relay{with, without} {
 		r.became = make(chan time.Time, 1)
 		_, r.stop = r.start(b)
 		<-r.became
 	}
 	for b.Loop() {
-		told.change(b)
+		with.change(b)
 		without.change(b)
 	}
 	b.ReportMetric(0, "ns/op")
-	for prefix, r := range map[string]*relay{"": told, "bare-": without} {
+	for prefix, r := range map[string]*relay{"": with, "bare-": without} {
 		slices.Sort(r.took)
 		for name, at := range map[string]int{"min-ms": 0, "p50-ms": len(r.took) / 2, "p99-ms": len(r.took) * 99 / 100} {
 			b.ReportMetric(float64(r.took[at].Microseconds())/1000, prefix+name)
@@ -271,7 +273,8 @@ func requests(t testing.TB, srv *server) map[string]int {
 	return all
 }
 
-// BenchmarkIdle is what standbys in the lock profile ask of the server while one leads: in a minute, counted by the server.
+// BenchmarkIdle is what standbys in the lock profile ask of the server while one leads: in a minute, counted by the
+// server.
 func BenchmarkIdle(b *testing.B) {
 	const standbys = 10
 	srv := empty(b)
@@ -302,8 +305,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by one with
-// Get, and with List. It reports the bytes that come back from the server for all of them.
+// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by
+// one with Get, and with List. It reports the bytes that come back from the server for all of them.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		ls := bulky(b, open(b, empty(b).url()), n)

@@ -13,12 +13,12 @@ import (
 
 const (
 	dialTimeout = 3 * time.Second
-	// idlePing is how long a connection may be silent before it is asked for a sign of life. A standby that looks at its seat now and
-	// then never comes to that; what hangs is found by its own requests (lines), what is half open by the kernel.
+	// idlePing is how long a connection may be idle before it is pinged. A standby that polls its election never
+	// reaches it. A connection that hangs is found by its requests (connections), a half-open one by the kernel.
 	idlePing = time.Minute
 )
 
-// connect gives up with ctx, which rueidis.NewClient does not know.
+// connect returns when ctx is done, which rueidis.NewClient does not.
 func (s *Store) connect(ctx context.Context) error {
 	type outcome struct {
 		client rueidis.Client
@@ -59,15 +59,15 @@ func (s *Store) clientOption() rueidis.ClientOption {
 			TopologyRefreshInterval: 5 * time.Second,
 		},
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: 30 * time.Second, MaxMovedRedirections: 8},
-		ForceSingleClient: s.lines.one,
+		ForceSingleClient: s.conns.single,
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
-		DialCtxFn:         s.lines.dial,
+		DialCtxFn:         s.conns.dial,
 		Dialer:            dialer,
 		ConnWriteTimeout:  5 * time.Second,
-		// A swap that was sent twice could meet itself, and would be told that it was refused.
+		// A swap that was sent twice could conflict with itself, and would be reported as refused.
 		DisableRetry: true,
 		DisableCache: true,
-		// Otherwise a call that is alone on its connection does not notice that its context was cancelled.
+		// Without it, a call that is alone on its connection does not notice that its context was cancelled.
 		AlwaysPipelining:  true,
 		PipelineMultiplex: -1, // one connection to a node
 		BlockingPipeline:  -1, // for a large batch too
@@ -75,7 +75,8 @@ func (s *Store) clientOption() rueidis.ClientOption {
 	}
 }
 
-// send runs a call of the client. It returns when ctx ends, even while the client connects, which its own calls do not.
+// send runs a call of the client. It returns when ctx ends, even while the client connects; the client's own calls do
+// not.
 func send[R any](ctx context.Context, s *Store, call func() R, failed func(error) R) R {
 	if s.closed.Load() {
 		return failed(driver.ErrClosed)
@@ -83,13 +84,13 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 	if err := ctx.Err(); err != nil {
 		return failed(err)
 	}
-	if s.lines.ready() {
+	if s.conns.ready() {
 		return call()
 	}
 	done := make(chan R, 1)
 	go func() {
-		if s.lines.one {
-			// The first call after a connection has died only finds that out. It had better not be a swap.
+		if s.conns.single {
+			// The first call over a dead connection fails. That should not be a swap.
 			s.client.Do(ctx, s.client.B().Ping().Build())
 		}
 		done <- call()
@@ -102,19 +103,19 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 	}
 }
 
-// explain turns an error of the client into what the caller should see.
+// explain turns an error of the client into the error for the caller.
 func (s *Store) explain(ctx context.Context, err error) error {
 	switch {
 	case s.closed.Load():
 		return driver.ErrClosed
 	case ctx.Err() != nil:
-		s.lines.cutSilent()
+		s.conns.closeUnresponsive()
 		if !errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		// Somebody else was connecting and gave up. That is not this caller's context.
+		// Another call was connecting, and its context ended. That is not this caller's context.
 		err = fmt.Errorf("connect: %v", err)
 	}
-	return refusal(err)
+	return markRefused(err)
 }

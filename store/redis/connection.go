@@ -9,41 +9,39 @@ import (
 	"time"
 )
 
-// lines are the open connections.
-type lines struct {
-	one   bool // there is one node, and nothing else to talk to
-	began time.Time
-	open  atomic.Int32 // how many have been greeted by their server
-	mu    sync.Mutex
-	all   map[*line]bool
-	lost  func() // called when a connection over which a server has answered is gone; may be nil
+// connections are the open connections of a client.
+type connections struct {
+	single bool // there is one node, and no sentinel
+	began  time.Time
+	open   atomic.Int32 // how many have received something from their server
+	mu     sync.Mutex
+	all    map[*connection]bool
+	onLost func() // called when a connection over which a server has answered is lost; may be nil
 }
 
-// line is a connection that knows when it was last heard of.
-type line struct {
+// connection is a connection that records when an answer became due.
+type connection struct {
 	net.Conn
-	lines *lines
-	asked atomic.Int64 // when something was sent that was not answered since, in microseconds; 0 if nothing
-	state atomic.Int32
+	owner   *connections
+	askedAt atomic.Int64 // when something was sent that was not answered since, in microseconds; 0 if nothing
+	state   atomic.Int32
 }
 
-// The states of a line.
+// The states of a connection.
 const (
 	dialing int32 = iota
-	dialed        // and the server was not heard of yet
+	dialed        // nothing was received yet
 	greeted
 	gone
 )
 
-// silence is how long an answer may be owed before a connection is given up, once a caller has
-// given up as well.
-const silence = time.Second
+// answerTimeout is how long an answer may be due before a connection is closed, once a caller has given up as well.
+const answerTimeout = time.Second
 
-func (ls *lines) now() int64 { return time.Since(ls.began).Microseconds() + 1 }
+func (ls *connections) now() int64 { return time.Since(ls.began).Microseconds() + 1 }
 
-// dial connects. Half-open connections are found by the kernel, so that an idle client need not
-// send anything.
-func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.Config) (net.Conn, error) {
+// dial connects. The kernel finds half-open connections, so an idle client need not send anything.
+func (ls *connections) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 5 * time.Second, Interval: 3 * time.Second, Count: 3,
 	}}
@@ -51,7 +49,7 @@ func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.C
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Conn: conn, lines: ls}
+	l := &connection{Conn: conn, owner: ls}
 	ls.mu.Lock()
 	ls.all[l] = true
 	ls.mu.Unlock()
@@ -74,64 +72,62 @@ func (ls *lines) dial(ctx context.Context, dst string, _ *net.Dialer, cfg *tls.C
 	return secure, nil
 }
 
-func (l *line) Read(b []byte) (int, error) {
+func (l *connection) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if err != nil {
-		l.forget()
+		l.drop()
 		return n, err
 	}
-	l.asked.Store(0)
+	l.askedAt.Store(0)
 	if l.state.Load() == dialed && l.state.CompareAndSwap(dialed, greeted) {
-		l.lines.open.Add(1)
+		l.owner.open.Add(1)
 	}
 	return n, nil
 }
 
-func (l *line) Write(b []byte) (int, error) {
-	if l.asked.Load() == 0 {
-		l.asked.Store(l.lines.now())
+func (l *connection) Write(b []byte) (int, error) {
+	if l.askedAt.Load() == 0 {
+		l.askedAt.Store(l.owner.now())
 	}
 	n, err := l.Conn.Write(b)
 	if err != nil {
-		l.forget()
+		l.drop()
 	}
 	return n, err
 }
 
-func (l *line) Close() error {
-	l.forget()
+func (l *connection) Close() error {
+	l.drop()
 	return l.Conn.Close()
 }
 
-func (l *line) forget() {
+func (l *connection) drop() {
 	before := l.state.Swap(gone)
 	if before == gone {
 		return
 	}
-	l.lines.mu.Lock()
-	delete(l.lines.all, l)
-	l.lines.mu.Unlock()
+	l.owner.mu.Lock()
+	delete(l.owner.all, l)
+	l.owner.mu.Unlock()
 	if before == greeted {
-		l.lines.open.Add(-1)
-		if l.lines.lost != nil {
-			l.lines.lost()
+		l.owner.open.Add(-1)
+		if l.owner.onLost != nil {
+			l.owner.onLost()
 		}
 	}
 }
 
-// ready reports that there is a connection, so that a call need not make one. With several nodes
-// nobody knows which of them it needs.
-func (ls *lines) ready() bool { return ls.one && ls.open.Load() > 0 }
+// ready reports whether a call finds a connection. With several nodes it is not known which of them a call needs.
+func (ls *connections) ready() bool { return ls.single && ls.open.Load() > 0 }
 
-// cutSilent closes what has owed an answer for too long. Something in between may swallow them for
-// ever, while the other end is fine and the kernel content: every call would wait in vain, and
-// hints would not come either.
-func (ls *lines) cutSilent() {
+// closeUnresponsive closes the connections whose answer is overdue. A proxy may drop all answers while both ends are
+// fine: every call would time out, and no notification would arrive.
+func (ls *connections) closeUnresponsive() {
 	now := ls.now()
-	var silent []*line
+	var silent []*connection
 	ls.mu.Lock()
 	for l := range ls.all {
-		if asked := l.asked.Load(); asked != 0 && now-asked > silence.Microseconds() {
+		if asked := l.askedAt.Load(); asked != 0 && now-asked > answerTimeout.Microseconds() {
 			silent = append(silent, l)
 		}
 	}

@@ -53,8 +53,7 @@ func briefOn(t testing.TB, s *Store, name string) driver.Record {
 	return swap(t, s, l)
 }
 
-// renewable is a lease that is renewed before it expires, even on a machine that stands still now
-// and then.
+// renewable is a lease that is renewed before it expires, even on a machine that stands still now and then.
 const renewable = 3 * time.Second
 
 // expired waits until the key of a seat is gone.
@@ -103,10 +102,10 @@ func TestExpiryAfterFailover(t *testing.T) {
 		defer cancel()
 		after.Wake(ctx, "")
 		get(t, after, "kept")
-		after.push.mu.Lock()
-		defer after.push.mu.Unlock()
-		if len(after.push.expiry) != 0 {
-			t.Errorf("timers are set for %v", after.push.expiry)
+		after.notifier.mu.Lock()
+		defer after.notifier.mu.Unlock()
+		if len(after.notifier.expiry) != 0 {
+			t.Errorf("timers are set for %v", after.notifier.expiry)
 		}
 	})
 	t.Run("what_was_read_from_another_server_cannot_be_claimed", func(t *testing.T) {
@@ -173,8 +172,7 @@ func TestExpiryAfterFailback(t *testing.T) {
 	swap(t, s, withDuration(l, time.Hour))
 	p.promote(t)
 
-	// The former primary follows the new one, forgets the renewal, and is promoted again: the same
-	// process as before.
+	// The former primary follows the new one, forgets the renewal, and is promoted again: the same process as before.
 	cli(t, p.primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(p.replica.port))
 	await(t, "the former primary has forgotten the renewal", 20*time.Second, func() bool {
 		return strings.HasPrefix(cli(t, p.primary, "GET", "{seat}:regent"), l.Rev+" ")

@@ -111,7 +111,7 @@ func TestCutConnections(t *testing.T) {
 	t.Run("a_swap_goes_on", func(t *testing.T) {
 		for range 5 {
 			p.cut()
-			await(t, "the connection is known to be dead", 5*time.Second, func() bool { return !far.lines.ready() })
+			await(t, "the connection is known to be dead", 5*time.Second, func() bool { return !far.conns.ready() })
 			l.Nonce++
 			l = swap(t, far, l)
 		}

@@ -7,14 +7,15 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// reindex is how often a name is written to the index of a cluster while its register is in use: the index has a slot of its own, and a
-// failover there may forget a name whose register is still known elsewhere.
+// reindex is how often a name is written to the index of a cluster while its register is in use. The index has a slot
+// of its own, and a failover there may lose a name whose register is still there.
 const reindex = time.Minute
 
-// maxIndexed bounds what is remembered of it.
+// maxIndexed bounds the memory of the names.
 const maxIndexed = 1 << 15
 
-// addToIndex sees to it that a name is in the index before its register is. Outside of a cluster the script does that.
+// addToIndex makes sure that a name is in the index before its register is written. Outside of a cluster the script
+// does that.
 func (s *Store) addToIndex(ctx context.Context, ls ...driver.Record) error {
 	if !s.cluster {
 		return nil

@@ -36,8 +36,8 @@ type haunted struct {
 	term  regent.Term
 }
 
-// haunt has one of two members step down and the other claim, after cut has made sure that the
-// claim will be lost, and right after that other's heartbeat, which will not.
+// haunt has one of two members step down and the other claim, after cut has made sure that the claim will be lost, and
+// right after that other's heartbeat, which will not.
 func haunt(t *testing.T, election string, url string, cut func()) *haunted {
 	stores := []driver.Store{open(t, url), open(t, url)}
 	c := campaign(t, election, ghostly(), stores...)
@@ -58,8 +58,8 @@ func haunt(t *testing.T, election string, url string, cut func()) *haunted {
 	return h
 }
 
-// laid waits for the end of the term whose claim was lost, while a member without any memory
-// campaigns, and for one leader.
+// laid waits for the end of the term whose claim was lost, while a member without any memory campaigns, and for one
+// leader.
 func (h *haunted) laid(url string) {
 	h.t.Helper()
 	h.join("fresh", reopened(h.t, url))
@@ -97,7 +97,7 @@ func reopened(t testing.TB, url string) (s *Store) {
 	return s
 }
 
-// confessed reports whether the member whose claim was lost has told the end of its term.
+// confessed reports whether the member whose claim was lost has reported the end of its term.
 func (h *haunted) confessed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,8 +249,7 @@ func subscribedElsewhere(t testing.TB, url string, node *server) *Store {
 	}
 }
 
-// truncation remembers how long the append-only file of a server is now, and returns what makes it
-// that long again.
+// truncation remembers how long the append-only file of a server is now, and returns what makes it that long again.
 func truncation(t testing.TB, srv *server) (truncate func()) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(srv.dir, "appendonlydir", "*.incr.aof"))

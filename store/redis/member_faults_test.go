@@ -92,7 +92,8 @@ func TestRestartedUnderMembers(t *testing.T) {
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
-	// It was down for less than a lease, so whoever led leads on. Another release and claim show that the epoch was kept.
+	// It was down for less than a lease, so whoever led leads on. Another release and claim show that the epoch was
+	// kept.
 	await(t, "a renewal after the restart", 10*time.Second, func() bool {
 		got, ok := all.all[who].Leads(stargate)
 		return ok && got.Epoch == term.Epoch && pttl(t, raw(t, srv), stargate) > 9500*time.Millisecond

@@ -88,7 +88,7 @@ func (c *crowd) members() []*regent.Member {
 	return slices.Clone(c.all)
 }
 
-// watch looks for two leaders at once until done.
+// watch checks for two leaders at once until done.
 func (c *crowd) watch(done chan struct{}) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -12,76 +12,75 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// push is who wants to be woken, and when. Changes of hands are published by the script that makes
-// them. An expiry nobody publishes, but whoever has read a seat knows when it will come unless it
-// is renewed, so there is a timer for it. Renewals cost nothing.
-type push struct {
+// notifier holds the subscriptions, and sends their notifications. The script that changes a register publishes the
+// change. An expiry is not published: the notifier has a timer for each seat that was read, set to when the seat
+// expires unless it is renewed. Renewals cost nothing.
+type notifier struct {
 	s  *Store
 	mu sync.Mutex
 
-	stopped   bool
-	subs      driver.Fanout[chan driver.Record]
-	unlisten  context.CancelFunc // ends the subscription; nil if there is none
-	listening chan struct{}      // closed when the last one has ended
+	stopped     bool
+	subs        driver.Fanout[chan driver.Record]
+	unsubscribe context.CancelFunc // ends the subscription; nil if there is none
+	listening   chan struct{}      // closed when the last subscription has ended
 
-	expiry map[string]time.Time // when watched seats expire, as last seen
+	expiry map[string]time.Time // by name: when seats with a subscription expire, as last read
 	timer  *time.Timer          // for the first of them, or earlier
-	at     time.Time            // when it fires
+	at     time.Time            // when the timer fires
 }
 
-// maxWatched bounds how many seats have a time of expiry. The others are found by polling.
+// maxWatched bounds how many seats have a timer. The expiry of the others is found by polling.
 const maxWatched = 4096
 
-// late is added to an expiry. A lease is often a multiple of the interval at which it is renewed:
-// who looks at its very end comes just before a renewal, and has to look again that much sooner.
-const late = 250 * time.Millisecond
+// expiryMargin is added to an expiry. A lease is often a multiple of its renewal interval, so a read at the very end
+// would come just before a renewal and would have to be repeated soon.
+const expiryMargin = 250 * time.Millisecond
 
-func (p *push) init(s *Store) {
+func (p *notifier) init(s *Store) {
 	p.s, p.expiry = s, map[string]time.Time{}
 	p.listening = make(chan struct{})
 	close(p.listening)
 }
 
-// Wake implements [driver.Waker]. It also receives when a seat below prefix, which was read through
-// this Store, has expired; and the zero Lease when a node of a cluster that was lost, or its
-// successor, answers again.
+// Wake implements [driver.Waker]. It also notifies when a seat below prefix that was read through this Store has
+// expired, and with the zero Record when a lost node of a cluster, or its successor, answers again.
 func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	c := make(chan driver.Record, 1)
-	p := &s.push
+	p := &s.notifier
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped || ctx.Err() != nil {
 		return c
 	}
 	p.subs.Add(prefix, c)
-	if p.unlisten == nil {
-		p.listen()
+	if p.unsubscribe == nil {
+		p.listenLocked()
 	}
 	context.AfterFunc(ctx, func() { p.remove(prefix, c) })
 	return c
 }
 
-func (p *push) remove(prefix string, c chan driver.Record) {
+func (p *notifier) remove(prefix string, c chan driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.subs.Remove(prefix, c) && p.subs.Empty() {
-		p.end()
+		p.endLocked()
 	}
 }
 
-func (p *push) stop() {
+func (p *notifier) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
 	p.subs.Clear()
-	p.end()
+	p.endLocked()
 }
 
-// end frees what nobody needs any more. The mutex is held.
-func (p *push) end() {
-	if p.unlisten != nil {
-		p.unlisten()
-		p.unlisten = nil
+// endLocked ends the subscription and the timer.
+func (p *notifier) endLocked() {
+	if p.unsubscribe != nil {
+		p.unsubscribe()
+		p.unsubscribe = nil
 	}
 	if p.timer != nil {
 		p.timer.Stop()
@@ -90,28 +89,28 @@ func (p *push) end() {
 	clear(p.expiry)
 }
 
-// listen subscribes, after the subscription before has ended. The mutex is held.
-func (p *push) listen() {
+// listenLocked subscribes, after the subscription before has ended.
+func (p *notifier) listenLocked() {
 	ctx, cancel := context.WithCancel(p.s.ctx)
 	before, done := p.listening, make(chan struct{})
-	p.unlisten, p.listening = cancel, done
-	p.s.work.Go(func() {
+	p.unsubscribe, p.listening = cancel, done
+	p.s.goroutines.Go(func() {
 		defer close(done)
 		<-before
 		p.s.receive(ctx)
 	})
 }
 
-// receive turns what is published into hints, until ctx ends. It uses the connection of all other
-// calls: while they are answered, nothing that is published is lost.
+// receive turns published messages into notifications, until ctx ends. It uses the connection of all other calls: while
+// they are answered, no published message is lost.
 func (s *Store) receive(ctx context.Context) {
 	ctx = rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
 		if sub.Kind == "subscribe" {
-			s.push.fireAll() // something may have been missed before
+			s.notifier.notifyAll() // messages may have been lost before
 		}
 	})
 	ctx = rueidis.WithOnReceiveReturnHook(ctx, func(err error, c rueidis.CommandClient) error {
-		if ctx.Err() != nil && !s.closed.Load() { // nobody listens any more
+		if ctx.Err() != nil && !s.closed.Load() { // there are no subscriptions any more
 			bye, cancel := context.WithTimeout(s.ctx, time.Second)
 			defer cancel()
 			c.Do(bye, c.B().Unsubscribe().Channel(s.channel).Build())
@@ -121,12 +120,12 @@ func (s *Store) receive(ctx context.Context) {
 	for failed := 0; ctx.Err() == nil; failed++ {
 		began := time.Now()
 		_ = s.client.Receive(ctx, s.client.B().Subscribe().Channel(s.channel).Build(), func(m rueidis.PubSubMessage) {
-			s.push.hear(m.Message)
+			s.notifier.publish(m.Message)
 		})
 		if time.Since(began) > time.Minute {
 			failed = 0
 		}
-		// At once the first time, since that only finds the old connection dead.
+		// The first retry is immediate, because it only finds that the old connection is dead.
 		t := time.NewTimer(min(time.Duration(failed)*50*time.Millisecond, time.Second))
 		select {
 		case <-t.C:
@@ -136,7 +135,7 @@ func (s *Store) receive(ctx context.Context) {
 	}
 }
 
-// nameOf returns the name whose seat has that key.
+// nameOf returns the name of the seat with that key.
 func (s *Store) nameOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, s.addr.prefix)
 	if !ok || !strings.Contains(name, "%") {
@@ -146,10 +145,10 @@ func (s *Store) nameOf(key string) (string, bool) {
 	return name, err == nil
 }
 
-// hear turns a message into hints: the key of a seat, and maybe its revision and record after it.
-// Whoever may publish could have sent it: a record counts only under a revision with its digest,
-// and then only a register that shows it can be claimed.
-func (p *push) hear(message string) {
+// publish turns a message into notifications. A message holds the key of a seat, and optionally its revision and
+// record. Anybody who may publish could have sent it. So a record counts only under a revision with its digest, and a
+// swap on that revision succeeds only if the register shows the record.
+func (p *notifier) publish(message string) {
 	key, news, _ := strings.Cut(message, "\n")
 	name, ok := p.s.nameOf(key)
 	if !ok {
@@ -157,11 +156,11 @@ func (p *push) hear(message string) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := driver.Record{Name: name} // it has to be read, unless the message brings its record
-	if rev, record, ok := strings.Cut(news, "\n"); ok && p.watched(name) {
+	l := driver.Record{Name: name} // it has to be read, unless the message carries the record
+	if rev, record, ok := strings.Cut(news, "\n"); ok && p.watchedLocked(name) {
 		record := []byte(record)
 		vouched := strings.HasSuffix(rev, string(appendDigest(nil, record)))
-		marked := strings.ContainsAny(rev, marks) // the script would not compare what follows a mark
+		marked := strings.ContainsAny(rev, marks) // the script does not compare what follows a mark
 		if vouched && !marked {
 			if got, err := driver.ParseRecord(name, rev, record); err == nil {
 				l = got
@@ -173,8 +172,8 @@ func (p *push) hear(message string) {
 	}
 }
 
-// fire tells everybody above name that its register has to be read.
-func (p *push) fire(name string) {
+// notify tells the subscribers of name that the register has changed.
+func (p *notifier) notify(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.subs.Matching(name) {
@@ -182,8 +181,8 @@ func (p *push) fire(name string) {
 	}
 }
 
-// fireAll tells everybody that anything may have changed.
-func (p *push) fireAll() {
+// notifyAll tells all subscribers that anything may have changed.
+func (p *notifier) notifyAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.subs.All() {
@@ -191,35 +190,34 @@ func (p *push) fireAll() {
 	}
 }
 
-// watched reports whether anybody subscribes to the register. The mutex is held.
-func (p *push) watched(name string) bool {
+// watchedLocked reports whether the register has a subscriber.
+func (p *notifier) watchedLocked(name string) bool {
 	for range p.subs.Matching(name) {
 		return true
 	}
 	return false
 }
 
-// read takes in how a seat stands that was read just now. It has no timer if left is negative: the
-// server does not know when it expires, so that it is for the reader to say.
-func (p *push) read(l driver.Record, left time.Duration) {
+// noteRead sets the timer of a seat that was read just now. There is no timer if left is negative: the server does not
+// know when the seat expires, so its observers decide that by their own clocks.
+func (p *notifier) noteRead(l driver.Record, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.subs.Empty() {
 		return
 	}
-	foreign := l.Holder.Incarnation == foreigner
-	if left < 0 || !foreign && !expires(l) || !p.watched(l.Name) {
+	foreign := l.Holder.Incarnation == foreignIncarnation
+	if left < 0 || !foreign && !expires(l) || !p.watchedLocked(l.Name) {
 		delete(p.expiry, l.Name)
 		return
 	}
 	if _, ok := p.expiry[l.Name]; ok || len(p.expiry) < maxWatched {
-		p.expect(l.Name, time.Now().Add(left+late))
+		p.expectLocked(l.Name, time.Now().Add(left+expiryMargin))
 	}
 }
 
-// wrote takes in a swap that was made just now. Its own seat nobody watches for its expiry, but may
-// have before.
-func (p *push) wrote(l driver.Record) {
+// noteWrite removes the timer of a seat that this Store has written: its own holder does not wait for its expiry.
+func (p *notifier) noteWrite(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.expiry[l.Name]; !ok {
@@ -228,19 +226,19 @@ func (p *push) wrote(l driver.Record) {
 	delete(p.expiry, l.Name)
 }
 
-// expect sets the time of a seat. The mutex is held.
-func (p *push) expect(name string, at time.Time) {
+// expectLocked sets the timer of a seat.
+func (p *notifier) expectLocked(name string, at time.Time) {
 	p.expiry[name] = at
 	if p.timer == nil {
-		p.at, p.timer = at, time.AfterFunc(time.Until(at), p.due)
+		p.at, p.timer = at, time.AfterFunc(time.Until(at), p.expire)
 	} else if at.Before(p.at) {
 		p.at = at
 		p.timer.Reset(time.Until(at))
 	}
 }
 
-// due looks after the seats whose time has come. Most were renewed meanwhile.
-func (p *push) due() {
+// expire handles the seats whose timer has fired. Most were renewed meanwhile.
+func (p *notifier) expire() {
 	p.mu.Lock()
 	var names []string
 	now, next := time.Now(), time.Time{}
@@ -248,7 +246,7 @@ func (p *push) due() {
 		switch {
 		case !at.After(now):
 			delete(p.expiry, name)
-			if p.watched(name) {
+			if p.watchedLocked(name) {
 				names = append(names, name)
 			}
 		case next.IsZero() || at.Before(next):
@@ -256,21 +254,21 @@ func (p *push) due() {
 		}
 	}
 	if p.timer = nil; !next.IsZero() {
-		p.at, p.timer = next, time.AfterFunc(time.Until(next), p.due)
+		p.at, p.timer = next, time.AfterFunc(time.Until(next), p.expire)
 	}
 	alone := len(p.expiry) == 0 && len(names) == 1
 	p.mu.Unlock()
 	if alone {
-		// Whoever is hinted reads the seat anyway, which sets its next time. To look first would be
-		// a second request for the same answer.
-		p.fire(names[0])
+		// The subscriber reads the seat anyway, which sets the next timer. To read it here first would be a second
+		// request for the same answer.
+		p.notify(names[0])
 		return
 	}
-	p.check(names)
+	p.checkExpired(names)
 }
 
-// check asks for seats whose time has come. Reading one that was renewed sets its next time.
-func (p *push) check(names []string) {
+// checkExpired reads seats whose timer has fired. To read one that was renewed sets its next timer.
+func (p *notifier) checkExpired(names []string) {
 	ctx, cancel := context.WithTimeout(p.s.ctx, dialTimeout)
 	defer cancel()
 	for len(names) > 0 {
@@ -278,20 +276,20 @@ func (p *push) check(names []string) {
 		for i, o := range p.s.readEach(ctx, named(names[:n])) {
 			switch {
 			case o.Err == nil && o.Record.Vacant():
-				p.fire(names[i])
+				p.notify(names[i])
 			case o.Err != nil && !errors.Is(o.Err, driver.ErrNotFound):
-				p.again(names[i])
+				p.retryLater(names[i])
 			}
 		}
 		names = names[n:]
 	}
 }
 
-// again tries in a second what could not be read.
-func (p *push) again(name string) {
+// retryLater reads a seat again in a second.
+func (p *notifier) retryLater(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopped && p.watched(name) {
-		p.expect(name, time.Now().Add(time.Second))
+	if !p.stopped && p.watchedLocked(name) {
+		p.expectLocked(name, time.Now().Add(time.Second))
 	}
 }

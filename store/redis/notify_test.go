@@ -28,19 +28,19 @@ func TestWake(t *testing.T) {
 	})
 	t.Run("a_release_is_told_with_its_record", func(t *testing.T) {
 		a, b := open(t, shared.url()), open(t, shared.url())
-		hints := b.Wake(t.Context(), "told")
+		hints := b.Wake(t.Context(), "notified")
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
-		l := held("told {50%}", "a", 1)
+		l := held("notified {50%}", "a", 1)
 		l.Data, l.Past = []byte("line\nline"), []driver.Past{{Holder: "z\n", Epoch: 1}}
 		l = swap(t, a, l)
 		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
-			t.Errorf("a claim is told as %+v", got)
+			t.Errorf("a claim is notified as %+v", got)
 		}
 		l = swap(t, a, released(l))
 		if got, want := next(t, hints), get(t, b, l.Name); !reflect.DeepEqual(got, want) || got.Rev != l.Rev {
-			t.Errorf("told %+v, it shows %+v", got, want)
+			t.Errorf("notified %+v, it shows %+v", got, want)
 		}
-		// What somebody else publishes is looked after, whatever it says.
+		// What somebody else publishes is read from the register, whatever it says.
 		record := string(l.AppendJSON(nil))
 		for _, forged := range []string{record + " ", strings.Replace(record, `"epoch":`, `"epoch":9`, 1), "", "{"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+l.Rev+"\n"+forged)
@@ -63,7 +63,7 @@ func TestWake(t *testing.T) {
 			t.Fatal(out[0].Err)
 		}
 		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
-			t.Errorf("one of a batch is told as %+v", got)
+			t.Errorf("one of a batch is notified as %+v", got)
 		}
 	})
 	t.Run("what_regent_keeps_for_itself_is_not_published", func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestWake(t *testing.T) {
 		l.Data = []byte("secret")
 		swap(t, a, l)
 		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
-			t.Errorf("told %+v", got)
+			t.Errorf("notified %+v", got)
 		}
 	})
 	t.Run("an_expiry_is_hinted_at_when_it_comes", func(t *testing.T) {
@@ -84,11 +84,11 @@ func TestWake(t *testing.T) {
 		l := held("brief", "a", 1)
 		l.Duration = 3 * time.Second // long enough for a machine that stands still now and then
 		swap(t, a, l)
-		await(t, "told of the claim", 5*time.Second, func() bool { return took(hints) })
+		await(t, "notification of the claim", 5*time.Second, func() bool { return took(hints) })
 		get(t, b, "brief")
 		began := time.Now()
 		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: "brief"}) {
-			t.Errorf("an expiry is told as %+v", got)
+			t.Errorf("an expiry is notified as %+v", got)
 		}
 		if !get(t, b, "brief").Vacant() {
 			t.Error("hinted at before it has expired")
@@ -117,7 +117,7 @@ func TestWake(t *testing.T) {
 				continue
 			case l := <-hints:
 				if !reflect.DeepEqual(l, driver.Record{Name: dying.Name}) {
-					t.Errorf("an expiry is told as %+v", l)
+					t.Errorf("an expiry is notified as %+v", l)
 				}
 			}
 			break
@@ -141,9 +141,9 @@ func TestWake(t *testing.T) {
 			stop[1]()
 			await(t, "no subscriber", 5*time.Second, func() bool { return subscribers() == "0" })
 		}
-		s.push.mu.Lock()
-		defer s.push.mu.Unlock()
-		if len(s.push.expiry) != 0 || s.push.timer != nil {
+		s.notifier.mu.Lock()
+		defer s.notifier.mu.Unlock()
+		if len(s.notifier.expiry) != 0 || s.notifier.timer != nil {
 			t.Error("timers are left")
 		}
 	})

@@ -99,7 +99,7 @@ func TestOpenLooks(t *testing.T) {
 		many := s.Refresh(t.Context(), []driver.Record{{Name: "seat"}})[0].Err
 		for _, err := range []error{one, many} {
 			if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "may not read it: NOPERM") ||
-				strings.Contains(err.Error(), "is no register of Regent") {
+				strings.Contains(err.Error(), "is not a register of Regent") {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -196,7 +196,7 @@ func TestTLS(t *testing.T) {
 			swap(t, s, held(name, "a", 1))
 			get(t, s, name)
 			next(t, hints)
-			if !s.lines.ready() {
+			if !s.conns.ready() {
 				t.Error("the connection is not known to be there")
 			}
 		})

@@ -218,7 +218,7 @@ func TestSeatInOtherHands(t *testing.T) {
 		lock(t, "plain", 3000)
 		refused(t, s, held("plain", "a", 1))
 		got := get(t, s, "plain")
-		if got.Holder.ID != "someone else" || got.Duration < time.Hour || got.Rev == "" { // its key ends it, not the clock of who looks
+		if got.Holder.ID != "someone else" || got.Duration < time.Hour || got.Rev == "" { // its key ends it, not the clock of its reader
 			t.Errorf("Get shows %+v", got)
 		}
 		bid := held("plain", "a", 2)
@@ -239,7 +239,7 @@ func TestSeatInOtherHands(t *testing.T) {
 			t.Errorf("after %+v: %+v", first, got)
 		}
 		ask(t, c, "PERSIST", "renewed")
-		if got := get(t, s, "renewed"); got.Duration != forEver {
+		if got := get(t, s, "renewed"); got.Duration != foreignLease {
 			t.Errorf("without an expiry: %+v", got)
 		}
 	})
@@ -303,13 +303,13 @@ func TestRegisterDeleted(t *testing.T) {
 	t.Run("a_lock_of_somebody_else_is_respected", func(t *testing.T) {
 		for key, value := range map[string]string{"theirs": "worker-1", "theirs/2": "a/some-other-thing"} {
 			cli(t, srv, "SET", key, value)
-			if l := get(t, s, key); l.Holder.Incarnation != foreigner {
+			if l := get(t, s, key); l.Holder.Incarnation != foreignIncarnation {
 				t.Errorf("%s is held by %v", key, l.Holder)
 			}
 			refused(t, s, kept(key, incarnation))
 		}
 		cli(t, srv, "SET", "brief", "a/"+incarnation, "PX", "60000") // it expires by itself
-		if l := get(t, s, "brief"); l.Holder.Incarnation != foreigner {
+		if l := get(t, s, "brief"); l.Holder.Incarnation != foreignIncarnation {
 			t.Errorf("held by %v", l.Holder)
 		}
 	})

@@ -230,11 +230,11 @@ func TestUnreadableRegister(t *testing.T) {
 		brief.Duration = 100 * time.Millisecond
 		swap(t, open(t, shared.url()), brief)
 		next(t, hints)
-		s.push.mu.Lock()
+		s.notifier.mu.Lock()
 		for _, name := range []string{"b", "d", "brief"} {
-			s.push.expect(name, time.Now().Add(300*time.Millisecond))
+			s.notifier.expectLocked(name, time.Now().Add(300*time.Millisecond))
 		}
-		s.push.mu.Unlock()
+		s.notifier.mu.Unlock()
 		if got := next(t, hints); got.Name != "brief" {
 			t.Errorf("%+v is hinted at", got)
 		}

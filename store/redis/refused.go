@@ -9,22 +9,22 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// refusals are the parts of a server's answers that stay as they are until somebody changes the server or the address.
+// refusals returns substrings of errors that last until somebody changes the server or the address.
 func refusals() []string {
 	return []string{
 		"WRONGPASS", "NOAUTH", "NOPERM",
-		"AUTH <password> called without any password configured", // before 7.0 with words of its own around it
+		"AUTH <password> called without any password configured", // before 7.0 with a prefix
 		"DB index is out of range",
 	}
 }
 
-// denials are the words with which a server says, in a script or outside of one, that a user may not run a command.
+// denials returns substrings of errors, in a script or outside of one, about a command that the user may not run.
 func denials() []string {
 	return []string{"NOPERM", "ACL failure", "has no permissions", "can't run this command", "can't access"}
 }
 
-// refusal makes an [driver.ErrRefused] of an error that says so. Any other it returns as it is.
-func refusal(err error) error {
+// markRefused wraps an error that is one of refusals as a [driver.ErrRefused]. It returns any other error unchanged.
+func markRefused(err error) error {
 	var answer *rueidis.RedisError
 	if !errors.As(err, &answer) || errors.Is(err, driver.ErrRefused) {
 		return err

@@ -11,24 +11,25 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// expires reports whether the seat's key is to expire. A member's register keeps itself alive as well, but whether a member is gone is for
-// the other members to say, by their clocks and after their takeover delay: no clock of a server then ends all of them at once.
+// expires reports whether the seat's key must expire. A member's register keeps itself alive as well, but the other
+// members decide whether a member is gone, by their own clocks and after the takeover delay. So no clock of a server
+// can end all members at once.
 func expires(l driver.Record) bool {
 	return !l.Vacant() && l.Via == "" && l.Duration > 0 && !strings.HasPrefix(l.Name, memberPrefix)
 }
 
 var memberPrefix = driver.MemberRegister("")
 
-// request is one call of a script. All its strings are parts of buf, so that a renewal does not allocate them one by one.
+// request is one call of a script. All its strings are parts of buf, so that a renewal does not allocate each of them.
 type request struct {
 	buf  []byte
 	keys []string
 	args []string
-	rev  string // that a swap writes: the one string that outlives it
+	rev  string // the new revision of a swap: the only string that is used after the request
 }
 
-// maxKept is how large a buffer may be to be used again.
-const maxKept = 16 << 10
+// maxBuffer is the size of the largest buffer that is used again.
+const maxBuffer = 16 << 10
 
 func (s *Store) newRequest() *request {
 	r, _ := s.buffers.Get().(*request)
@@ -39,9 +40,9 @@ func (s *Store) newRequest() *request {
 	return r
 }
 
-// done gives a request back, unless the client may still have to send it.
-func (s *Store) done(r *request, res rueidis.RedisResult) {
-	if res.NonRedisError() == nil && cap(r.buf) <= maxKept {
+// recycle makes a request available again, unless the client may still have to send it.
+func (s *Store) recycle(r *request, res rueidis.RedisResult) {
+	if res.NonRedisError() == nil && cap(r.buf) <= maxBuffer {
 		clear(r.args[:cap(r.args)])
 		s.buffers.Put(r)
 	}
@@ -64,7 +65,7 @@ func (s *Store) appendKey(b []byte, name string) []byte {
 	return b
 }
 
-// addKeys adds the keys of a register: {seat}:regent holds the seat's key as well.
+// addKeys adds the keys of a register: {seat}:regent contains the seat's key.
 func (s *Store) addKeys(r *request, name string) int {
 	r.buf = append(s.appendKey(append(r.buf, '{'), name), "}:regent"...)
 	return len(r.buf)
@@ -81,12 +82,12 @@ func (s *Store) getRequest(name string) *request {
 	return r
 }
 
-// swapRequest is a call of swap.lua. If tell, an election's record without a holder is published with its change. What Regent keeps for itself is not:
-// nobody waits for it, and there may be secrets in it.
-func (s *Store) swapRequest(l driver.Record, tell bool) *request {
+// swapRequest returns a call of swap.lua. With publish, a vacant record of an election is published with its change.
+// Registers that Regent uses itself are not published: nobody waits for them, and they may hold secrets.
+func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	expected, _, foreign := strings.Cut(l.Rev, "~")
-	if foreign && l.Holder.Incarnation == foreigner {
-		l = vacant(l) // an edit, while the seat is in other hands
+	if foreign && l.Holder.Incarnation == foreignIncarnation {
+		l = vacant(l) // an edit, while somebody without Regent holds the seat
 	}
 	l.Nonce = s.writtenNonce(expected, l)
 	r := s.newRequest()
@@ -94,7 +95,7 @@ func (s *Store) swapRequest(l driver.Record, tell bool) *request {
 	var ends [6]int
 	ends[0] = n
 	r.buf = s.appendRev(r.buf, l.Nonce)
-	if tell = tell && l.Vacant() && !strings.HasPrefix(l.Name, "regent/"); tell {
+	if publish = publish && l.Vacant() && !strings.HasPrefix(l.Name, "regent/"); publish {
 		r.buf = append(r.buf, make([]byte, digestLen)...)
 	}
 	ends[1] = len(r.buf)
@@ -102,11 +103,11 @@ func (s *Store) swapRequest(l driver.Record, tell bool) *request {
 		if replaces(expected, l.Nonce) {
 			r.buf = append(r.buf, '-')
 		} else {
-			s.claims(l)
+			s.noteClaim(l)
 		}
 		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
-	} else if tell {
-		r.buf = append(r.buf, "tell"...)
+	} else if publish {
+		r.buf = append(r.buf, "publish"...)
 	}
 	ends[2] = len(r.buf)
 	if !l.Vacant() {
@@ -125,7 +126,7 @@ func (s *Store) swapRequest(l driver.Record, tell bool) *request {
 	ends[4] = len(r.buf)
 	r.buf = l.AppendJSON(r.buf)
 	ends[5] = len(r.buf)
-	if tell {
+	if publish {
 		appendDigest(r.buf[:ends[1]-digestLen], r.buf[ends[4]:])
 	}
 
@@ -142,7 +143,7 @@ func (s *Store) swapRequest(l driver.Record, tell bool) *request {
 	return r
 }
 
-// oneLine makes a line of what is to be one: nothing is read from it but whether it has changed.
+// oneLine replaces line breaks, because the text is one line of the register. It is only compared.
 func oneLine(b []byte) {
 	for i, c := range b {
 		if c == '\n' {
@@ -151,8 +152,8 @@ func oneLine(b []byte) {
 	}
 }
 
-// A revision is the nonce of its record, and what no other swap of any client has: which client, and its how manieth. So none comes twice,
-// not even when the server comes back with less than it had (flushed, restored, failed over) and goes on from there.
+// appendRev appends a new revision: the nonce of the record, the ID of this Store, and a counter. So no revision is
+// used twice, even if the server goes back to an older state (flushed, restored, failed over).
 func (s *Store) appendRev(b []byte, nonce uint64) []byte {
 	b = append(strconv.AppendUint(b, nonce, 16), '.')
 	b = append(strconv.AppendUint(b, s.id, 36), '.')
@@ -162,14 +163,14 @@ func (s *Store) appendRev(b []byte, nonce uint64) []byte {
 // digestLen is the length of what appendDigest appends.
 const digestLen = 1 + 32
 
-// appendDigest appends what a revision has in addition if its record is published: a digest of that record. A swap on such a revision succeeds only while the
-// register shows the very record, so that nothing is gained by publishing another one.
+// appendDigest appends a digest of the record to its revision, if the record is published. A swap on such a revision
+// succeeds only while the register holds exactly that record, so a forged message gains nothing.
 func appendDigest(b, record []byte) []byte {
 	sum := sha256.Sum256(record)
 	return hex.AppendEncode(append(b, '-'), sum[:(digestLen-1)/2])
 }
 
-// replaces reports whether the record at a revision has this nonce: to write it again is an edit.
+// replaces reports whether the record at a revision has this nonce: a swap that keeps it is an edit.
 func replaces(rev string, nonce uint64) bool {
 	var hex [17]byte
 	return strings.HasPrefix(rev, rueidis.BinaryString(append(strconv.AppendUint(hex[:0], nonce, 16), '.')))

@@ -21,7 +21,7 @@ var (
 	swapLua string
 )
 
-// script is called by its hash, and sent in full to a server that does not know it.
+// script is called by its hash. It is sent in full to a server that does not have it.
 type script struct{ text, sha string }
 
 func newScript(text string) script {
@@ -29,7 +29,7 @@ func newScript(text string) script {
 	return script{text, hex.EncodeToString(sum[:])}
 }
 
-// luaString writes s as Lua does, byte by byte.
+// luaString returns s as a Lua string, with every byte escaped.
 func luaString(s string) string {
 	b := []byte{'"'}
 	for i := range len(s) {
@@ -49,15 +49,15 @@ func (s *Store) command(sc script, r *request, full bool) rueidis.Completed {
 	return s.client.B().Arbitrary("EVALSHA", sc.sha, keys).Keys(r.keys...).Args(r.args...).Build()
 }
 
-// unknown says that the server did not know a script, and so did not run it.
-func unknown(res rueidis.RedisResult) bool {
+// scriptMissing reports whether the server did not have a script, and so did not run it.
+func scriptMissing(res rueidis.RedisResult) bool {
 	err, ok := rueidis.IsRedisErr(res.Error())
 	return ok && err.IsNoScript()
 }
 
 func (s *Store) eval(ctx context.Context, sc script, r *request) rueidis.RedisResult {
 	res := s.do(ctx, s.command(sc, r, false))
-	if unknown(res) {
+	if scriptMissing(res) {
 		res = s.do(ctx, s.command(sc, r, true))
 	}
 	return res
@@ -77,7 +77,7 @@ func failedAll(n int) func(error) []rueidis.RedisResult {
 	}
 }
 
-// evalAll calls a script for each request, in one go.
+// evalAll calls a script for each request, in one round trip.
 func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis.RedisResult {
 	cmds := make([]rueidis.Completed, len(rs))
 	for i, r := range rs {
@@ -87,7 +87,7 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 	var again []int
 	cmds = cmds[:0]
 	for i, res := range all {
-		if unknown(res) {
+		if scriptMissing(res) {
 			again, cmds = append(again, i), append(cmds, s.command(sc, rs[i], len(cmds) == 0 || s.cluster))
 		}
 	}

@@ -61,8 +61,8 @@ func (s *server) url() string  { return "redis://" + s.addr() }
 
 var portsGiven sync.Map
 
-// freePort returns one that nobody listens on, nor on the port of its cluster bus, and that is given to nobody else while its server is down: the system takes
-// those of connections from 32768 on.
+// freePort returns one that nobody listens on, nor on the port of its cluster bus, and that is given to nobody else
+// while its server is down: the system takes those of connections from 32768 on.
 func freePort() int {
 	for {
 		port := 10000 + rand.IntN(10000)

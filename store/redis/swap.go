@@ -14,11 +14,11 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	return s.swapOne(ctx, l, true)
 }
 
-func (s *Store) swapOne(ctx context.Context, l driver.Record, tell bool) (driver.Record, error) {
+func (s *Store) swapOne(ctx context.Context, l driver.Record, publish bool) (driver.Record, error) {
 	if err := s.addToIndex(ctx, l); err != nil {
 		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 	}
-	r := s.swapRequest(l, tell)
+	r := s.swapRequest(l, publish)
 	var res rueidis.RedisResult
 	if s.addr.replicas > 0 {
 		res = s.evalAndWait(ctx, s.swap, l.Name, r)
@@ -26,11 +26,12 @@ func (s *Store) swapOne(ctx context.Context, l driver.Record, tell bool) (driver
 		res = s.eval(ctx, s.swap, r)
 	}
 	l, err := s.swapped(ctx, l, r.rev, res)
-	s.done(r, res)
+	s.recycle(r, res)
 	return l, err
 }
 
-// SwapAll implements [driver.Batcher]: one round trip. It publishes no records: thousands of them would be more than they save.
+// SwapAll implements [driver.Batcher] in one round trip. It publishes no records: thousands of them would cost more
+// than they save.
 func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	out := make([]driver.Outcome, len(ls))
 	if s.addr.replicas > 0 { // each waits for its replicas
@@ -59,18 +60,18 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	if len(ls) > 0 {
 		for i, res := range s.evalAll(ctx, s.swap, rs) {
 			out[i].Record, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res)
-			s.done(rs[i], res)
+			s.recycle(rs[i], res)
 		}
 	}
 	return out
 }
 
-// swapped makes an outcome of an answer.
+// swapped returns the outcome of a swap.
 func (s *Store) swapped(ctx context.Context, l driver.Record, rev string, res rueidis.RedisResult) (driver.Record, error) {
 	switch err := res.Error(); {
 	case err == nil:
 		l.Rev = rev
-		s.push.wrote(l)
+		s.notifier.noteWrite(l)
 		return l, nil
 	case rueidis.IsRedisNil(err):
 		return driver.Record{}, fmt.Errorf("swap %q at revision %q: %w", l.Name, l.Rev, driver.ErrConflict)

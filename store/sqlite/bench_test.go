@@ -13,7 +13,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// rawUpdates returns the floor: n single-row updates through the same driver with the same settings, on a file of its own.
+// rawUpdates returns the floor: n single-row updates through the same driver with the same settings, on a file of its
+// own.
 func rawUpdates(b *testing.B) func(n int) {
 	db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "raw.db"), "mode=rwc&_journal_mode=WAL&_synchronous=FULL"))
 	if err != nil {
@@ -38,8 +39,8 @@ func rawUpdates(b *testing.B) func(n int) {
 	}
 }
 
-// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and their ratio.
-// The benchmark's own timer is left alone: stopping it stops the world.
+// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and
+// their ratio. The benchmark's own timer is left alone: stopping it stops the world.
 func compare(b *testing.B, ours func(), floor func()) {
 	var a, z []time.Duration
 	for b.Loop() {
@@ -177,8 +178,7 @@ func BenchmarkFence(b *testing.B) {
 	compare(b, func() { transaction(true) }, func() { transaction(false) })
 }
 
-// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a
-// list.
+// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a list.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		s := fresh(b)

@@ -12,8 +12,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// located adds the path to an error of SQLite.
-func (s *Store) located(err error) error {
+// withPath adds the path to an error of SQLite.
+func (s *Store) withPath(err error) error {
 	if code(err) == 0 {
 		return err
 	}
@@ -34,10 +34,12 @@ func code(err error) int {
 	return 0
 }
 
-// busy says that nothing was done because of somebody's lock. In WAL mode that comes before the first change, never at a commit.
+// busy reports whether nothing was done because another connection holds a lock. In WAL mode that happens before the
+// first change, never at a commit.
 func busy(err error) bool { c := code(err); return c == codeBusy || c == codeProtocol }
 
-// pause returns how long to wait before attempt n, shorter than SQLite's own millisecond: a lock is held for one fsync.
+// pause returns how long to wait before attempt n. It is shorter than SQLite's own millisecond, because a lock is held
+// for one fsync.
 func pause(n int) time.Duration {
 	d := min(minPause<<min(n, 10), maxPause)
 	return d/2 + rand.N(d/2)
@@ -57,11 +59,11 @@ func retry(ctx context.Context, f func() error) error {
 	}
 }
 
-// explain says what to do about an error of SQLite, and marks those that only somebody's help ends.
+// explain adds what to do to an error of SQLite, and marks the errors for which a retry does not help.
 func explain(path string, err error) error {
 	switch c := code(err); {
 	case c == codeNotADB:
-		return driver.Refused(fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err))
+		return driver.Refused(fmt.Errorf("it is not a SQLite database and was not changed: use another file: %w", err))
 	case c == codeReadOnly, c == codeCantOpen, errors.Is(err, fs.ErrPermission):
 		return driver.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
 	}

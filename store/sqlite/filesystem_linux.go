@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remote names a file system whose files other machines may have open, or that keeps no memory shared between processes, by
-// the number that statfs gives it; empty for any other.
+// remote returns the name of a file system, by its statfs type, if other machines may have its files open or if it does
+// not support memory shared between processes. It returns an empty string for any other.
 func remote(magic uint32) string {
 	switch magic {
 	case unix.NFS_SUPER_MAGIC:
@@ -58,7 +58,8 @@ func remote(magic uint32) string {
 	return ""
 }
 
-// checkFileSystem refuses what WAL does not work on. The file need not be there yet; its directory is.
+// checkFileSystem returns an error for a file system on which WAL does not work. The directory must exist, the file
+// need not.
 func checkFileSystem(path string) error {
 	dir := filepath.Dir(path)
 	for _, p := range []string{path, dir} {
@@ -66,22 +67,23 @@ func checkFileSystem(path string) error {
 		if err := unix.Statfs(p, &st); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
-			return fmt.Errorf("look at the file system of %s: %w", p, err)
+			return fmt.Errorf("check the file system of %s: %w", p, err)
 		}
 		if name := remote(uint32(st.Type)); name != "" {
-			return fmt.Errorf("%s is on %s, and SQLite's WAL needs memory that all its processes share: "+
-				"put it on a local disk of one host, or take a store with a server (redis, postgres, etcd, nats, s3)", p, name)
+			return fmt.Errorf("%s is on a network file system (%s), where SQLite's WAL does not work: "+
+				"put it on a local disk, or use a store that runs as a server", p, name)
 		}
 	}
 	var file, parent unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &file) == nil && unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &parent) == nil &&
 		file.Mask&parent.Mask&unix.STATX_MNT_ID != 0 && file.Mnt_id != parent.Mnt_id {
-		return fmt.Errorf("%s is a mount of its own, so that its -wal and -shm would not be shared with it: mount its directory %s instead", path, dir)
+		return fmt.Errorf("%s is a mount point, so processes would not share its -wal and -shm: mount its directory %s instead", path, dir)
 	}
 	return nil
 }
 
-// isFile reports whether path still leads to file. It is os.SameFile without its allocations: every write asks.
+// isFile reports whether path still names file. It is os.SameFile without its allocations, because every write calls
+// it.
 func isFile(path string, file fs.FileInfo) (bool, error) {
 	var now unix.Stat_t
 	if err := unix.Stat(path, &now); err != nil {

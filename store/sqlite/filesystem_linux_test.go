@@ -37,7 +37,7 @@ func openRole(_ *bufio.Scanner, args []string) error {
 	return s.Close()
 }
 
-// mountRole opens a database that is a mount of its own, as a container sees a single file passed in.
+// mountRole opens a database that is a mount point, as a container sees a single file passed in.
 func mountRole(_ *bufio.Scanner, args []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -130,7 +130,7 @@ func TestRefusedPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := start(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}, "remote", filepath.Join(dir, "regent.db"), target)
-		if !c.out.Scan() || !strings.Contains(c.out.Text(), "mount of its own") {
+		if !c.out.Scan() || !strings.Contains(c.out.Text(), "mount point") {
 			t.Error(c.out.Text())
 		}
 		t.Log(c.out.Text())

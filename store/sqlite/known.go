@@ -2,14 +2,14 @@ package sqlite
 
 import "github.com/regentd/regent/driver"
 
-// known is what the driver remembers of a revision. A revision's record never changes, so that this cannot be out of date.
+// known is a cached revision. The record of a revision never changes, so the cache cannot be out of date.
 type known struct {
 	rev    string
 	writer string
-	lease  driver.Record // what Notable, Gone and this driver look at, without the weight
+	lease  driver.Record // without Data and Past
 }
 
-// maxKnown bounds the memory of it.
+// maxKnown bounds the number of cached revisions.
 const maxKnown = 1 << 15
 
 func newKnown(rev, writer string, l driver.Record) known {
@@ -26,7 +26,7 @@ func (s *Store) remember(k known) {
 	s.known[k.lease.Name] = k
 }
 
-// recall returns what was in name at rev, from memory or from the database.
+// recall returns the record of name at rev, from the cache or from the database.
 func (s *Store) recall(name, rev string) (known, error) {
 	s.mu.Lock()
 	k := s.known[name]

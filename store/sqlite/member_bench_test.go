@@ -44,7 +44,8 @@ func holding(m *regent.Member, terms int) {
 	}
 }
 
-// BenchmarkLead is a term from the call of Lead, with a duty that returns at once, until the seat is released, beside two raw updates.
+// BenchmarkLead is a term from the call of Lead, with a duty that returns at once, until the seat is released, beside
+// two raw updates.
 func BenchmarkLead(b *testing.B) {
 	nothing := func(context.Context, regent.Term) error { return nil }
 	for _, c := range []struct {
@@ -129,7 +130,8 @@ func manySeats(n int) []regent.Duty {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkHeld is what it costs a process to hold many elections, with everything that the library and the driver keep of them.
+// BenchmarkHeld is what it costs a process to hold many elections, with everything that the library and the driver keep
+// of them.
 func BenchmarkHeld(b *testing.B) {
 	for _, n := range []int{1, 1000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -193,8 +195,8 @@ func reportTakeovers(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "rounds")
 }
 
-// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is told to let go, or is killed, until the
-// other's duty runs.
+// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is ordered to release, or is
+// killed, until the other's duty runs.
 func BenchmarkTakeover(b *testing.B) {
 	b.Run("after_release", func(b *testing.B) {
 		path := fresh(b).path
@@ -230,7 +232,7 @@ func BenchmarkTakeover(b *testing.B) {
 				killed := monotonic()
 				leader.kill(b)
 				took = append(took, time.Duration(standby.says(b, "leads")[0]-killed))
-				leader.bury()
+				leader.awaitExit()
 				leader = startMember(b, path, leading, "push", 0) // the same ID, as after a restart
 				leader.order(b, "campaign")
 				leader.says(b, "follows")
@@ -241,7 +243,8 @@ func BenchmarkTakeover(b *testing.B) {
 	})
 }
 
-// BenchmarkSpread is the death of a process that holds 10,000 seats: how long until two others hold them all, and how many each.
+// BenchmarkSpread is the death of a process that holds 10,000 seats: how long until two others hold them all, and how
+// many each.
 func BenchmarkSpread(b *testing.B) {
 	const n = 10_000
 	var took, worst time.Duration
@@ -284,7 +287,7 @@ func BenchmarkSpread(b *testing.B) {
 		}
 		for _, c := range append(heirs, dying) {
 			_ = c.cmd.Process.Kill()
-			c.bury()
+			c.awaitExit()
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -292,8 +295,8 @@ func BenchmarkSpread(b *testing.B) {
 	b.ReportMetric(float64(less), "seats-of-the-lesser")
 }
 
-// BenchmarkIdle is the processor time of a standby while nothing happens, with the store's push and without it. A leader and both standbys
-// heartbeat meanwhile.
+// BenchmarkIdle is the processor time of a standby while nothing happens, with the store's push and without it. A
+// leader and both standbys heartbeat meanwhile.
 func BenchmarkIdle(b *testing.B) {
 	const window = 6 * time.Second
 	path := fresh(b).path

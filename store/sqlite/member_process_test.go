@@ -18,8 +18,8 @@ import (
 
 func init() { roles["member"] = memberRole }
 
-// memberRole is a member in a process of its own: args are path, ID, whether it takes the store's push, and how many seats it holds. With
-// none it campaigns for one, as told.
+// memberRole is a member in a process of its own: args are path, ID, whether it takes the store's push, and how many
+// seats it holds. With none it campaigns for one, as ordered.
 func memberRole(orders *bufio.Scanner, args []string) error {
 	store, err := Open(background, args[0], Options{})
 	if err != nil {
@@ -144,8 +144,8 @@ func (c *child) kill(t testing.TB) {
 	}
 }
 
-// bury waits for a killed child.
-func (c *child) bury() {
+// awaitExit waits for a killed child.
+func (c *child) awaitExit() {
 	_ = c.cmd.Wait()
 	c.done = true
 }

@@ -30,8 +30,7 @@ INSERT INTO regent_lease VALUES
 	('b', 1700000000000002, 2, '', '{"epoch":4,"nonce":"b","duration":"6s"}');
 PRAGMA user_version = 1;`
 
-// version1 makes a database of version 1, with the registers a and b, and tables of its user's
-// beside them.
+// version1 makes a database of version 1, with the registers a and b, and tables of its user's beside them.
 func version1(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "regent.db")

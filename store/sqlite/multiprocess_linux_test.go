@@ -197,9 +197,9 @@ func TestKilledInTheMiddleOfSwaps(t *testing.T) {
 			t.Errorf("%d to %d with %s: %v", before.Nonce, after.Nonce, after.Data, err)
 		}
 	}
-	var verdict string
-	if err := raw(t, s.path).QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
-		t.Errorf("integrity: %q, %v", verdict, err)
+	var integrity string
+	if err := raw(t, s.path).QueryRow("PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
+		t.Errorf("integrity: %q, %v", integrity, err)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestWake(t *testing.T) {
 		l.Nonce++
 		l = swap(t, other, l)
 		swap(t, other, held("b/y", "h", 1))
-		<-b // what came before it has been told, too
+		<-b // what came before it has been notified, too
 		if len(a) != 0 {
 			t.Error("woken for nothing")
 		}
@@ -258,7 +258,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// relayRole claims the register whenever it is vacant, tells when it was woken and when it had it, and gives it back as told.
+// relayRole claims the register whenever it is vacant, tells when it was woken and when it had it, and gives it back as
+// ordered.
 func relayRole(orders *bufio.Scanner, args []string) error {
 	s, err := Open(background, args[0], Options{})
 	if err != nil {

@@ -38,12 +38,12 @@ func TestOpenRefuses(t *testing.T) {
 	for _, c := range []struct{ fact, path, says string }{
 		{"a_directory", dir, "directory"},
 		{"a_missing_directory", filepath.Join(dir, "no", "regent.db"), "directory must exist"},
-		{"a_short_text_file", text, "no SQLite database"},
-		{"a_long_text_file", long, "no SQLite database"},
-		{"a_link_that_leads_nowhere", nowhere, "nowhere"},
+		{"a_short_text_file", text, "not a SQLite database"},
+		{"a_long_text_file", long, "not a SQLite database"},
+		{"a_link_that_leads_nowhere", nowhere, "broken symbolic link"},
 		{"memory", ":memory:", "memstore"},
-		{"nothing", "", "plain name"},
-		{"a_newer_schema", newer, "newer Regent"},
+		{"nothing", "", "name of a file"},
+		{"a_newer_schema", newer, "newer version"},
 		{"another_programs_database", database("other.db", "CREATE TABLE t (x); PRAGMA user_version = 7"), "belongs to another program"},
 		{"utf16", database("utf16.db", "PRAGMA encoding = 'UTF-16'; CREATE TABLE t (x)"), "UTF-16"},
 	} {

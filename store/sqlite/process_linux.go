@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process names one process for as long as anybody remembers it. A pid alone is used again; a pid
-// of another namespace or of another boot is another's; and a start time reads differently in
-// another time namespace.
+// process identifies one process for ever. A pid alone is reused. A pid of another namespace or another boot is another
+// process. A start time has another meaning in another time namespace.
 type process struct {
 	pid    int
 	start  uint64 // in clock ticks since boot
@@ -28,8 +27,7 @@ func (p process) String() string {
 	return fmt.Sprintf(processFormat, p.pid, p.start, p.pidns, p.timens, p.boot)
 }
 
-// parseProcess reads what String wrote, and what follows it in older databases: " machine=" and a
-// hash.
+// parseProcess parses what String wrote. Older databases have " machine=" and a hash after it.
 func parseProcess(s string) (p process, ok bool) {
 	if s == "" {
 		return process{}, false
@@ -38,36 +36,35 @@ func parseProcess(s string) (p process, ok bool) {
 	return p, err == nil && n == 5 && p.pid > 0
 }
 
-// state is what the kernel says of a pid.
-type state int
+// procState is the state of a pid.
+type procState int
 
 const (
-	unknown state = iota // it would not say
+	unknown procState = iota // the kernel does not say
 	running
-	exited // every thread has ended, and only its parent's wait is missing
+	exited // every thread has ended, and its parent has not waited for it
 	absent
 )
 
-// visible reports whether p's pid means the same process to both.
+// visible reports whether p's pid means the same process in the namespaces of self.
 func (p process) visible(self process) bool {
 	return p.boot != "" && p.boot == self.boot && p.pidns == self.pidns && p.timens == self.timens
 }
 
 // dead reports whether p is proved dead.
-func (p process) dead(self process) bool { return p.provedDead(self, look) }
+func (p process) dead(self process) bool { return p.provedDead(self, processState) }
 
-// provedDead decides it. look tells the state of a pid and when its process started, 0 if it would not say.
+// provedDead is dead with stateOf, which returns the state of a pid and when its process started, 0 if unknown.
 //
-// Of a process of another boot nothing is proved, not even if the machine-id is the same: a clone
-// of a machine has its machine-id, its disks and its journal, and the machine that it was cloned
-// from may still run. No file tells a machine that was restarted from a clone of it. So the lease
-// of such a process has to run out.
-func (p process) provedDead(self process, look func(pid int) (state, uint64)) bool {
+// Nothing is proved about a process of another boot, even if the machine-id is the same: a clone of a machine has its
+// machine-id, its disks and its journal, and the original may still run. No file tells a restarted machine from a clone
+// of it. So the lease of such a process has to expire.
+func (p process) provedDead(self process, stateOf func(pid int) (procState, uint64)) bool {
 	if !p.visible(self) {
 		return false
 	}
-	switch st, start := look(p.pid); st {
-	case absent, exited: // whoever has the pid now: the one who wrote is gone
+	switch st, start := stateOf(p.pid); st {
+	case absent, exited: // whatever process has the pid now, the writer is gone
 		return true
 	case running:
 		return start != 0 && start != p.start
@@ -76,7 +73,7 @@ func (p process) provedDead(self process, look func(pid int) (state, uint64)) bo
 	}
 }
 
-// self returns this process, or an error where /proc does not tell, or tells of another pid namespace.
+// self returns this process. It returns an error if /proc is not there, or is that of another pid namespace.
 func self() (process, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -100,7 +97,7 @@ func self() (process, error) {
 		return process{}, err
 	}
 	if p.boot == "" || strings.ContainsAny(p.boot, " \t") {
-		return process{}, fmt.Errorf("boot id %q makes no sense", p.boot)
+		return process{}, fmt.Errorf("boot id %q is not valid", p.boot)
 	}
 	return p, nil
 }
@@ -109,12 +106,12 @@ func self() (process, error) {
 func namespace(kind string) (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/"+kind, &st); err != nil {
-		return 0, fmt.Errorf("look up %s namespace: %w", kind, err)
+		return 0, fmt.Errorf("read the %s namespace: %w", kind, err)
 	}
 	return st.Ino, nil
 }
 
-// startTime returns field 22 of /proc/PID/stat, or 0. The name in field 2 may hold anything, brackets included.
+// startTime returns field 22 of /proc/PID/stat, or 0. The name in field 2 may contain anything, parentheses included.
 func startTime(pid int) uint64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -129,9 +126,9 @@ func startTime(pid int) uint64 {
 	return start
 }
 
-// look asks the kernel about a pid. A pidfd becomes readable when the last thread has ended; /proc alone would call a process dead
-// whose first thread has ended before the others, and one that hidepid hides.
-func look(pid int) (state, uint64) {
+// processState asks the kernel for the state of a pid. A pidfd becomes readable when the last thread has ended. /proc
+// alone would report a process as dead if its first thread ends before the others, or if hidepid hides it.
+func processState(pid int) (procState, uint64) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == unix.ESRCH {
 		return absent, 0

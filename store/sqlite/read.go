@@ -13,8 +13,8 @@ import (
 
 const (
 	readConns = 4
-	// listPage is how many records List reads at once. Between pages it holds neither a connection nor a snapshot, so that
-	// the caller may take its time and call the store.
+	// listPage is how many records List reads in one query. Between pages it holds neither a connection nor a snapshot,
+	// so the caller may be slow, and may call the store.
 	listPage = 256
 )
 
@@ -81,12 +81,12 @@ func (s *Store) listFrom(ctx context.Context, page []driver.Outcome, from, prefi
 	return page, rows.Err()
 }
 
-// parse makes a record of the columns of its row. Somebody's hand may have put anything there,
-// which is then an error of this register alone.
+// parse returns the record in a row. Other programs may have written anything there: that is an error of this register
+// only.
 func (s *Store) parse(name string, rev, writer any, record []byte) (driver.Record, error) {
 	at, ok := revision(rev)
 	if !ok {
-		return driver.Record{}, fmt.Errorf("%s: the revision of %q is %v, which is none", s.path, name, rev)
+		return driver.Record{}, fmt.Errorf("%s: the revision of %q is %v, which is not valid", s.path, name, rev)
 	}
 	l, err := driver.ParseRecord(name, at, record)
 	if err != nil {
@@ -96,8 +96,8 @@ func (s *Store) parse(name string, rev, writer any, record []byte) (driver.Recor
 	return l, nil
 }
 
-// revision returns what the column rev holds. It is a number in a database of version 1, which may
-// be restored at any time.
+// revision returns the value of the column rev. It is a number in a database of version 1, which may be restored at any
+// time.
 func revision(column any) (rev string, ok bool) {
 	switch v := column.(type) {
 	case string:
@@ -108,13 +108,13 @@ func revision(column any) (rev string, ok bool) {
 	return "", false
 }
 
-// textOf returns what a column holds if it is text.
+// textOf returns the value of a column if it is text.
 func textOf(column any) string {
 	s, _ := column.(string)
 	return s
 }
 
-// bytesOf returns what a column holds if it is text or a blob.
+// bytesOf returns the value of a column if it is text or a blob.
 func bytesOf(column any) []byte {
 	if b, ok := column.([]byte); ok {
 		return b
@@ -122,14 +122,15 @@ func bytesOf(column any) []byte {
 	return []byte(textOf(column))
 }
 
-// read runs f on the readers, again while the database is busy (recovery after a crash, the last process closing it).
+// read runs f on the readers, and retries while the database is busy (recovery after a crash, the last process closing
+// it).
 func (s *Store) read(ctx context.Context, f func() error) error {
-	if err := s.usable(); err != nil {
+	if err := s.checkFile(); err != nil {
 		return err
 	}
 	err := retry(ctx, f)
-	if err != nil && s.usable() != nil {
-		return s.usable() // "sql: database is closed" would hide it
+	if err != nil && s.checkFile() != nil {
+		return s.checkFile() // clearer than "sql: database is closed"
 	}
-	return s.located(err)
+	return s.withPath(err)
 }

@@ -20,7 +20,7 @@ func TestARestoreInPlaceKillsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.kill(t)
-	c.bury()
+	c.awaitExit()
 	if !s.Gone(t.Context(), dead) {
 		t.Fatal("the holder was killed, and is not gone")
 	}

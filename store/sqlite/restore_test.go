@@ -28,8 +28,7 @@ func restore(t testing.TB, s *Store, copied string) {
 	}
 }
 
-// restoreInto writes a copy into a database through SQLite's backup API, as ".restore" of its shell
-// does.
+// restoreInto writes a copy into a database through SQLite's backup API, as ".restore" of its shell does.
 func restoreInto(path, copied string) error {
 	db, err := sql.Open("sqlite", dsn(path, "mode=rw"))
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// revisions makes revisions that never come twice, for any register: not after a restart, not after
-// somebody has removed the whole file, and not after an older copy of it was restored, when a
-// number that is kept in the file would begin again. Each is of a random number of its Store and of
-// a time that grows with every one.
+// revisions generates revisions that are never used twice, for any register: not after a restart, not after the whole
+// file was removed, and not after an older copy was restored, when a counter in the file would start again. A revision
+// is a random number of the Store and a time that increases with every revision.
 type revisions struct {
 	store string
 	last  int64
@@ -17,8 +16,7 @@ type revisions struct {
 
 func newRevisions() revisions { return revisions{store: strconv.FormatUint(rand.Uint64(), 36)} }
 
-// next returns a revision, and its time in microseconds. The colon keeps SQLite from taking one for
-// a number.
+// next returns a revision, and its time in microseconds. The colon keeps SQLite from converting a revision to a number.
 func (r *revisions) next(now time.Time) (string, int64) {
 	r.last = max(r.last+1, now.UnixMicro())
 

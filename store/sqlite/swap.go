@@ -9,16 +9,16 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// request is one call of Swap, SwapAll or Remove on its way through drain.
+// request is a call of Swap, SwapAll or Remove in the queue of drain.
 type request struct {
 	ctx    context.Context
 	remove bool
 	in     []driver.Record
-	out    []driver.Outcome // drain's, until done receives
+	out    []driver.Outcome // belongs to drain until done receives
 	done   chan struct{}    // has room for one
 }
 
-// verb is what the request does, for errors.
+// verb returns the name of the operation, for errors.
 func (r *request) verb() string {
 	if r.remove {
 		return "remove"
@@ -34,7 +34,7 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	}
 	r.ctx, r.in[0] = ctx, l
 	if err := s.submit(r); err != nil {
-		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // r is still drain's
+		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // drain still has r
 	}
 	out := r.out[0]
 	r.ctx, r.in[0], r.out[0] = nil, driver.Record{}, driver.Outcome{}
@@ -42,12 +42,12 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	return out.Record, out.Err
 }
 
-// SwapAll implements [driver.Batcher]: one transaction, one fsync.
+// SwapAll implements [driver.Batcher] in one transaction with one fsync.
 func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	if len(ls) == 0 {
 		return nil
 	}
-	// A copy, since the caller may be gone before drain is done with it.
+	// A copy, because the caller may return before drain has used it.
 	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]driver.Outcome, len(ls)), done: make(chan struct{}, 1)}
 	err := s.submit(r)
 	if err == nil {
@@ -60,7 +60,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	return out
 }
 
-// submit hands a request to drain and waits, but not longer than its context: a disk that hangs must not keep a leader from
+// submit queues a request and waits until it is done or its context ends: a disk that hangs must not keep a leader from
 // stepping down.
 func (s *Store) submit(r *request) error {
 	if err := r.ctx.Err(); err != nil {
@@ -74,7 +74,7 @@ func (s *Store) submit(r *request) error {
 	s.queue = append(s.queue, r)
 	if !s.draining {
 		s.draining = true
-		s.work.Add(1)
+		s.goroutines.Add(1)
 		go s.drain()
 	}
 	s.mu.Unlock()
@@ -89,9 +89,9 @@ func (s *Store) submit(r *request) error {
 	}
 }
 
-// drain writes what is queued and ends when nothing is. Whatever has gathered during one commit shares the next.
+// drain writes the queue, and ends when it is empty. Requests that arrive during one commit share the next.
 func (s *Store) drain() {
-	defer s.work.Done()
+	defer s.goroutines.Done()
 	for attempt := 0; ; {
 		s.mu.Lock()
 		batch, closed := s.queue, s.closed
@@ -101,11 +101,11 @@ func (s *Store) drain() {
 		if len(batch) == 0 {
 			return
 		}
-		batch = waiting(batch, closed)
+		batch = dropEnded(batch, closed)
 		if len(batch) == 0 {
 			continue
 		}
-		again, err := false, s.usable()
+		again, err := false, s.checkFile()
 		if err == nil {
 			again, err = s.write(batch)
 		}
@@ -118,13 +118,13 @@ func (s *Store) drain() {
 			continue
 		}
 		attempt = 0
-		answer(batch, s.located(err))
+		answer(batch, s.withPath(err))
 		clear(batch)
 	}
 }
 
-// waiting drops the requests that nobody waits for any more.
-func waiting(batch []*request, closed bool) []*request {
+// dropEnded answers the requests whose context has ended, and returns the others.
+func dropEnded(batch []*request, closed bool) []*request {
 	keep := batch[:0]
 	for _, r := range batch {
 		err := r.ctx.Err()
@@ -140,8 +140,8 @@ func waiting(batch []*request, closed bool) []*request {
 	return keep
 }
 
-// answer gives every swap of the batch its outcome. If the transaction failed, that is unknown for all of them, even for one
-// that was refused: perhaps because of another in the same transaction.
+// answer completes the requests of a batch. If the transaction failed, the outcome of all its swaps is unknown, even of
+// a conflict: it may be due to another swap in the same transaction.
 func answer(batch []*request, err error) {
 	for _, r := range batch {
 		for i := range r.out {
@@ -153,19 +153,18 @@ func answer(batch []*request, err error) {
 	}
 }
 
-// write applies the batch: one statement that commits by itself for a single swap, else a transaction. Again says that nothing
-// was done because of somebody's lock.
+// write applies the batch: a single swap as one statement that commits by itself, otherwise as a transaction. again
+// means that nothing was done because another connection holds a lock.
 func (s *Store) write(batch []*request) (again bool, err error) {
 	defer func() {
-		// After any other error the state of the connection is anybody's guess. The next write opens a new one.
+		// After any other error the state of the connection is unknown. The next write opens a new one.
 		if err != nil && !again && s.w != nil {
 			_ = s.w.close()
 			s.w = nil
 		}
 	}()
 	if s.w == nil {
-		// Whatever it was that failed, the file may have changed: an older copy may have been
-		// restored into it.
+		// Whatever has failed, the file may have changed: an older copy may have been restored into it.
 		if err := prepareFile(background, s.path); err != nil {
 			return busy(err), err
 		}
@@ -227,8 +226,8 @@ type written struct {
 	moved bool
 }
 
-// swap writes one record on the writer's connection. What the old record was decides only whether others are told and whose
-// name stays on it; whether it is replaced is decided by the statement itself.
+// swap writes one record on the writer's connection. The old record decides only whether others are notified and which
+// writer is recorded. The statement itself decides whether the record is replaced.
 func (s *Store) swap(l driver.Record) (written, error) {
 	writer := s.writer
 	if l.Vacant() {

@@ -17,8 +17,7 @@ import (
 
 func init() { roles["nosync"] = noSyncRole }
 
-// failSyncs makes every fsync and fdatasync of this process fail with EIO, as those of a broken
-// disk do.
+// failSyncs makes every fsync and fdatasync of this process fail with EIO, as those of a broken disk do.
 func failSyncs() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// Without inotify and pidfd there is no push between processes and no witness: see the package comment.
+// Without inotify and pidfd there are no notifications between processes and no proof of death: see the package
+// comment.
 
 type watcher struct{}
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createWakeFile makes the file with the owner and the rights of the database, as SQLite does with its own side files.
+// createWakeFile creates the file with the owner and the mode of the database, as SQLite does with its side files.
 func createWakeFile(path string, db fs.FileInfo) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -28,30 +28,30 @@ func createWakeFile(path string, db fs.FileInfo) error {
 	return f.Chmod(db.Mode().Perm())
 }
 
-// touch wakes every process that watches path. It writes nothing: the close is the message.
+// touch wakes every process that watches path. It writes nothing: the close is the event.
 func touch(path string) {
 	if fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0); err == nil {
 		unix.Close(fd)
 	}
 }
 
-// maxWatched bounds how many processes a Store watches. The death of any further one is found out by polling.
+// maxWatched bounds how many processes a Store watches. The death of any other is found by polling.
 const maxWatched = 256
 
-// watcher waits for touches of one file and for the death of processes. Its epoll instance is itself polled by the Go runtime, so
-// that waiting takes a goroutine and no thread.
+// watcher waits for touches of one file and for the death of processes. The Go runtime polls its epoll instance, so
+// waiting takes a goroutine but no thread.
 type watcher struct {
 	path string
 	self process
 	ep   *os.File
 	raw  syscall.RawConn
 
-	mu      sync.Mutex // over what follows, and over the descriptors being open
+	mu      sync.Mutex // guards the fields below, and the descriptors from being closed
 	closed  bool
 	epfd    int
 	inotify int
-	file    int              // inotify's number for path; the database's own is not needed
-	pidfds  map[int32]string // the writer behind a pidfd
+	file    int              // inotify's watch descriptor for path; that of the database is not needed
+	pidfds  map[int32]string // by pidfd: the process, as records name it
 	pids    map[string]bool
 }
 
@@ -60,7 +60,7 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
 	}
-	if err = unix.SetNonblock(w.epfd, true); err != nil { // else os.NewFile would not poll it
+	if err = unix.SetNonblock(w.epfd, true); err != nil { // otherwise os.NewFile would not poll it
 		unix.Close(w.epfd)
 		return nil, err
 	}
@@ -85,9 +85,8 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 
 const watchMask = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// watchFile watches the file that is touched, and the database itself, which another program closes
-// when it has restored an older copy into it. Processes of Regent's seldom close it: when they
-// start and when they end.
+// watchFile watches the wake file, and the database itself: a program that restores an older copy into it closes it.
+// Processes of Regent close it seldom, when they start and when they end.
 func (w *watcher) watchFile() (err error) {
 	database := strings.TrimSuffix(w.path, wakeSuffix)
 	if db, err := os.Stat(database); err == nil {
@@ -104,7 +103,8 @@ func (w *watcher) poll(fd int) error {
 	return unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// watch lets wait tell when that writer dies, if this host can. It reports whether the writer is dead already.
+// watch makes wait report when that process dies, if the host supports it. It reports whether the process is dead
+// already.
 func (w *watcher) watch(writer string) (dead bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *watcher) watch(writer string) (dead bool) {
 	if err != nil {
 		return err == unix.ESRCH
 	}
-	// The pid was p's if it is now: from here on the descriptor stays with the process, whatever becomes of the number.
+	// If the pid still belongs to p, the descriptor does too: it stays with the process even if the pid is reused.
 	if start := startTime(p.pid); start != 0 && start != p.start {
 		unix.Close(fd)
 		return true
@@ -132,7 +132,7 @@ func (w *watcher) watch(writer string) (dead bool) {
 	return false
 }
 
-// wait returns when the file was touched or a watched process has died, and fails once the watcher is closed.
+// wait returns when the file was touched or a watched process has died. It returns an error once the watcher is closed.
 func (w *watcher) wait() (touched bool, died []string, err error) {
 	var events [16]unix.EpollEvent
 	var n int
@@ -166,7 +166,7 @@ func (w *watcher) wait() (touched bool, died []string, err error) {
 	return touched, died, nil
 }
 
-// drainInotify reads all that is there, and watches the new file if somebody has removed the old one.
+// drainInotify reads all events, and watches the new file if the old one was removed.
 func (w *watcher) drainInotify() {
 	var buf [4096]byte
 	for {
@@ -200,5 +200,5 @@ func (w *watcher) close() {
 	if w.inotify >= 0 {
 		unix.Close(w.inotify)
 	}
-	w.ep.Close() // wait returns
+	w.ep.Close() // makes wait return
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Gone implements [driver.Witness]. It is false for a vacant record, and for one that is no longer there to be looked up.
+// Gone implements [driver.Witness]. It returns false for a vacant record, and for one that has been replaced. It proves
+// the death only of a process of the same boot and the same namespaces.
 func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
 	if l.Vacant() || s.self == (process{}) {
 		return false

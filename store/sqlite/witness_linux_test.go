@@ -70,7 +70,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 			<-wake
 			took = append(took, time.Since(began))
 			if !s.Gone(t.Context(), l) { // though nobody has waited for it: a zombie
-				t.Error("the death was told but is not proved")
+				t.Error("the death was notified but is not proved")
 			}
 		}
 		slices.Sort(took)
@@ -182,7 +182,7 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 	c := start(t, nil, "hold", s.path, "seat", "seen")
 	c.line(t)
 	c.kill(t)
-	c.bury()
+	c.awaitExit()
 	db := raw(t, s.path)
 	var writer string
 	if err := db.QueryRow(`SELECT writer FROM regent_lease WHERE name = 'seat'`).Scan(&writer); err != nil {
@@ -193,9 +193,8 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 		t.Fatalf("the record was written by %q", writer)
 	}
 
-	// As a machine writes it that has this one's machine-id and namespaces, and was started at
-	// another time: this machine before it was restarted, or one that this one was cloned from. In
-	// older databases the machine-id follows.
+	// As a machine writes it that has this one's machine-id and namespaces, and was started at another time: this
+	// machine before it was restarted, or one that this one was cloned from. In older databases the machine-id follows.
 	p.boot = "5a4b3c2d-0000-4000-8000-000000000000"
 	machine, err := os.ReadFile("/etc/machine-id")
 	if err != nil {
@@ -223,14 +222,14 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 
 func TestProvedDead(t *testing.T) {
 	me := process{pid: 1, start: 10, pidns: 0xEFFFFFFC, timens: 7, boot: "b"}
-	is := func(st state, start uint64) func(int) (state, uint64) {
-		return func(int) (state, uint64) { return st, start }
+	is := func(st procState, start uint64) func(int) (procState, uint64) {
+		return func(int) (procState, uint64) { return st, start }
 	}
 	for _, c := range []struct {
-		fact   string
-		change func(p, self *process)
-		look   func(int) (state, uint64)
-		want   bool
+		fact    string
+		change  func(p, self *process)
+		stateOf func(int) (procState, uint64)
+		want    bool
 	}{
 		{"it_runs", nil, is(running, 20), false},
 		{"the_pid_is_another_process", nil, is(running, 21), true},
@@ -250,7 +249,7 @@ func TestProvedDead(t *testing.T) {
 			if c.change != nil {
 				c.change(&p, &self)
 			}
-			if got := p.provedDead(self, c.look); got != c.want {
+			if got := p.provedDead(self, c.stateOf); got != c.want {
 				t.Errorf("dead: %v", got)
 			}
 			for _, written := range []string{p.String(), p.String() + " machine=0123456789abcdef"} {
@@ -278,7 +277,7 @@ func TestThisProcessLives(t *testing.T) {
 	if me.dead(me) {
 		t.Error("it is dead")
 	}
-	if st, start := look(me.pid); st != running || start != me.start {
-		t.Errorf("look: %v, %v, not %v", st, start, me.start)
+	if st, start := processState(me.pid); st != running || start != me.start {
+		t.Errorf("processState: %v, %v, not %v", st, start, me.start)
 	}
 }
