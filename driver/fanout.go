@@ -18,9 +18,11 @@ func (f *Fanout[S]) Add(prefix string, s S) {
 	if f.subscriptions == nil {
 		f.subscriptions, f.lengths = map[string]map[S]bool{}, map[int]int{}
 	}
+
 	if f.subscriptions[prefix] == nil {
 		f.subscriptions[prefix] = map[S]bool{}
 	}
+
 	if !f.subscriptions[prefix][s] {
 		f.subscriptions[prefix][s] = true
 		f.lengths[len(prefix)]++
@@ -36,6 +38,7 @@ func (f *Fanout[S]) Remove(prefix string, s S) bool {
 	if delete(f.subscriptions[prefix], s); len(f.subscriptions[prefix]) == 0 {
 		delete(f.subscriptions, prefix)
 	}
+
 	if f.lengths[len(prefix)]--; f.lengths[len(prefix)] == 0 {
 		delete(f.lengths, len(prefix))
 	}

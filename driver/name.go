@@ -23,5 +23,6 @@ const MaxName = 250
 
 // ValidName reports whether a store must accept name: 1 to 250 bytes of UTF-8 without control characters.
 func ValidName(name string) bool {
-	return name != "" && len(name) <= MaxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	return name != "" && len(name) <= MaxName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, unicode.IsControl)
 }

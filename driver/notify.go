@@ -27,6 +27,7 @@ func Hint(c chan Record, l Record) {
 			return
 		default:
 		}
+
 		select {
 		case other := <-c:
 			if other.Name == l.Name {

@@ -80,23 +80,28 @@ func (l Record) AppendJSON(b []byte) []byte {
 	b = appendField(b, "addr", l.Addr)
 	b = appendField(b, "via", l.Via)
 	b = appendField(b, "next", l.Next)
+
 	if l.Edits > 0 {
 		b = append(b, `,"edits":`...)
 		b = strconv.AppendUint(b, l.Edits, 10)
 	}
+
 	if l.Paused {
 		b = append(b, `,"paused":true`...)
 	}
+
 	if !l.Since.IsZero() {
 		b = append(b, `,"since":"`...)
 		b = l.Since.UTC().AppendFormat(b, time.RFC3339Nano)
 		b = append(b, '"')
 	}
+
 	if len(l.Data) > 0 {
 		b = append(b, `,"data":"`...)
 		b = base64.StdEncoding.AppendEncode(b, l.Data)
 		b = append(b, '"')
 	}
+
 	if len(l.Past) > 0 {
 		b = append(b, `,"past":[`...)
 		for i, p := range l.Past {
@@ -107,6 +112,7 @@ func (l Record) AppendJSON(b []byte) []byte {
 		}
 		b = append(b, ']')
 	}
+
 	return append(b, '}')
 }
 
@@ -152,8 +158,10 @@ func appendString(b []byte, s string) []byte {
 			i += size
 			continue
 		}
+
 		i++
 	}
+
 	return append(b, '"')
 }
 
@@ -163,6 +171,7 @@ func ParseRecord(name, rev string, b []byte) (Record, error) {
 		l.Name, l.Rev = name, rev
 		return l, nil
 	}
+
 	var j struct {
 		Epoch       uint64    `json:"epoch"`
 		Nonce       string    `json:"nonce"`
@@ -178,22 +187,27 @@ func ParseRecord(name, rev string, b []byte) (Record, error) {
 		Data        []byte    `json:"data"`
 		Past        []Past    `json:"past"`
 	}
+
 	if err := json.Unmarshal(b, &j); err != nil {
 		return Record{}, fmt.Errorf("parse record of %q: %w", name, err)
 	}
+
 	nonce, err := strconv.ParseUint(j.Nonce, 16, 64)
 	if err != nil {
 		return Record{}, fmt.Errorf("parse nonce of %q: %w", name, err)
 	}
+
 	d, err := time.ParseDuration(j.Duration)
 	if err != nil {
 		return Record{}, fmt.Errorf("parse duration of %q: %w", name, err)
 	}
+
 	if d < 0 {
 		return Record{}, fmt.Errorf("parse duration of %q: %v is negative", name, d)
 	}
 	return Record{
 		Name: name, Rev: rev, Holder: Identity{j.Holder, j.Incarnation}, Addr: j.Addr, Epoch: j.Epoch, Nonce: nonce,
-		Duration: d, Via: j.Via, Next: j.Next, Edits: j.Edits, Paused: j.Paused, Since: j.Since, Data: j.Data, Past: j.Past,
+		Duration: d, Via: j.Via, Next: j.Next, Edits: j.Edits, Paused: j.Paused, Since: j.Since, Data: j.Data,
+		Past: j.Past,
 	}, nil
 }

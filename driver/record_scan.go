@@ -18,25 +18,31 @@ func scanRecord(b []byte) (l Record, ok bool) {
 	s.Want(`,"nonce":`)
 	l.Nonce = s.hex()
 	s.Want(`,"duration":`)
+
 	l.Duration = s.duration()
 	l.Holder.ID = s.field(`,"holder":`)
 	l.Holder.Incarnation = s.field(`,"incarnation":`)
 	l.Addr = s.field(`,"addr":`)
 	l.Via = s.field(`,"via":`)
 	l.Next = s.field(`,"next":`)
+
 	if s.Has(`,"edits":`) {
 		l.Edits = s.Number()
 	}
+
 	l.Paused = s.Has(`,"paused":true`)
 	if s.Has(`,"since":`) {
 		l.Since = s.time()
 	}
+
 	if s.Has(`,"data":`) {
 		l.Data = s.base64()
 	}
+
 	if s.Has(`,"past":[`) {
 		l.Past = s.past()
 	}
+
 	s.Want("}")
 	return l, s.Done()
 }
@@ -95,6 +101,7 @@ func (s *scan) past() []Past {
 		}
 		return string(text)
 	}
+
 	s.List(math.MaxInt, func() {
 		var p Past
 		s.Want(`{"epoch":`)
@@ -102,6 +109,7 @@ func (s *scan) past() []Past {
 		if s.Has(`,"holder":`) {
 			p.Holder = known(s.Text(), func(p Past) string { return p.Holder })
 		}
+
 		s.Want(`,"began":`)
 		p.Began = s.time()
 		s.Want(`,"ended":`)
@@ -109,8 +117,10 @@ func (s *scan) past() []Past {
 		if s.Has(`,"reason":`) {
 			p.Reason = known(s.Text(), func(p Past) string { return p.Reason })
 		}
+
 		s.Want("}")
 		all = append(all, p)
 	})
+
 	return all
 }

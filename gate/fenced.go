@@ -19,6 +19,7 @@ func Fenced(f *regent.Fence, next http.Handler) http.Handler {
 			writeJSON(w, http.StatusPreconditionRequired, Refusal{Error: "the header " + EpochHeader + " is missing"})
 			return
 		}
+
 		token, err := tokenOf(r.Header)
 		if err == nil {
 			err = f.Admit(token)

@@ -22,10 +22,12 @@ func TestFenced(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 		}
+
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		return w
 	}
+
 	done := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 
 	t.Run("a_request_of_a_former_leader_is_refused_with_the_term_that_beats_it", func(t *testing.T) {
@@ -38,12 +40,16 @@ func TestFenced(t *testing.T) {
 			{"6", "", 204, "", ""}, {"7", "", 204, "", ""}, {"6", "", 409, "7", ""}, {"7", "", 204, "", ""},
 			{"7", "a", 204, "", ""}, {"7", "b", 409, "7", "a"}, {"7", "", 409, "7", "a"}, {"7", "a", 204, "", ""},
 			{"8", "b", 204, "", ""}, {"7", "a", 409, "8", "b"},
-			{"", "", 428, "", ""}, {"", "b", 428, "", ""}, {"-1", "", 400, "", ""}, {"x", "", 400, "", ""}, {"0", "", 400, "", ""},
-			{"9", "b c", 400, "", ""}, {"4611686018427387904", "", 400, "", ""}, {"18446744073709551616", "", 400, "", ""},
+			{"", "", 428, "", ""}, {"", "b", 428, "", ""}, {"-1", "", 400, "", ""}, {"x", "", 400, "", ""},
+			{"0", "", 400, "", ""},
+			{"9", "b c", 400, "", ""}, {"4611686018427387904", "", 400, "", ""},
+			{"18446744073709551616", "", 400, "", ""},
 		} {
 			w := send(h, tt.epoch, tt.term)
-			if w.Code != tt.code || w.Header().Get(gate.EpochHeader) != tt.beats || w.Header().Get(gate.TermHeader) != tt.by {
-				t.Errorf("epoch %q of term %q: %d, beaten by %q of %q", tt.epoch, tt.term, w.Code, w.Header().Get(gate.EpochHeader), w.Header().Get(gate.TermHeader))
+			if w.Code != tt.code || w.Header().Get(gate.EpochHeader) != tt.beats ||
+				w.Header().Get(gate.TermHeader) != tt.by {
+				t.Errorf("epoch %q of term %q: %d, beaten by %q of %q", tt.epoch, tt.term, w.Code,
+					w.Header().Get(gate.EpochHeader), w.Header().Get(gate.TermHeader))
 			}
 		}
 	})
@@ -62,6 +68,7 @@ func TestFenced(t *testing.T) {
 				snapshot := store.Snapshot()
 				return func() { store.Rollback(snapshot) }
 			})
+
 			h := gate.Fenced(&regent.Fence{}, done)
 			answer := func(term regent.Term) *httptest.ResponseRecorder {
 				r := httptest.NewRequest("POST", "/", nil)
@@ -74,9 +81,11 @@ func TestFenced(t *testing.T) {
 			if w := answer(first); w.Code != 204 {
 				t.Errorf("the first: %d %s", w.Code, w.Body)
 			}
+
 			if w := answer(second); w.Code != 409 || w.Header().Get(gate.TermHeader) != first.Incarnation {
 				t.Errorf("the second: %d %v %s", w.Code, w.Header(), w.Body)
 			}
+
 			if w := answer(first); w.Code != 204 {
 				t.Errorf("the first again: %d %s", w.Code, w.Body)
 			}

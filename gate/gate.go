@@ -61,15 +61,19 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+
 		term, ok := g.Member.Leads(g.Election)
 		if !ok {
 			g.refuse(w, r, "this node does not lead")
 			return
 		}
+
 		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), termKey{}, term))
 		defer cancel(nil)
+
 		served := make(chan struct{})
 		defer close(served)
+
 		go func() {
 			select {
 			case <-term.Done():
@@ -77,6 +81,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			case <-served:
 			}
 		}()
+
 		a := &answer{ResponseWriter: w, gate: g, request: r, term: term}
 		next.ServeHTTP(a, r.WithContext(ctx))
 		if !a.begun { // a handler that writes nothing means 200
@@ -97,8 +102,11 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 	body := Refusal{Error: why, Election: g.Election}
 	// What this node has read last may name itself, or nobody: then there is nowhere to redirect to.
 	if v, ok := g.Member.View(g.Election); ok && v.Leader != "" && v.Leader != g.Member.ID {
-		body.Leader, body.LeaderAddr, body.Epoch = v.Leader, v.Addr, v.Epoch
+		body.Leader = v.Leader
+		body.LeaderAddr = v.Addr
+		body.Epoch = v.Epoch
 	}
+
 	if g.Redirect && body.LeaderAddr != "" {
 		if to, err := g.locate(body.LeaderAddr, r); err == nil {
 			w.Header().Set("Location", to)
@@ -106,10 +114,12 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 			return
 		}
 	}
+
 	after := g.RetryAfter
 	if after <= 0 {
 		after = time.Second
 	}
+
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int((after+time.Second-1)/time.Second))))
 	writeJSON(w, http.StatusServiceUnavailable, body)
 }
@@ -126,6 +136,7 @@ func (g *Gate) locate(addr string, r *http.Request) (string, error) {
 			return "", err
 		}
 	}
+
 	to := base.JoinPath(r.URL.EscapedPath())
 	to.RawQuery = r.URL.RawQuery
 	return to.String(), nil
@@ -157,18 +168,22 @@ func (a *answer) WriteHeader(code int) {
 		}
 		return
 	}
+
 	a.begun = true
 	if code < 400 && !a.term.Valid() {
 		a.refused = true
 		for name := range a.Header() {
 			a.Header().Del(name)
 		}
-		a.gate.refuse(a.ResponseWriter, a.request, "this node lost the lead while it served the request: the write may or may not have been applied")
+		a.gate.refuse(a.ResponseWriter, a.request,
+			"this node lost the lead while it served the request: the write may or may not have been applied")
 		return
 	}
+
 	if a.Header().Get(EpochHeader) == "" {
 		SetToken(a.Header(), a.term.Token())
 	}
+
 	a.ResponseWriter.WriteHeader(code)
 }
 

@@ -57,11 +57,13 @@ func TestGate(t *testing.T) {
 			if r, body := ask(onB, "POST", "/orders"); r.StatusCode != 503 || body.Leader != "" {
 				t.Errorf("nobody leads: %d %+v", r.StatusCode, body)
 			}
+
 			lead(t, a, func() {
 				for _, err := range b.Watch(t.Context(), "orders") {
 					if err != nil {
 						t.Error(err)
 					}
+
 					for _, h := range []http.Handler{onA, onB, sendOn} {
 						for _, method := range []string{"GET", "HEAD", "OPTIONS"} {
 							if r, _ := ask(h, method, "/orders"); r.StatusCode != 200 {
@@ -69,26 +71,36 @@ func TestGate(t *testing.T) {
 							}
 						}
 					}
+
 					for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
-						if r, _ := ask(onA, method, "/orders"); r.StatusCode != 200 || r.Header.Get(gate.EpochHeader) != "1" {
+						if r, _ := ask(onA, method, "/orders"); r.StatusCode != 200 ||
+							r.Header.Get(gate.EpochHeader) != "1" {
 							t.Errorf("%s on the leader: %d", method, r.StatusCode)
 						}
+
 						before := writes.Load()
 						r, body := ask(onB, method, "/orders")
-						if r.StatusCode != 503 || r.Header.Get("Retry-After") != "3" || body.Leader != "a" || body.LeaderAddr != "10.0.0.1:80" || body.Epoch != 1 {
+						if r.StatusCode != 503 || r.Header.Get("Retry-After") != "3" || body.Leader != "a" ||
+							body.LeaderAddr != "10.0.0.1:80" || body.Epoch != 1 {
 							t.Errorf("%s on a standby: %d %v %+v", method, r.StatusCode, r.Header, body)
 						}
+
 						r, body = ask(sendOn, method, "/orders/7%2F8?x=1&y=%20")
-						if r.StatusCode != 307 || r.Header.Get("Location") != "http://10.0.0.1:80/orders/7%2F8?x=1&y=%20" || body.Leader != "a" {
+						if r.StatusCode != 307 ||
+							r.Header.Get("Location") != "http://10.0.0.1:80/orders/7%2F8?x=1&y=%20" ||
+							body.Leader != "a" {
 							t.Errorf("%s redirected: %d %v %+v", method, r.StatusCode, r.Header, body)
 						}
+
 						if writes.Load() != before {
 							t.Errorf("%s was carried out on a standby", method)
 						}
 					}
+
 					break
 				}
 			})
+
 			if r, _ := ask(onA, "POST", "/orders"); r.StatusCode != 503 {
 				t.Errorf("after the term: %d", r.StatusCode)
 			}
@@ -99,28 +111,33 @@ func TestGate(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			stop, cancel := context.WithCancel(t.Context())
-			slow := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				cancel() // the node shuts down while it serves the request
-				<-r.Context().Done()
-				if !errors.Is(context.Cause(r.Context()), gate.ErrTermEnded) {
-					t.Errorf("cause is %v", context.Cause(r.Context()))
-				}
-				w.Header().Set("X-Order", "7")
-				w.WriteHeader(201)
-				fmt.Fprint(w, "done")
-			}))
+			slow := (&gate.Gate{Member: m, Election: "orders"}).Wrap(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					cancel() // the node shuts down while it serves the request
+					<-r.Context().Done()
+					if !errors.Is(context.Cause(r.Context()), gate.ErrTermEnded) {
+						t.Errorf("cause is %v", context.Cause(r.Context()))
+					}
+					w.Header().Set("X-Order", "7")
+					w.WriteHeader(201)
+					fmt.Fprint(w, "done")
+				}))
+
 			answered := make(chan struct{})
 			go func() {
 				defer close(answered)
+
 				_ = m.Lead(stop, "orders", func(context.Context, regent.Term) error {
 					r, body := ask(slow, "POST", "/orders")
 					b, _ := io.ReadAll(r.Body)
-					if r.StatusCode != 503 || r.Header.Get("X-Order") != "" || !strings.Contains(body.Error, "may or may not") {
+					if r.StatusCode != 503 || r.Header.Get("X-Order") != "" ||
+						!strings.Contains(body.Error, "may or may not") {
 						t.Errorf("got %d %v %s", r.StatusCode, r.Header, b)
 					}
 					return nil
 				})
 			}()
+
 			<-answered
 		})
 	})
@@ -142,14 +159,16 @@ func TestAnswers(t *testing.T) {
 	t.Run("a_handler_may_set_deadlines_before_it_decides_and_must_not_hijack", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
-			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				c := http.NewResponseController(w)
-				_ = c.SetReadDeadline(time.Now().Add(time.Second))
-				if _, _, err := c.Hijack(); err == nil {
-					t.Error("hijacked")
-				}
-				http.Error(w, "no", 500)
-			}))
+			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					c := http.NewResponseController(w)
+					_ = c.SetReadDeadline(time.Now().Add(time.Second))
+					if _, _, err := c.Hijack(); err == nil {
+						t.Error("hijacked")
+					}
+					http.Error(w, "no", 500)
+				}))
+
 			lead(t, m, func() {
 				if r, _ := ask(h, "POST", "/"); r.StatusCode != 500 {
 					t.Errorf("got %d", r.StatusCode)
@@ -157,14 +176,17 @@ func TestAnswers(t *testing.T) {
 			})
 		})
 	})
+
 	t.Run("a_handler_that_writes_nothing_is_checked_too", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			stop, cancel := context.WithCancel(t.Context())
-			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				cancel()
-				<-r.Context().Done()
-			}))
+			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					cancel()
+					<-r.Context().Done()
+				}))
+
 			_ = m.Lead(stop, "orders", func(context.Context, regent.Term) error {
 				if r, _ := ask(h, "POST", "/"); r.StatusCode != 503 {
 					t.Errorf("got %d", r.StatusCode)

@@ -95,6 +95,7 @@ func (c *Client) Get(ctx context.Context, name string) (driver.Record, error) {
 			l, err = o.Record, o.Err
 		}
 	}
+
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("get %q: %w", name, err)
 	}
@@ -112,6 +113,7 @@ func (c *Client) Swap(ctx context.Context, l driver.Record) (driver.Record, erro
 	default:
 		l, err = c.swapFaulty(ctx, l)
 	}
+
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", name, err)
 	}
@@ -141,6 +143,7 @@ func (c *Client) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outco
 	if err != nil {
 		outs = make([]driver.Outcome, len(ls))
 	}
+
 	for i := range outs {
 		if outs[i].Err == nil {
 			outs[i].Err = err
@@ -149,6 +152,7 @@ func (c *Client) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outco
 			outs[i] = driver.Outcome{Err: fmt.Errorf("swap %q: %w", ls[i].Name, outs[i].Err)}
 		}
 	}
+
 	return outs
 }
 
@@ -156,9 +160,11 @@ func (c *Client) swapAll(ctx context.Context, ls []driver.Record) ([]driver.Outc
 	if len(ls) == 0 {
 		return nil, nil
 	}
+
 	if err := c.send(ctx, SwapAll, ""); err != nil {
 		return nil, err
 	}
+
 	if c.perfect() {
 		outs := make([]driver.Outcome, len(ls))
 		for i, l := range ls {
@@ -166,6 +172,7 @@ func (c *Client) swapAll(ctx context.Context, ls []driver.Record) ([]driver.Outc
 		}
 		return outs, nil
 	}
+
 	ls = append([]driver.Record(nil), ls...) // the request may arrive after the caller has returned
 	return transmit(ctx, c, SwapAll, "", func(f Faults, _ draws) []driver.Outcome {
 		outs := make([]driver.Outcome, len(ls))
@@ -185,13 +192,16 @@ func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[driver.Recor
 			if err = ctx.Err(); err != nil {
 				break
 			}
+
 			if o.Err != nil {
 				o.Err = fmt.Errorf("list %q: %q: %w", prefix, o.Record.Name, o.Err)
 			}
+
 			if !yield(o.Record, o.Err) {
 				return
 			}
 		}
+
 		if err != nil {
 			yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
 		}
@@ -202,9 +212,11 @@ func (c *Client) list(ctx context.Context, prefix string) ([]driver.Outcome, err
 	if err := c.send(ctx, List, prefix); err != nil {
 		return nil, err
 	}
+
 	if c.perfect() {
 		return c.store.list(prefix)
 	}
+
 	a, err := transmit(ctx, c, List, prefix, func(Faults, draws) (a response[[]driver.Outcome]) {
 		a.value, a.err = c.store.list(prefix)
 		return a
@@ -212,6 +224,7 @@ func (c *Client) list(ctx context.Context, prefix string) ([]driver.Outcome, err
 	if err != nil {
 		return nil, err
 	}
+
 	return a.value, a.err
 }
 
@@ -220,6 +233,7 @@ func (c *Client) list(ctx context.Context, prefix string) ([]driver.Outcome, err
 func (c *Client) Close() error {
 	c.store.mu.Lock()
 	defer c.store.mu.Unlock()
+
 	if c.closed.Swap(true) {
 		return nil
 	}

@@ -71,8 +71,10 @@ func (f Faults) plus(g Faults) Faults {
 		LoseRequest: either(f.LoseRequest, g.LoseRequest), LoseAnswer: either(f.LoseAnswer, g.LoseAnswer),
 		ApplyLate: either(f.ApplyLate, g.ApplyLate), Late: f.Late.plus(g.Late),
 		Conflict: either(f.Conflict, g.Conflict), Timeout: f.Timeout.plus(g.Timeout), Linger: f.Linger + g.Linger,
-		Outage: f.Outage || g.Outage, CutRequests: f.CutRequests || g.CutRequests, CutAnswers: f.CutAnswers || g.CutAnswers,
-		LoseHint: either(f.LoseHint, g.LoseHint), DoubleHint: either(f.DoubleHint, g.DoubleHint), BareHint: either(f.BareHint, g.BareHint),
+		Outage: f.Outage || g.Outage, CutRequests: f.CutRequests || g.CutRequests, CutAnswers: f.CutAnswers ||
+			g.CutAnswers,
+		LoseHint: either(f.LoseHint, g.LoseHint), DoubleHint: either(f.DoubleHint, g.DoubleHint),
+		BareHint:     either(f.BareHint, g.BareHint),
 		SpuriousHint: either(f.SpuriousHint, g.SpuriousHint), HintDelay: f.HintDelay.plus(g.HintDelay),
 	}
 }
@@ -108,6 +110,7 @@ func (d *faultSetting) set(f Faults) {
 func (d *faultSetting) adjust(change func(*Faults)) Faults {
 	d.faultsMu.Lock()
 	defer d.faultsMu.Unlock()
+
 	f := d.Faults()
 	change(&f)
 	d.set(f)

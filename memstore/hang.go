@@ -36,6 +36,7 @@ func (h *hang) Drop() { h.resume(func(a heldRequest) { a.drop() }) }
 func (h *hang) resume(each func(heldRequest)) {
 	h.heldMu.Lock()
 	defer h.heldMu.Unlock()
+
 	for _, a := range h.held {
 		each(a)
 	}
@@ -54,6 +55,7 @@ func (h *hang) pass(carryOut, drop func()) {
 func (h *hang) hold(a heldRequest) bool {
 	h.heldMu.Lock()
 	defer h.heldMu.Unlock()
+
 	if h.on.Load() {
 		h.held = append(h.held, a)
 	}

@@ -100,13 +100,16 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Swap(true) {
 		return nil
 	}
+
 	close(s.done)
 	for _, w := range s.watchers {
 		w.stop()
 	}
+
 	s.watchers = nil
 	return nil
 }
@@ -119,16 +122,20 @@ func (s *Store) nextRevLocked() string {
 func (s *Store) get(name string) (driver.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return driver.Record{}, driver.ErrClosed
 	}
+
 	if s.unreadable[name] {
 		return driver.Record{}, ErrUnreadable
 	}
+
 	l := s.regs[name]
 	if l == nil {
 		return driver.Record{}, driver.ErrNotFound
 	}
+
 	return *l, nil
 }
 
@@ -137,12 +144,15 @@ func (s *Store) get(name string) (driver.Record, error) {
 func (s *Store) swap(l driver.Record, client string) (driver.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return driver.Record{}, driver.ErrClosed
 	}
+
 	if s.unreadable[l.Name] {
 		return driver.Record{}, ErrUnreadable
 	}
+
 	reg := s.regs[l.Name]
 	var old driver.Record
 	switch {
@@ -153,19 +163,23 @@ func (s *Store) swap(l driver.Record, client string) (driver.Record, error) {
 	default:
 		return driver.Record{}, errName
 	}
+
 	if old.Rev != l.Rev {
 		return driver.Record{}, driver.ErrConflict
 	}
+
 	l.Rev = s.nextRevLocked()
 	if reg == nil {
 		reg = new(driver.Record)
 		s.regs[l.Name] = reg
 	}
+
 	*reg = l
 	s.logLocked(old)
 	if s.OnSwap != nil {
 		s.OnSwap(old, l, client)
 	}
+
 	if notable := l.Notable(old); notable || s.spurious.Load() {
 		s.notifyLocked(l, notable)
 	}
@@ -176,9 +190,11 @@ func (s *Store) swap(l driver.Record, client string) (driver.Record, error) {
 func (s *Store) list(prefix string) ([]driver.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return nil, driver.ErrClosed
 	}
+
 	var found []driver.Outcome
 	for name, l := range s.regs {
 		switch {
@@ -189,6 +205,7 @@ func (s *Store) list(prefix string) ([]driver.Outcome, error) {
 			found = append(found, driver.Outcome{Record: *l})
 		}
 	}
+
 	slices.SortFunc(found, func(a, b driver.Outcome) int { return cmp.Compare(a.Record.Name, b.Record.Name) })
 	return found, nil
 }
@@ -198,6 +215,7 @@ func (s *Store) list(prefix string) ([]driver.Outcome, error) {
 func (s *Store) SetUnreadable(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.unreadable = nil
 	for _, name := range names {
 		if s.unreadable == nil {

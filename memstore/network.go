@@ -12,9 +12,11 @@ func (c *Client) send(ctx context.Context, k Kind, name string) error {
 	if c.closed.Load() || c.store.closed.Load() {
 		return driver.ErrClosed
 	}
+
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	c.count(k)
 	c.store.count(k)
 	if on := c.store.OnRequest; on != nil {
@@ -38,9 +40,11 @@ func (c *Client) draws(f Faults, k Kind, name string) draws {
 	if c.seen == nil {
 		c.seen = map[seenKey]uint64{}
 	}
+
 	n := c.seen[key]
 	c.seen[key] = n + 1
 	c.mu.Unlock()
+
 	return draw(f.Seed, fingerprint(0, c.name), fingerprint(k, name), n)
 }
 
@@ -73,11 +77,13 @@ func transmit[T any](ctx context.Context, c *Client, k Kind, name string, do fun
 			answers <- a
 		}, func() { close(answers) })
 	}
+
 	way := f.Request.at(d.request)
 	if k.writes() && d.apply < f.ApplyLate {
 		time.AfterFunc(way+f.Late.at(d.late), arrive)
 		return none, c.awaitTimeout(ctx, f, d)
 	}
+
 	sent := time.Now()
 	if err := c.wait(ctx, way); err != nil {
 		if k.writes() {
@@ -85,6 +91,7 @@ func transmit[T any](ctx context.Context, c *Client, k Kind, name string, do fun
 		}
 		return none, err
 	}
+
 	arrive()
 
 	a, arrived, err := await(ctx, c, answers)
@@ -101,6 +108,7 @@ func transmit[T any](ctx context.Context, c *Client, k Kind, name string, do fun
 	if f.CutAnswers || d.loseAnswer < f.LoseAnswer {
 		return none, c.awaitTimeout(ctx, f, d)
 	}
+
 	if err := c.wait(ctx, f.Answer.at(d.answer)); err != nil {
 		return none, err
 	}
@@ -130,6 +138,7 @@ func (c *Client) swapOne(l driver.Record, f Faults) (o driver.Outcome) {
 			o = driver.Outcome{Err: ErrNoAnswer}
 		}
 	}
+
 	return o
 }
 
@@ -140,6 +149,7 @@ func (c *Client) wait(ctx context.Context, d time.Duration) error {
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
+
 	_, _, err := await(ctx, c, t.C)
 	return err
 }
@@ -164,6 +174,7 @@ func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, 
 		return v, ok, nil
 	default:
 	}
+
 	select {
 	case v, ok = <-from:
 		return v, ok, nil
@@ -173,6 +184,7 @@ func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, 
 	case <-c.done:
 	case <-c.store.done:
 	}
+
 	return v, false, driver.ErrClosed
 }
 
@@ -182,8 +194,10 @@ func (c *Client) linger() {
 	if d <= 0 {
 		return
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
+
 	select {
 	case <-t.C:
 	case <-c.done:

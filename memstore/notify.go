@@ -24,17 +24,21 @@ func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	w := &watcher{client: c, prefix: prefix, hints: make(chan driver.Record, 1)}
 	w.ended = func() bool { return ctx.Err() != nil || c.closed.Load() || c.store.closed.Load() }
 	s := c.store
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if w.ended() {
 		return w.hints
 	}
+
 	// Not a goroutine: it would keep a synctest bubble, and a test for leaks, from ending.
 	w.stop = context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.forgetLocked(func(other *watcher) bool { return other == w })
 	})
+
 	s.watchers = append(s.watchers, w)
 	return w.hints
 }

@@ -37,18 +37,23 @@ func TestHints(t *testing.T) {
 					if l.Nonce++; hands {
 						l.Epoch++
 					}
+
 					next, err := s.Swap(ctx, l)
 					if err != nil {
 						t.Error(err)
 						return
 					}
+
 					l = next
 				}
 			}()
+
 			n = count(ctx, hints)
 		})
+
 		return n
 	}
+
 	for _, tt := range []struct {
 		name  string
 		f     memstore.Faults
@@ -79,9 +84,11 @@ func TestAHintIsThereBeforeItsSwapIsAnswered(t *testing.T) {
 			l.Epoch++
 			l, _ = s.Swap(t.Context(), l)
 		}
+
 		if len(hints) != 1 {
 			t.Errorf("%d hints wait, want 1, merged", len(hints))
 		}
+
 		<-hints
 		cancel()
 		l.Epoch++

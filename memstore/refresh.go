@@ -37,6 +37,7 @@ func (c *Client) Refresh(ctx context.Context, known []driver.Record) []driver.Ou
 			outs[i] = driver.Outcome{Err: fmt.Errorf("refresh %q: %w", known[i].Name, outs[i].Err)}
 		}
 	}
+
 	return outs
 }
 

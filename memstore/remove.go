@@ -25,6 +25,7 @@ func (c *Client) Remove(ctx context.Context, l driver.Record) error {
 	default:
 		err = c.removeFaulty(ctx, l)
 	}
+
 	if err != nil {
 		return fmt.Errorf("remove %q at revision %q: %w", l.Name, l.Rev, err)
 	}
@@ -49,12 +50,15 @@ func (c *Client) removeFaulty(ctx context.Context, l driver.Record) error {
 func (s *Store) remove(l driver.Record, client string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return driver.ErrClosed
 	}
+
 	if s.unreadable[l.Name] {
 		return ErrUnreadable
 	}
+
 	reg := s.regs[l.Name]
 	if reg == nil || reg.Rev != l.Rev || !reg.Vacant() {
 		return driver.ErrConflict
@@ -66,5 +70,6 @@ func (s *Store) remove(l driver.Record, client string) error {
 	if s.OnRemove != nil {
 		s.OnRemove(old, client)
 	}
+
 	return nil
 }

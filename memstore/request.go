@@ -39,6 +39,7 @@ func (k Kind) String() string {
 	case Remove:
 		return "remove"
 	}
+
 	return "unknown"
 }
 
@@ -70,7 +71,8 @@ func (t *requestCounter) count(k Kind) { t.sent[k].Add(1) }
 // Counts returns how many requests were sent so far.
 func (t *requestCounter) Counts() Counts {
 	return Counts{
-		Gets: t.sent[Get].Load(), Swaps: t.sent[Swap].Load(), Lists: t.sent[List].Load(), SwapAlls: t.sent[SwapAll].Load(),
+		Gets: t.sent[Get].Load(), Swaps: t.sent[Swap].Load(), Lists: t.sent[List].Load(),
+		SwapAlls:  t.sent[SwapAll].Load(),
 		Refreshes: t.sent[Refresh].Load(), Removes: t.sent[Remove].Load(),
 	}
 }

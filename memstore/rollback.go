@@ -20,6 +20,7 @@ type Snapshot struct{ regs map[string]driver.Record }
 func (s *Store) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	snap := Snapshot{make(map[string]driver.Record, len(s.regs))}
 	for name, l := range s.regs {
 		snap.regs[name] = *l
@@ -45,10 +46,12 @@ func (s *Store) Flush() { s.Rollback(Snapshot{}) }
 func (s *Store) restore(snap Snapshot, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	changes := map[string]Change{}
 	for name, l := range s.regs {
 		changes[name] = Change{Old: *l, New: driver.Record{Name: name}}
 	}
+
 	clear(s.regs)
 	s.log = s.log[:0]
 
@@ -62,6 +65,7 @@ func (s *Store) restore(snap Snapshot, keep bool) {
 		c.New = l
 		changes[l.Name] = c
 	}
+
 	s.reportRollbackLocked(changes)
 }
 
@@ -94,6 +98,7 @@ func (s *Store) logLocked(old driver.Record) {
 func (s *Store) Undo(last int, of func(name string) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	changes := map[string]Change{}
 	undone := 0
 	for i := len(s.log) - 1; i >= 0 && undone < last; i-- {
@@ -101,6 +106,7 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 		if of != nil && !of(old.Name) {
 			continue
 		}
+
 		s.log = slices.Delete(s.log, i, i+1)
 		undone++
 		c, seen := changes[old.Name]
@@ -110,6 +116,7 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 				c.Old = *l
 			}
 		}
+
 		c.New = old
 		changes[old.Name] = c
 		if old.Rev == "" {
@@ -118,6 +125,7 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 			s.regs[old.Name] = &old
 		}
 	}
+
 	s.reportRollbackLocked(changes)
 	return undone
 }
@@ -131,10 +139,12 @@ func (s *Store) reportRollbackLocked(changes map[string]Change) {
 	if s.OnRollback == nil {
 		return
 	}
+
 	all := make([]Change, 0, len(changes))
 	for _, c := range changes {
 		all = append(all, c)
 	}
+
 	slices.SortFunc(all, func(a, b Change) int { return cmp.Compare(a.New.Name, b.New.Name) })
 	s.OnRollback(all)
 }

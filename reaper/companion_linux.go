@@ -36,6 +36,7 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 	if err := unix.PidfdSendSignal(inherited, 0, nil, 0); err != nil && err != unix.ESRCH {
 		return fmt.Errorf("the argument %s is for the companion process, which is not started by hand", Command)
 	}
+
 	unix.CloseOnExec(inherited)
 
 	lines := bufio.NewReader(in)
@@ -44,6 +45,7 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 	if err != nil || json.Unmarshal(first, &m) != nil || m.Hello == nil {
 		return fmt.Errorf("no message from the process to watch: %w", errors.Join(err, os.ErrInvalid))
 	}
+
 	rest, _ := lines.Peek(lines.Buffered())
 
 	log = log.With("pid", os.Getpid(), "watched", m.Hello.PID)
@@ -54,9 +56,11 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 		link:  newLink(ctx, open, m.Hello.Store, log),
 		log:   log,
 	}
+
 	if m.Hello.Adopter != 0 {
 		c.adopted = &proctree.Tree{Adopter: m.Hello.Adopter}
 	}
+
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -65,6 +69,7 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 	if err != nil || !gone {
 		return err
 	}
+
 	return c.release(ctx)
 }
 
@@ -103,11 +108,13 @@ func (c *companion) watch() (gone bool, err error) {
 		if c.eof {
 			in = -1
 		}
+
 		fds := []unix.PollFd{
 			{Fd: inherited, Events: unix.POLLIN},
 			{Fd: in, Events: unix.POLLIN},
 			{Fd: int32(c.timer), Events: unix.POLLIN},
 		}
+
 		if err := poll(fds, -1); err != nil {
 			return false, err
 		}
@@ -115,14 +122,17 @@ func (c *companion) watch() (gone bool, err error) {
 		if fds[1].Revents != 0 {
 			c.listen()
 		}
+
 		if fds[0].Revents != 0 {
 			c.listen() // everything that the process has written is in the pipe now
 			return true, nil
 		}
+
 		if fds[2].Revents != 0 {
 			c.expire()
 		}
 	}
+
 	return false, nil
 }
 
@@ -160,10 +170,12 @@ func (c *companion) apply(b []byte) {
 		if !whole {
 			return
 		}
+
 		var m message
 		if err := json.Unmarshal(text, &m); err != nil {
 			c.log.Error("cannot decode a message of the process", "error", err)
 		}
+
 		c.take(m)
 		c.bye = c.bye || m.Bye
 		if l := m.Line; l != nil && !l.Over {
@@ -174,6 +186,7 @@ func (c *companion) apply(b []byte) {
 				c.arm(l.KillAt)
 			}
 		}
+
 		c.part = append(c.part[:0], rest...)
 	}
 }
@@ -194,9 +207,11 @@ func (c *companion) expire() {
 			next = l.KillAt
 		}
 	}
+
 	if c.killed {
 		next = 0
 	}
+
 	c.arm(next)
 }
 
@@ -207,26 +222,32 @@ func (c *companion) silent() *line {
 	if l == nil {
 		return nil
 	}
+
 	for end := boottime() + listenFor(boottime()-l.KillAt, c.full); l != nil; l = c.overdue() {
 		left := end - boottime()
 		if left <= 0 || c.eof {
 			return l
 		}
+
 		fds := []unix.PollFd{
 			{Fd: int32(c.in), Events: unix.POLLIN},
 			{Fd: inherited, Events: unix.POLLIN},
 		}
+
 		if err := poll(fds, left); err != nil {
 			c.log.Error("cannot read the pipe once more", "error", err)
 			return l
 		}
+
 		if fds[0].Revents != 0 {
 			c.listen()
 		}
+
 		if fds[1].Revents != 0 {
 			return nil // the process has ended
 		}
 	}
+
 	return nil
 }
 
@@ -259,9 +280,11 @@ func (c *companion) kill(l line) {
 	if err := unix.PidfdSendSignal(inherited, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
 		c.log.Error("cannot kill the process", "error", err)
 	}
+
 	c.killed = true
 	for _, t := range c.trees {
-		_ = t.Signal(syscall.SIGKILL) // only the groups: the rest follows once the process has ended and starts nothing new
+		// Only the groups: the rest follows once the process has ended and starts nothing new.
+		_ = t.Signal(syscall.SIGKILL)
 	}
 }
 
@@ -280,6 +303,7 @@ func poll(fds []unix.PollFd, wait time.Duration) error {
 	if wait >= 0 {
 		ms = int((wait + time.Millisecond - 1).Milliseconds())
 	}
+
 	for {
 		if _, err := unix.Poll(fds, ms); err != unix.EINTR {
 			return err

@@ -87,6 +87,7 @@ func (l *link) release(ctx context.Context, dead line) error {
 		if err != nil {
 			return fmt.Errorf("release %s: %w", dead.Register, errors.Join(last, err))
 		}
+
 		if store == nil {
 			continue // another release has found that it failed
 		}
@@ -97,6 +98,7 @@ func (l *link) release(ctx context.Context, dead line) error {
 		if last == nil || ctx.Err() != nil {
 			return last
 		}
+
 		l.renew(store)
 	}
 }
@@ -124,6 +126,7 @@ func (l *link) close() {
 	l.mu.Lock()
 	store := l.store
 	l.mu.Unlock()
+
 	if store == nil {
 		return
 	}
@@ -133,6 +136,7 @@ func (l *link) close() {
 		defer close(done)
 		_ = store.Close()
 	}()
+
 	select {
 	case <-done:
 	case <-time.After(time.Second):

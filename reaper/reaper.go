@@ -87,10 +87,12 @@ func Main(open Opener) {
 	if len(os.Args) != 2 || os.Args[1] != Command {
 		return
 	}
+
 	if err := run(context.Background(), os.Stdin, open, slog.Default()); err != nil {
 		fmt.Fprintln(os.Stderr, "reaper:", err)
 		os.Exit(1)
 	}
+
 	os.Exit(0)
 }
 
@@ -131,12 +133,15 @@ func Start(ctx context.Context, opts Options) (*Reaper, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+
 	if !called.Load() {
 		return nil, ErrNoMain
 	}
+
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}

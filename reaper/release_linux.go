@@ -22,6 +22,7 @@ func (c *companion) release(ctx context.Context) error {
 	if c.idle() {
 		return nil
 	}
+
 	began := time.Now()
 	defer c.link.close()
 
@@ -29,19 +30,23 @@ func (c *companion) release(ctx context.Context) error {
 	for _, l := range c.lines {
 		limit = max(limit, l.KillAt+margin)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit-boottime())
 	defer cancel()
 
 	if err := c.killTrees(ctx); err != nil {
-		c.log.Error("what the process had started does not die: nothing is released, the lease has to expire", "error", err)
+		c.log.Error("what the process had started does not die: nothing is released, the lease has to expire", "error",
+			err)
 		return err
 	}
+
 	killed := time.Since(began)
 
 	if err := c.releaseAll(ctx); err != nil {
 		c.log.Error("process is gone, but what it held could not be released", "error", err)
 		return err
 	}
+
 	c.log.Info("process is gone: released what it held",
 		"registers", len(c.lines), "trees", len(c.trees), "killed", killed, "took", time.Since(began))
 	return nil
@@ -53,6 +58,7 @@ func (c *companion) killTrees(ctx context.Context) error {
 	if c.adopted != nil {
 		all = append(all, *c.adopted)
 	}
+
 	errs := make(chan error, len(all))
 	for _, t := range all {
 		go func() {
@@ -68,6 +74,7 @@ func (c *companion) killTrees(ctx context.Context) error {
 	for range all {
 		failed = append(failed, <-errs)
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -83,6 +90,7 @@ func (c *companion) releaseAll(ctx context.Context) error {
 			errs <- c.link.release(ctx, l)
 		})
 	}
+
 	wg.Wait()
 	close(errs)
 
@@ -90,5 +98,6 @@ func (c *companion) releaseAll(ctx context.Context) error {
 	for err := range errs {
 		all = append(all, err)
 	}
+
 	return errors.Join(all...)
 }

@@ -63,13 +63,16 @@ type child struct {
 // start starts the companion process, and the goroutine that replaces it if it dies.
 func start(opts Options) (*Reaper, error) {
 	if os.Getpid() == 1 {
-		return nil, fmt.Errorf("%w: it is the first process of its container, and the kernel kills all others when it ends",
+		return nil, fmt.Errorf("%w: it is the first process of its "+
+			"container, and the kernel kills all others when it ends",
 			ErrUnsupported)
 	}
+
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it needs Linux 5.3 (pidfd_open: %w)", ErrUnsupported, err)
 	}
+
 	r := &Reaper{
 		opts:    opts,
 		pidfd:   os.NewFile(uintptr(fd), "pidfd"),
@@ -80,11 +83,13 @@ func start(opts Options) (*Reaper, error) {
 		pending: newPending(),
 		wrote:   make(chan struct{}),
 	}
+
 	c, err := r.spawn()
 	if err != nil {
 		r.pidfd.Close()
 		return nil, fmt.Errorf("start reaper: %w", err)
 	}
+
 	go r.supervise(c)
 	return r, nil
 }
@@ -132,6 +137,7 @@ func (r *Reaper) PID() int {
 	if r == nil {
 		return 0
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -147,6 +153,7 @@ func (r *Reaper) Close() {
 	if r == nil {
 		return
 	}
+
 	r.mu.Lock()
 	first := !r.closing
 	idle := r.state.idle()
@@ -156,10 +163,12 @@ func (r *Reaper) Close() {
 	if !idle {
 		return
 	}
+
 	if first {
 		r.await(r.put(func() { r.pending.bye = true }))
 		close(r.closed)
 	}
+
 	<-r.done
 }
 
@@ -191,6 +200,7 @@ func (r *Reaper) await(asked uint64) {
 		if done {
 			return
 		}
+
 		select {
 		case <-wrote:
 		case <-limit.C:

@@ -11,11 +11,13 @@ import (
 // brokenBatches get SwapAll wrong.
 func brokenBatches() []mutant {
 	type outcomes = []driver.Outcome
-	batch := func(name string, how func(ctx context.Context, s fullStore, ls []driver.Record) outcomes, caught ...string) mutant {
+	type swapAll = func(ctx context.Context, s fullStore, ls []driver.Record) outcomes
+	batch := func(name string, how swapAll, caught ...string) mutant {
 		return broken(name, func(t *brokenStore) {
 			t.swapAll = func(ctx context.Context, ls []driver.Record) outcomes { return how(ctx, t.fullStore, ls) }
 		}, caught...)
 	}
+
 	return []mutant{
 		batch("a_batch_fails_as_one", func(ctx context.Context, s fullStore, ls []driver.Record) outcomes {
 			outs := s.SwapAll(ctx, ls)
@@ -42,26 +44,29 @@ func brokenBatches() []mutant {
 			}
 			return outs
 		}, "one_of_two_swaps_of_a_register_in_a_batch_wins"),
-		batch("a_batch_compares_first_and_writes_then", func(ctx context.Context, s fullStore, ls []driver.Record) outcomes {
-			outs := make(outcomes, len(ls))
-			for i, l := range ls {
-				if old, _ := s.Get(ctx, l.Name); old.Rev != l.Rev {
-					outs[i].Err = driver.ErrConflict
-				}
-			}
-			<-time.After(time.Millisecond)
-			for i, l := range ls {
-				for outs[i].Err == nil {
-					got, err := s.Swap(ctx, l)
-					if !errors.Is(err, driver.ErrConflict) {
-						outs[i] = driver.Outcome{Record: got, Err: err}
-						break
+		batch("a_batch_compares_first_and_writes_then",
+			func(ctx context.Context, s fullStore, ls []driver.Record) outcomes {
+				outs := make(outcomes, len(ls))
+				for i, l := range ls {
+					if old, _ := s.Get(ctx, l.Name); old.Rev != l.Rev {
+						outs[i].Err = driver.ErrConflict
 					}
-					old, _ := s.Get(ctx, l.Name)
-					l.Rev = old.Rev
 				}
-			}
-			return outs
-		}, "racing_batches_have_one_winner_of_each_register"),
+
+				<-time.After(time.Millisecond)
+				for i, l := range ls {
+					for outs[i].Err == nil {
+						got, err := s.Swap(ctx, l)
+						if !errors.Is(err, driver.ErrConflict) {
+							outs[i] = driver.Outcome{Record: got, Err: err}
+							break
+						}
+						old, _ := s.Get(ctx, l.Name)
+						l.Rev = old.Rev
+					}
+				}
+
+				return outs
+			}, "racing_batches_have_one_winner_of_each_register"),
 	}
 }

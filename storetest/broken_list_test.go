@@ -16,7 +16,10 @@ import (
 )
 
 // relist replaces what List yields.
-func relist(name string, how func(all iter.Seq2[driver.Record, error], prefix string) iter.Seq2[driver.Record, error], caught ...string) mutant {
+func relist(
+	name string, how func(all iter.Seq2[driver.Record, error], prefix string) iter.Seq2[driver.Record, error],
+	caught ...string,
+) mutant {
 	return broken(name, func(t *brokenStore) {
 		t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 			return how(t.fullStore.List(ctx, ""), prefix)
@@ -40,10 +43,14 @@ func brokenLists(t *testing.T) []mutant {
 	const prefixes, once = "list_yields_what_begins_with_the_prefix", "list_yields_every_register_once"
 	const ends = "an_error_without_a_name_ends_a_list"
 	type leases = iter.Seq2[driver.Record, error]
+
 	return []mutant{
 		relist("list_swallows_the_prefix", func(all leases, _ string) leases { return all }, prefixes, once),
 		relist("list_folds_case", func(all leases, prefix string) leases {
-			return only(all, func(name string) bool { return strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) })
+			return only(all, func(name string) bool {
+				return strings.HasPrefix(strings.ToLower(name),
+					strings.ToLower(prefix))
+			})
 		}, prefixes),
 		relist("list_takes_patterns", func(all leases, prefix string) leases {
 			return only(all, func(name string) bool {
@@ -74,8 +81,10 @@ func brokenLists(t *testing.T) []mutant {
 				}
 			}
 		}, once),
-		broken("list_counts_its_way_through_changes", func(t *brokenStore) { t.list = byOffset(t.fullStore) }, "list_under_change_yields_once_what_stays"),
-		broken("list_loses_the_neighbour_of_a_change", func(t *brokenStore) { t.list = beside(t.fullStore) }, "list_under_change_yields_once_what_stays"),
+		broken("list_counts_its_way_through_changes", func(t *brokenStore) { t.list = byOffset(t.fullStore) },
+			"list_under_change_yields_once_what_stays"),
+		broken("list_loses_the_neighbour_of_a_change", func(t *brokenStore) { t.list = beside(t.fullStore) },
+			"list_under_change_yields_once_what_stays"),
 		broken("list_holds_the_store", func(t *brokenStore) {
 			// A cursor that keeps the only connection until it is read to its end.
 			conn := make(chan struct{}, 1)
@@ -87,11 +96,13 @@ func brokenLists(t *testing.T) []mutant {
 						yield(driver.Record{}, ctx.Err())
 						return
 					}
+
 					for l, err := range t.fullStore.List(ctx, prefix) {
 						if !yield(l, err) {
 							return
 						}
 					}
+
 					<-conn
 				}
 			}
@@ -141,6 +152,7 @@ func brokenLists(t *testing.T) []mutant {
 					for l := range t.fullStore.List(ctx, prefix) {
 						last = append(last, l)
 					}
+
 					for _, l := range stale {
 						if !yield(l, nil) {
 							return
@@ -161,17 +173,20 @@ func byOffset(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[dr
 				for l := range s.List(ctx, prefix) {
 					all = append(all, l)
 				}
+
 				slices.SortFunc(all, func(a, b driver.Record) int {
 					x, _ := strconv.Atoi(a.Rev)
 					y, _ := strconv.Atoi(b.Rev)
 					return cmp.Compare(y, x)
 				})
+
 				more = len(all) > offset+20
 				for _, l := range all[min(offset, len(all)):min(offset+20, len(all))] {
 					if !yield(l, nil) {
 						return
 					}
 				}
+
 				<-time.After(time.Millisecond)
 			}
 		}
@@ -186,6 +201,7 @@ func beside(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[driv
 			for l := range s.List(ctx, prefix) {
 				before[l.Name] = l.Rev
 			}
+
 			<-time.After(time.Millisecond)
 			var last *driver.Record
 			for l := range s.List(ctx, prefix) {
@@ -194,6 +210,7 @@ func beside(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[driv
 				}
 				last = &l
 			}
+
 			if last != nil {
 				yield(*last, nil)
 			}

@@ -29,6 +29,7 @@ func brokenExtras(t *testing.T) []mutant {
 	const named = "a_notification_names_a_written_register_below_its_prefix"
 	quit := make(chan struct{})
 	t.Cleanup(func() { close(quit) })
+
 	return append(brokenBatches(), []mutant{
 		broken("nobody_is_ever_woken", func(t *brokenStore) {
 			t.wake = func(context.Context, string) <-chan driver.Record { return make(chan driver.Record, 1) }
@@ -50,6 +51,7 @@ func brokenExtras(t *testing.T) []mutant {
 				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
+
 					for _, c := range h.chans {
 						driver.Hint(c, driver.Record{})
 					}
@@ -57,23 +59,25 @@ func brokenExtras(t *testing.T) []mutant {
 				}
 			})
 		}},
-		{"a_full_channel_of_hints_blocks_the_writer", []string{"notifications_that_nobody_takes_block_nobody"}, func() Open {
-			var h hub
-			return breakStore(func(t *brokenStore) {
-				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
-				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-					h.mu.Lock()
-					defer h.mu.Unlock()
-					for _, c := range h.chans {
-						select {
-						case c <- driver.Record{}:
-						case <-ctx.Done():
+		{"a_full_channel_of_hints_blocks_the_writer", []string{"notifications_that_nobody_takes_block_nobody"},
+			func() Open {
+				var h hub
+				return breakStore(func(t *brokenStore) {
+					t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
+					t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
+						h.mu.Lock()
+						defer h.mu.Unlock()
+
+						for _, c := range h.chans {
+							select {
+							case c <- driver.Record{}:
+							case <-ctx.Done():
+							}
 						}
+						return t.fullStore.Swap(ctx, l)
 					}
-					return t.fullStore.Swap(ctx, l)
-				}
-			})
-		}},
+				})
+			}},
 		broken("a_record_is_told_at_another_revision", func(t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
 				return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
@@ -105,6 +109,7 @@ func brokenExtras(t *testing.T) []mutant {
 				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 					h.mu.Lock()
 					defer h.mu.Unlock()
+
 					l, err := t.fullStore.Swap(ctx, l)
 					for _, c := range h.chans {
 						select {
@@ -126,6 +131,7 @@ func brokenExtras(t *testing.T) []mutant {
 				in, out := t.fullStore.Wake(ctx, prefix), make(chan driver.Record, 1)
 				go func() {
 					defer close(out)
+
 					for {
 						select {
 						case l := <-in:
@@ -135,6 +141,7 @@ func brokenExtras(t *testing.T) []mutant {
 						}
 					}
 				}()
+
 				return out
 			}
 		}, "a_subscription_ends_with_its_context_only"),
@@ -150,7 +157,9 @@ func brokenExtras(t *testing.T) []mutant {
 }
 
 // passedOn sends hints on to another channel, each by send.
-func passedOn(ctx context.Context, in <-chan driver.Record, send func(out chan driver.Record, l driver.Record)) <-chan driver.Record {
+func passedOn(
+	ctx context.Context, in <-chan driver.Record, send func(out chan driver.Record, l driver.Record),
+) <-chan driver.Record {
 	out := make(chan driver.Record, 1)
 	go func() {
 		for {
@@ -162,6 +171,7 @@ func passedOn(ctx context.Context, in <-chan driver.Record, send func(out chan d
 			}
 		}
 	}()
+
 	return out
 }
 

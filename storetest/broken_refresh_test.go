@@ -15,11 +15,13 @@ import (
 func brokenRefreshes() []mutant {
 	type outcomes = []driver.Outcome
 	type leases = []driver.Record
-	refresh := func(name string, how func(ctx context.Context, s fullStore, known leases) outcomes, caught ...string) mutant {
+	type refreshes = func(ctx context.Context, s fullStore, known leases) outcomes
+	refresh := func(name string, how refreshes, caught ...string) mutant {
 		return broken(name, func(t *brokenStore) {
 			t.refresh = func(ctx context.Context, known leases) outcomes { return how(ctx, t.fullStore, known) }
 		}, caught...)
 	}
+
 	const (
 		now   = "a_refresh_shows_each_register_as_it_is_now"
 		order = "a_refresh_keeps_the_order_of_its_names"
@@ -29,6 +31,7 @@ func brokenRefreshes() []mutant {
 
 		expired = "a_refresh_shows_an_expired_record_as_vacant"
 	)
+
 	return []mutant{
 		refresh("a_refresh_fails_as_one", func(ctx context.Context, s fullStore, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
@@ -39,15 +42,16 @@ func brokenRefreshes() []mutant {
 			}
 			return outs
 		}, now),
-		refresh("a_refresh_reads_what_was_never_written_as_empty", func(ctx context.Context, s fullStore, known leases) outcomes {
-			outs := s.Refresh(ctx, known)
-			for i, o := range outs {
-				if errors.Is(o.Err, driver.ErrNotFound) {
-					outs[i] = driver.Outcome{Record: driver.Record{Name: known[i].Name}}
+		refresh("a_refresh_reads_what_was_never_written_as_empty",
+			func(ctx context.Context, s fullStore, known leases) outcomes {
+				outs := s.Refresh(ctx, known)
+				for i, o := range outs {
+					if errors.Is(o.Err, driver.ErrNotFound) {
+						outs[i] = driver.Outcome{Record: driver.Record{Name: known[i].Name}}
+					}
 				}
-			}
-			return outs
-		}, now, twice),
+				return outs
+			}, now, twice),
 		refresh("a_refresh_believes_a_nonce", func(ctx context.Context, s fullStore, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
 			for i, o := range outs {
@@ -57,18 +61,22 @@ func brokenRefreshes() []mutant {
 			}
 			return outs
 		}, now),
-		refresh("an_empty_revision_is_taken_for_no_change", func(ctx context.Context, s fullStore, known leases) outcomes {
-			outs := s.Refresh(ctx, known)
-			for i, o := range outs {
-				if o.Err == nil && known[i].Rev == "" {
-					outs[i].Record = known[i]
+		refresh("an_empty_revision_is_taken_for_no_change",
+			func(ctx context.Context, s fullStore, known leases) outcomes {
+				outs := s.Refresh(ctx, known)
+				for i, o := range outs {
+					if o.Err == nil && known[i].Rev == "" {
+						outs[i].Record = known[i]
+					}
 				}
-			}
-			return outs
-		}, now, twice, "a_refresh_finds_odd_names"),
+				return outs
+			}, now, twice, "a_refresh_finds_odd_names"),
 		refresh("a_refresh_answers_by_name", func(ctx context.Context, s fullStore, known leases) outcomes {
 			outs := s.Refresh(ctx, known)
-			slices.SortStableFunc(outs, func(a, b driver.Outcome) int { return cmp.Compare(a.Record.Name, b.Record.Name) })
+			slices.SortStableFunc(outs, func(a, b driver.Outcome) int {
+				return cmp.Compare(a.Record.Name,
+					b.Record.Name)
+			})
 			return outs
 		}, order),
 		refresh("a_refresh_puts_the_changed_first", func(ctx context.Context, s fullStore, known leases) outcomes {
@@ -116,6 +124,7 @@ func brokenRefreshes() []mutant {
 			t.refresh = func(ctx context.Context, known leases) outcomes {
 				mu.Lock()
 				defer mu.Unlock()
+
 				stale := last
 				last = t.fullStore.Refresh(ctx, known)
 				if len(stale) != len(last) {

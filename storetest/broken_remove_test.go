@@ -11,11 +11,13 @@ import (
 
 // brokenRemovals get Remove wrong.
 func brokenRemovals() []mutant {
-	remove := func(name string, how func(ctx context.Context, s fullStore, l driver.Record) error, caught ...string) mutant {
+	type removes = func(ctx context.Context, s fullStore, l driver.Record) error
+	remove := func(name string, how removes, caught ...string) mutant {
 		return broken(name, func(t *brokenStore) {
 			t.remove = func(ctx context.Context, l driver.Record) error { return how(ctx, t.fullStore, l) }
 		}, caught...)
 	}
+
 	const (
 		gone     = "a_removed_register_is_not_found"
 		refused  = "a_removal_on_another_revision_is_refused"
@@ -25,9 +27,11 @@ func brokenRemovals() []mutant {
 		wakes    = "a_removal_wakes_nobody_and_a_creation_after_it_does"
 		ends     = "a_removal_ends_with_its_context_and_its_client"
 	)
+
 	var turn sync.Mutex
 	return []mutant{
-		remove("a_removal_does_nothing", func(context.Context, fullStore, driver.Record) error { return nil }, gone, race, ends),
+		remove("a_removal_does_nothing", func(context.Context, fullStore, driver.Record) error { return nil }, gone,
+			race, ends),
 		remove("a_removal_takes_any_revision", func(ctx context.Context, s fullStore, l driver.Record) error {
 			if now, err := s.Get(ctx, l.Name); err == nil {
 				l.Rev = now.Rev
@@ -63,6 +67,7 @@ func brokenRemovals() []mutant {
 			if err != nil || now.Rev != l.Rev || !now.Vacant() {
 				return s.Remove(ctx, l)
 			}
+
 			now.Epoch++
 			now, err = s.Swap(ctx, now)
 			if err != nil {
@@ -94,13 +99,16 @@ type removingClient struct{ *plainClient }
 func (c *removingClient) Remove(ctx context.Context, l driver.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.ended(ctx); err != nil {
 		return err
 	}
+
 	now, ok := c.regs[l.Name]
 	if !ok || now.Rev != l.Rev || !now.Vacant() {
 		return driver.ErrConflict
 	}
+
 	delete(c.regs, l.Name)
 	return nil
 }

@@ -48,10 +48,12 @@ func brokenRegisters() []mutant {
 				return l, err
 			}
 		}, "a_swap_is_seen_by_every_client", "a_concurrent_history_is_linearizable"),
-		force("revisions_are_ignored", func(l, old driver.Record) bool { return l.Rev != "" && old.Rev != "" }, "a_stale_revision_is_refused"),
+		force("revisions_are_ignored", func(l, old driver.Record) bool { return l.Rev != "" && old.Rev != "" },
+			"a_stale_revision_is_refused"),
 		force("an_empty_revision_overwrites", func(l, _ driver.Record) bool { return l.Rev == "" },
 			"an_empty_revision_is_refused_on_a_written_register", "one_of_64_racing_creations_wins"),
-		force("any_revision_creates", func(_, old driver.Record) bool { return old.Rev == "" }, "a_revision_does_not_fit_an_unwritten_register"),
+		force("any_revision_creates", func(_, old driver.Record) bool { return old.Rev == "" },
+			"a_revision_does_not_fit_an_unwritten_register"),
 		broken("a_repeated_nonce_is_taken_for_a_retry", func(t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				if old, err := t.fullStore.Get(ctx, l.Name); err == nil && old.Rev == l.Rev && old.Nonce == l.Nonce {
@@ -73,14 +75,19 @@ func brokenRegisters() []mutant {
 				}
 			})
 		}},
-		{"revisions_begin_again_with_the_process", []string{"a_restart_keeps_registers_and_revisions"}, func() Open { return openPlain(counter) }},
-		{"registers_do_not_outlive_the_process", []string{"a_restart_keeps_registers_and_revisions", "a_swap_is_seen_by_every_client"}, func() Open {
-			return func() (driver.Store, error) { return openPlain(counter)() }
-		}},
-		{"expired_records_are_deleted", []string{"a_record_that_runs_out_is_kept_or_vacant"}, (&expiry{delete: true}).open},
-		{"expired_records_lose_their_epoch", []string{"a_record_that_runs_out_is_kept_or_vacant"}, (&expiry{epoch: true}).open},
+		{"revisions_begin_again_with_the_process", []string{"a_restart_keeps_registers_and_revisions"},
+			func() Open { return openPlain(counter) }},
+		{"registers_do_not_outlive_the_process",
+			[]string{"a_restart_keeps_registers_and_revisions", "a_swap_is_seen_by_every_client"}, func() Open {
+				return func() (driver.Store, error) { return openPlain(counter)() }
+			}},
+		{"expired_records_are_deleted", []string{"a_record_that_runs_out_is_kept_or_vacant"},
+			(&expiry{delete: true}).open},
+		{"expired_records_lose_their_epoch", []string{"a_record_that_runs_out_is_kept_or_vacant"},
+			(&expiry{epoch: true}).open},
 		{"edits_keep_records_alive", []string{"an_edit_does_not_keep_a_record_alive"}, (&expiry{edits: true}).open},
-		{"records_expire_although_another_keeps_them", []string{"a_record_kept_alive_by_another_does_not_run_out"}, (&expiry{via: true}).open},
+		{"records_expire_although_another_keeps_them", []string{"a_record_kept_alive_by_another_does_not_run_out"},
+			(&expiry{via: true}).open},
 	}...)
 }
 
@@ -94,17 +101,24 @@ func brokenRecords() []mutant {
 			}
 		}, caught...)
 	}
+
 	const fields = "every_field_comes_back_as_it_was"
 	return []mutant{
 		lossy("via_is_lost", func(l *driver.Record) { l.Via = "" }, fields),
 		lossy("pauses_are_lost", func(l *driver.Record) { l.Paused = false }, fields),
-		lossy("times_are_in_milliseconds", func(l *driver.Record) { l.Since = l.Since.Truncate(time.Millisecond) }, fields),
-		lossy("durations_are_in_seconds", func(l *driver.Record) { l.Duration = l.Duration.Truncate(time.Second) }, fields),
+		lossy("times_are_in_milliseconds", func(l *driver.Record) { l.Since = l.Since.Truncate(time.Millisecond) },
+			fields),
+		lossy("durations_are_in_seconds", func(l *driver.Record) { l.Duration = l.Duration.Truncate(time.Second) },
+			fields),
 		lossy("the_past_is_short", func(l *driver.Record) { l.Past = l.Past[max(len(l.Past)-31, 0):] }, fields),
-		lossy("epochs_are_signed", func(l *driver.Record) { l.Epoch &= 1<<63 - 1 }, fields, "a_nonce_comes_back_to_the_last_bit"),
-		lossy("nonces_are_floating", func(l *driver.Record) { l.Nonce = l.Nonce >> 11 << 11 }, "a_nonce_comes_back_to_the_last_bit"),
-		lossy("data_is_text", func(l *driver.Record) { l.Data = bytes.ToValidUTF8(l.Data, nil) }, "a_checkpoint_of_64_KiB_comes_back"),
-		lossy("data_is_cut", func(l *driver.Record) { l.Data = l.Data[:min(len(l.Data), driver.MaxData-1)] }, "a_checkpoint_of_64_KiB_comes_back"),
+		lossy("epochs_are_signed", func(l *driver.Record) { l.Epoch &= 1<<63 - 1 }, fields,
+			"a_nonce_comes_back_to_the_last_bit"),
+		lossy("nonces_are_floating", func(l *driver.Record) { l.Nonce = l.Nonce >> 11 << 11 },
+			"a_nonce_comes_back_to_the_last_bit"),
+		lossy("data_is_text", func(l *driver.Record) { l.Data = bytes.ToValidUTF8(l.Data, nil) },
+			"a_checkpoint_of_64_KiB_comes_back"),
+		lossy("data_is_cut", func(l *driver.Record) { l.Data = l.Data[:min(len(l.Data), driver.MaxData-1)] },
+			"a_checkpoint_of_64_KiB_comes_back"),
 	}
 }
 
@@ -117,11 +131,13 @@ func force(name string, when func(l, old driver.Record) bool, caught ...string) 
 				if err != nil && !errors.Is(err, driver.ErrNotFound) {
 					return l, err
 				}
+
 				forced := when(l, old)
 				next := l
 				if forced {
 					next.Rev = old.Rev
 				}
+
 				got, err := t.fullStore.Swap(ctx, next)
 				if !forced || !errors.Is(err, driver.ErrConflict) {
 					return got, err
@@ -139,6 +155,7 @@ func renamed(name string, key func(string) string) mutant {
 			l.Name = name
 			return l, err
 		}
+
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			name := l.Name
 			l.Name = key(name)
@@ -158,9 +175,11 @@ func brokenRaces() []mutant {
 				if err != nil && !errors.Is(err, driver.ErrNotFound) {
 					return l, err
 				}
+
 				if old.Rev != l.Rev {
 					return l, driver.ErrConflict
 				}
+
 				for {
 					runtime.Gosched()
 					got, err := t.fullStore.Swap(ctx, l)
@@ -197,9 +216,11 @@ func oneRevision(s fullStore) func(ctx context.Context, l driver.Record) (driver
 		for range 10 {
 			runtime.Gosched()
 		}
+
 		if changes.Load() != before {
 			return l, driver.ErrConflict
 		}
+
 		changes.Add(1)
 		return s.Swap(ctx, l)
 	}

@@ -32,6 +32,7 @@ func (s *corruptible) corrupt(name string) error {
 func (s *corruptible) err(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.bad[name] {
 		return errUnreadable
 	}
@@ -47,12 +48,14 @@ func (s *corruptible) open() Open {
 			}
 			return t.fullStore.Get(ctx, name)
 		}
+
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			if err := s.err(l.Name); err != nil {
 				return driver.Record{}, err
 			}
 			return t.fullStore.Swap(ctx, l)
 		}
+
 		t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
 			outs := make([]driver.Outcome, len(ls))
 			for i, l := range ls {
@@ -60,6 +63,7 @@ func (s *corruptible) open() Open {
 			}
 			return outs
 		}
+
 		t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
 			outs := t.fullStore.Refresh(ctx, known)
 			for i, l := range known {
@@ -69,6 +73,7 @@ func (s *corruptible) open() Open {
 			}
 			return outs
 		}
+
 		t.list = s.relist(t, func(name string) (string, bool) { return name, true })
 		if s.how != nil {
 			s.how(s, t)
@@ -78,7 +83,9 @@ func (s *corruptible) open() Open {
 
 // relist lists the registers. For an unreadable one it asks as, which returns the name to yield with the error, and
 // whether the list goes on.
-func (s *corruptible) relist(t *brokenStore, as func(name string) (string, bool)) func(context.Context, string) leaseSeq {
+func (s *corruptible) relist(
+	t *brokenStore, as func(name string) (string, bool),
+) func(context.Context, string) leaseSeq {
 	return func(ctx context.Context, prefix string) leaseSeq {
 		return func(yield func(driver.Record, error) bool) {
 			for l, err := range t.fullStore.List(ctx, prefix) {
@@ -88,6 +95,7 @@ func (s *corruptible) relist(t *brokenStore, as func(name string) (string, bool)
 					l.Name, on = as(l.Name)
 					err = bad
 				}
+
 				if !yield(l, err) || !on {
 					return
 				}
@@ -108,13 +116,16 @@ func TestBrokenStoresWithAnUnreadableRegisterAreCaught(t *testing.T) {
 	for _, c := range unreadableChecks {
 		all[c.name] = c
 	}
+
 	for _, m := range brokenUnreadables() {
 		for _, by := range m.caught {
 			c, ok := all[by]
 			if !ok {
 				t.Fatalf("no check is called %q", by)
 			}
+
 			caught[by] = true
+
 			t.Run(m.name+"/"+by, func(t *testing.T) {
 				s := &corruptible{how: m.how}
 				run := check{c.name, func(r *rig) { c.run(newUnreadableRig(r, s.corrupt)) }}
@@ -126,6 +137,7 @@ func TestBrokenStoresWithAnUnreadableRegisterAreCaught(t *testing.T) {
 			})
 		}
 	}
+
 	for name := range all {
 		if !caught[name] {
 			t.Errorf("no broken store shows that %q catches anything", name)
@@ -149,6 +161,7 @@ func brokenUnreadables() []unreadableMutant {
 		swaps   = "swaps_beside_an_unreadable_register_are_applied"
 		hints   = "notifications_come_beside_an_unreadable_register"
 	)
+
 	return []unreadableMutant{
 		{"an_unreadable_register_is_called_unwritten", []string{alone, again}, func(s *corruptible, t *brokenStore) {
 			get := t.get

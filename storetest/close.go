@@ -15,6 +15,7 @@ var closeChecks = []check{
 		if w, ok := s.(driver.Waker); ok {
 			hints = w.Wake(r.ctx, "")
 		}
+
 		for range 3 {
 			r.mustReturn("Close", func() {
 				if err := s.Close(); err != nil {
@@ -22,12 +23,14 @@ var closeChecks = []check{
 				}
 			})
 		}
+
 		closed := func(call string, err error) {
 			r.Helper()
 			if !errors.Is(err, driver.ErrClosed) {
 				r.Errorf("%s after Close: %v, want ErrClosed", call, err)
 			}
 		}
+
 		r.mustReturn("calls after Close", func() {
 			_, err := s.Get(r.ctx, "seat")
 			closed("Get", err)
@@ -35,20 +38,24 @@ var closeChecks = []check{
 			closed("Get of nothing", err)
 			_, err = s.Swap(r.ctx, renewed(l))
 			closed("Swap", err)
+
 			closed("List", listError(s, r.ctx))
 			if b, ok := s.(driver.Batcher); ok {
 				for _, o := range b.SwapAll(r.ctx, []driver.Record{renewed(l)}) {
 					closed("SwapAll", o.Err)
 				}
 			}
+
 			if w, ok := s.(driver.Waker); ok {
 				r.drain(hints)
 				r.drain(w.Wake(r.ctx, ""))
 			}
 		})
+
 		if got := r.get(other, "seat"); got.Rev != l.Rev {
 			r.Errorf("closing a client changed the register: %+v", got)
 		}
+
 		r.swap(other, renewed(l))
 	}},
 	{"closing_under_load_is_safe", func(r *rig) {
@@ -63,6 +70,7 @@ var closeChecks = []check{
 					}
 					return
 				}
+
 				var err error
 				for !errors.Is(err, driver.ErrClosed) && r.ctx.Err() == nil {
 					switch i % 3 {
@@ -78,6 +86,7 @@ var closeChecks = []check{
 					}
 				}
 			})
+
 			if got := r.get(other, fmt.Sprintf("seat/%d", round)); got.Nonce != 1 {
 				r.Errorf("closing under load left nonce %d, want 1", got.Nonce)
 			}

@@ -107,9 +107,11 @@ func (c *plainClient) ended(ctx context.Context) error {
 func (c *plainClient) Get(ctx context.Context, name string) (driver.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.ended(ctx); err != nil {
 		return driver.Record{}, err
 	}
+
 	l, ok := c.regs[name]
 	if !ok {
 		return driver.Record{}, driver.ErrNotFound
@@ -120,12 +122,15 @@ func (c *plainClient) Get(ctx context.Context, name string) (driver.Record, erro
 func (c *plainClient) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.ended(ctx); err != nil {
 		return driver.Record{}, err
 	}
+
 	if c.regs[l.Name].Rev != l.Rev {
 		return driver.Record{}, driver.ErrConflict
 	}
+
 	l.Rev = c.rev(l)
 	c.regs[l.Name] = l
 	return l, nil
@@ -142,11 +147,13 @@ func (c *plainClient) List(ctx context.Context, prefix string) iter.Seq2[driver.
 			}
 		}
 		c.mu.Unlock()
+
 		for _, l := range ls {
 			if !yield(l, nil) {
 				return
 			}
 		}
+
 		if err != nil {
 			yield(driver.Record{}, err)
 		}
@@ -179,17 +186,21 @@ type write struct {
 func (e *expiry) lapse(c fullStore, name string) (gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	l, err := c.Get(context.Background(), name)
 	if err != nil || l.Vacant() || l.Via != "" && !e.via || time.Since(e.written[name].at) < l.Duration {
 		return false
 	}
+
 	if e.delete {
 		return true
 	}
+
 	vacant := driver.Record{Name: name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce, Past: l.Past}
 	if e.epoch {
 		vacant.Epoch = 0
 	}
+
 	c.Swap(context.Background(), vacant)
 	return false
 }
@@ -203,18 +214,22 @@ func (e *expiry) open() Open {
 			}
 			return t.fullStore.Get(ctx, name)
 		}
+
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			if e.lapse(t.fullStore, l.Name) {
 				return driver.Record{}, driver.ErrConflict
 			}
+
 			e.mu.Lock()
 			defer e.mu.Unlock()
+
 			got, err := t.fullStore.Swap(ctx, l)
 			if err == nil && (e.edits || l.Nonce != e.written[l.Name].nonce || l.Rev == "") {
 				e.written[l.Name] = write{l.Nonce, time.Now()}
 			}
 			return got, err
 		}
+
 		t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
 			outs := make([]driver.Outcome, len(ls))
 			for i, l := range ls {
@@ -222,6 +237,7 @@ func (e *expiry) open() Open {
 			}
 			return outs
 		}
+
 		t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
 			for _, l := range known {
 				if !e.unseen {
@@ -230,6 +246,7 @@ func (e *expiry) open() Open {
 			}
 			return t.fullStore.Refresh(ctx, known)
 		}
+
 		t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 			for l := range t.fullStore.List(context.Background(), prefix) {
 				e.lapse(t.fullStore, l.Name)

@@ -17,13 +17,16 @@ var leakChecks = []check{
 		for range visits {
 			r.visit()
 		}
+
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
+
 		for end := time.After(r.timeout / 3); ; {
 			more := grown(before, goroutines(), visits/2)
 			if more == "" {
 				return
 			}
+
 			select {
 			case <-tick.C:
 			case <-end:
@@ -40,11 +43,13 @@ func (r *rig) visit() {
 	if err != nil {
 		r.Fatalf("open a client: %v", err)
 	}
+
 	ctx, cancel := context.WithCancel(r.ctx)
 	if w, ok := s.(driver.Waker); ok {
 		w.Wake(ctx, "ends with its context")
 		w.Wake(r.ctx, "ends with its client")
 	}
+
 	for _, name := range []string{"a", "b", "c"} {
 		l, err := s.Get(ctx, name)
 		if err != nil {
@@ -52,9 +57,11 @@ func (r *rig) visit() {
 		}
 		r.swap(s, renewed(l))
 	}
+
 	for range s.List(ctx, "") {
 		break
 	}
+
 	cancel()
 	s.Get(ctx, "a")
 	s.Swap(ctx, seat("a", 2))
@@ -74,6 +81,7 @@ func goroutines() map[string]int {
 		}
 		buf = make([]byte, 2*len(buf))
 	}
+
 	count := map[string]int{}
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
 		if _, by, ok := strings.Cut(stack, "\ncreated by "); ok {
@@ -82,6 +90,7 @@ func goroutines() map[string]int {
 			count[creator+" at "+strings.TrimSpace(where)]++
 		}
 	}
+
 	return count
 }
 

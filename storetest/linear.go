@@ -36,10 +36,12 @@ func linearizable(history []op) error {
 	if err != nil {
 		return err
 	}
+
 	type place struct {
 		op
 		lo, hi int // its position: a write of version i is at 2i, a read of it at 2i+1
 	}
+
 	var places []place
 	lost := map[string]bool{} // revisions that a swap of unknown outcome may have replaced
 	for _, o := range history {
@@ -47,6 +49,7 @@ func linearizable(history []op) error {
 			lost[o.from] = true
 		}
 	}
+
 	for _, o := range history {
 		p := place{op: o}
 		switch i := versions[o.rev].index; {
@@ -64,8 +67,10 @@ func linearizable(history []op) error {
 		default:
 			p.lo, p.hi = 2*i+1, 2*i+1
 		}
+
 		places = append(places, p)
 	}
+
 	for _, a := range places {
 		for _, b := range places {
 			if a.end < b.start && a.lo > b.hi {
@@ -73,6 +78,7 @@ func linearizable(history []op) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -94,26 +100,32 @@ func versionsOf(history []op) (map[string]version, error) {
 			versions[o.rev] = version{from: o.from, nonce: o.nonce}
 		}
 	}
+
 	for _, o := range history {
 		if o.swap {
 			continue
 		}
+
 		v, known := versions[o.rev]
 		if !known {
 			swap, ok := unsure[o.nonce]
 			if no, is := refused[o.nonce]; is {
 				return nil, fmt.Errorf("{%v} shows what {%v} was refused", o, no)
 			}
+
 			if !ok || swap.start > o.end {
 				return nil, fmt.Errorf("{%v} shows a record that nobody wrote", o)
 			}
+
 			v = version{from: swap.from, nonce: swap.nonce}
 			versions[o.rev] = v
 		}
+
 		if v.nonce != o.nonce {
 			return nil, fmt.Errorf("{%v} shows another record than was written at its revision, nonce %d", o, v.nonce)
 		}
 	}
+
 	return versions, number(versions)
 }
 
@@ -125,10 +137,12 @@ func number(versions map[string]version) error {
 			continue
 		}
 		if other, taken := next[v.from]; taken {
-			return fmt.Errorf("revision %q was replaced twice, by nonces %d and %d", v.from, versions[other].nonce, v.nonce)
+			return fmt.Errorf("revision %q was replaced twice, by nonces %d and %d", v.from, versions[other].nonce,
+				v.nonce)
 		}
 		next[v.from] = rev
 	}
+
 	n := 0
 	for rev, ok := next[""]; ok; rev, ok = next[rev] {
 		n++
@@ -136,6 +150,7 @@ func number(versions map[string]version) error {
 		v.index = n
 		versions[rev] = v
 	}
+
 	if n != len(versions)-1 {
 		return fmt.Errorf("%d of %d revisions replaced one that was never current", len(versions)-1-n, len(versions)-1)
 	}

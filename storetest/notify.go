@@ -27,12 +27,15 @@ var notifyChecks = []check{
 				{"a handoff request", func(l driver.Record) driver.Record { l.Next = "c"; return l }},
 				{"a pause", func(l driver.Record) driver.Record { l.Paused = true; return l }},
 				{"a resume", func(l driver.Record) driver.Record { l.Paused = false; return l }},
-				{"a new term of the same holder", func(l driver.Record) driver.Record { l.Epoch++; l.Nonce++; return l }},
+				{"a new term of the same holder",
+					func(l driver.Record) driver.Record { l.Epoch++; l.Nonce++; return l }},
 				{"a release", released},
 			}
+
 			for _, c := range changes {
 				r.wantHint(hints, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
 			}
+
 			r.wantHint(hints, "a creation by "+from.who, func() { r.swap(from.s, seat("new for "+from.who, 1)) })
 		}
 	}},
@@ -43,6 +46,7 @@ var notifyChecks = []check{
 		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "a")) })
 		const renewals = 20
 		woken := 0
+
 		for i := range renewals {
 			l.Data = fmt.Append(nil, "checkpoint ", i)
 			l = r.swap(a, renewed(l))
@@ -50,9 +54,11 @@ var notifyChecks = []check{
 				woken++
 			}
 		}
+
 		if woken >= renewals/2 {
 			r.Errorf("%d renewals woke %d times", renewals, woken)
 		}
+
 		r.wantHint(hints, "a claim after renewals", func() { l = r.swap(a, handed(l, "b")) })
 	}},
 	{"a_notification_reaches_every_prefix_of_its_name", func(r *rig) {
@@ -65,7 +71,8 @@ var notifyChecks = []check{
 			}
 			hints := r.watch(b, r.ctx, prefix)
 			r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "b")) })
-			r.wantHint(hints, fmt.Sprintf("a claim of %q below %q", name, prefix), func() { l = r.swap(a, handed(l, "c")) })
+			r.wantHint(hints, fmt.Sprintf("a claim of %q below %q", name, prefix),
+				func() { l = r.swap(a, handed(l, "c")) })
 		}
 	}},
 	{"a_record_in_a_notification_is_the_whole_change", func(r *rig) {
@@ -77,6 +84,7 @@ var notifyChecks = []check{
 			r.wantHintOf(hints, b, "seat 1", func() { one = r.swap(a, handed(one, "b")) })
 			r.wantHintOf(hints, b, "seat 1", func() { one = r.swap(a, released(one)) })
 		}
+
 		// After two changes no record alone is right. A third change shows that both have arrived.
 		third := r.swap(a, seat("third", 1))
 		after := r.watch(b, r.ctx, "third")
@@ -88,6 +96,7 @@ var notifyChecks = []check{
 			r.swap(a, released(two))
 			r.swap(a, handed(third, "b"))
 		})
+
 		select {
 		case l := <-hints:
 			if l.Name != "" && !r.received(hints, r.timeout) {
@@ -113,6 +122,7 @@ var notifyChecks = []check{
 			func() { other = w.swap(r, b, released(other)) },
 			func() { two = w.swap(r, a, renewed(two)) },
 		}
+
 		for i := range 60 {
 			changes[i%len(changes)]()
 			for end := time.After(2 * time.Millisecond); end != nil; {
@@ -126,6 +136,7 @@ var notifyChecks = []check{
 				}
 			}
 		}
+
 		last := time.After(r.timeout)
 		two = w.swap(r, a, handed(two, "c")) // so that a store with slow notifications sends one as well
 		select {
@@ -148,12 +159,14 @@ var notifyChecks = []check{
 			ended[i] = r.watch(s, ctx, "")
 			cancel()
 		}
+
 		before, cancel := context.WithCancel(r.ctx)
 		cancel()
 		ended = append(ended, r.watch(s, before, ""))
 		for _, hints := range ended {
 			r.drain(hints)
 		}
+
 		r.wantHint(stays, "a claim after other watchers ended", func() { l = r.swap(s, handed(l, "b")) })
 	}},
 	{"notifications_that_nobody_takes_block_nobody", func(r *rig) {
@@ -166,6 +179,7 @@ var notifyChecks = []check{
 				l = r.swap(s, handed(l, "b"))
 			}
 		})
+
 		r.wantHint(hints, "a claim with an idle watcher", func() { l = r.swap(s, handed(l, "c")) })
 		if cap(idle) > 1 {
 			r.Errorf("a channel of hints holds %d, want 1: hints are merged", cap(idle))
@@ -180,6 +194,7 @@ func (r *rig) watch(s driver.Store, ctx context.Context, prefix string) <-chan d
 	if !ok {
 		r.Skip("the store is no Waker")
 	}
+
 	hints := w.Wake(ctx, prefix)
 	if hints == nil {
 		r.Fatalf("Wake returned no channel")
@@ -214,12 +229,15 @@ func (r *rig) wantHintOf(hints <-chan driver.Record, s driver.Store, name string
 			if l.Name == "" && l.Rev == "" || l.Name == name && l.Rev == "" {
 				return
 			}
+
 			shown := r.get(s, name)
 			d := differ(shown, l)
 			if d == "" && l.Rev == shown.Rev {
 				return
 			}
-			wrong = fmt.Sprintf("a hint brings %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name, shown.Rev, d)
+
+			wrong = fmt.Sprintf("a hint brings %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name, shown.Rev,
+				d)
 		case <-limit:
 			r.Errorf("%s", wrong)
 			return
@@ -280,6 +298,7 @@ func (r *rig) awaitSubscription(hints <-chan driver.Record, change func()) {
 			return
 		}
 	}
+
 	r.Fatalf("no change of hands was hinted at in %v", r.timeout)
 }
 

@@ -45,6 +45,7 @@ var raceChecks = []check{
 				}
 			}
 		})
+
 		if err := linearizable(history); err != nil {
 			r.Errorf("%d operations: %v", len(history), err)
 		}
@@ -62,11 +63,13 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 		mine.Holder.ID = fmt.Sprintf("racer %d", i)
 		got[i], errs[i] = all[i%len(all)].Swap(r.ctx, mine)
 	})
+
 	after := r.get(all[0], l.Name)
 	winner := int(after.Nonce - base - 1)
 	if winner < 0 || winner >= racers {
 		r.Fatalf("after %d racing swaps %q shows nonce %d, which is none of theirs", racers, l.Name, after.Nonce)
 	}
+
 	var won, unknown []int
 	for i, err := range errs {
 		switch {
@@ -78,6 +81,7 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 			r.Errorf("racer %d got ErrConflict, and its swap was applied", i)
 		}
 	}
+
 	switch {
 	case len(won) > 1:
 		r.Fatalf("racers %v have all won %q at revision %q", won, l.Name, l.Rev)
@@ -86,6 +90,7 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 	case len(unknown) > racers/2:
 		r.Errorf("%d of %d racing swaps have no known outcome, such as: %v", len(unknown), racers, errs[unknown[0]])
 	}
+
 	return after
 }
 
@@ -107,11 +112,13 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 		w.rev, w.spent = l.Rev, false
 		return o, err == nil || errors.Is(err, driver.ErrNotFound)
 	}
+
 	if w.rand.IntN(8) == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(2000))*time.Microsecond)
 		defer cancel()
 	}
+
 	l := seat("seat", nonce)
 	l.Rev = w.rev
 	l, err := w.store.Swap(ctx, l)
@@ -119,6 +126,7 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 		start: start, end: time.Since(w.begin), swap: true, from: w.rev, rev: l.Rev, nonce: nonce,
 		refused: errors.Is(err, driver.ErrConflict), unknown: err != nil && !errors.Is(err, driver.ErrConflict),
 	}
+
 	w.rev, w.spent = l.Rev, err != nil
 	return o, true
 }

@@ -30,13 +30,16 @@ func record(t *testing.T, c check, open Open, timeout time.Duration) (failures [
 		defer close(done)
 		c.run(newRig(rec, open, timeout))
 	}()
+
 	<-done
 	cancel()
 	for i := len(rec.cleanups) - 1; i >= 0; i-- {
 		rec.cleanups[i]()
 	}
+
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
+
 	return rec.failures, rec.skipped
 }
 

@@ -79,11 +79,13 @@ func (r *rig) client() driver.Store {
 	if err != nil {
 		r.Fatalf("open a client: %v", err)
 	}
+
 	r.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			r.Errorf("close a client: %v", err)
 		}
 	})
+
 	return s
 }
 
@@ -121,6 +123,7 @@ func (r *rig) wantConflict(s driver.Store, l driver.Record) {
 	if _, err := s.Swap(r.ctx, l); !errors.Is(err, driver.ErrConflict) {
 		r.Errorf("Swap(%q at revision %q) = %v, want ErrConflict", l.Name, l.Rev, err)
 	}
+
 	after, err := s.Get(r.ctx, l.Name)
 	if missing != nil {
 		if !errors.Is(err, driver.ErrNotFound) {
@@ -128,6 +131,7 @@ func (r *rig) wantConflict(s driver.Store, l driver.Record) {
 		}
 		return
 	}
+
 	if diff := differ(before, after); diff != "" || before.Rev != after.Rev {
 		r.Errorf("a refused swap changed register %q (revision %q to %q) %s", l.Name, before.Rev, after.Rev, diff)
 	}
@@ -158,6 +162,7 @@ func (r *rig) mustReturn(what string, f func()) {
 		f()
 		returned = true
 	}()
+
 	select {
 	case <-done:
 		if !returned {
@@ -186,6 +191,7 @@ func (r *rig) together(n int, f func(i int)) {
 				f(i)
 			})
 		}
+
 		close(start)
 		all.Wait()
 	})
@@ -221,7 +227,8 @@ func renewed(l driver.Record) driver.Record {
 
 // released returns l as its holder releases it.
 func released(l driver.Record) driver.Record {
-	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration, Data: l.Data, Past: l.Past}
+	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration,
+		Data: l.Data, Past: l.Past}
 }
 
 // handed returns l with another holder.

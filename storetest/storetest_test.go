@@ -36,7 +36,10 @@ func TestEveryFormOfHintPasses(t *testing.T) {
 		"bare":  func(driver.Record) driver.Record { return driver.Record{} },
 	} {
 		for _, c := range notifyChecks {
-			t.Run(name+"/"+c.name, func(t *testing.T) { c.run(newRig(t, reworded(name, form).fresh(), 30*time.Second)) })
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				c.run(
+					newRig(t, reworded(name, form).fresh(), 30*time.Second))
+			})
 		}
 	}
 }
@@ -48,6 +51,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	for _, c := range checks() {
 		all[c.name] = c
 	}
+
 	caught := map[string]bool{}
 	for _, m := range slices.Concat(
 		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
@@ -58,7 +62,9 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			if !ok {
 				t.Fatalf("no check is called %q", by)
 			}
+
 			caught[by] = true
+
 			t.Run(m.name+"/"+by, func(t *testing.T) {
 				failures, skipped := record(t, c, m.fresh(), 500*time.Millisecond)
 				if len(failures) == 0 {
@@ -68,6 +74,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 			})
 		}
 	}
+
 	for name := range all {
 		if !caught[name] {
 			t.Errorf("no broken store shows that %q catches anything", name)

@@ -42,6 +42,7 @@ func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 	m := &regent.Member{Store: store, ID: id}
 	go func() {
 		defer close(done)
+
 		_ = m.Lead(ctx, election, func(ctx context.Context, term regent.Term) error {
 			select {
 			case won <- term:
@@ -51,6 +52,7 @@ func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 			return nil
 		})
 	}()
+
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -87,6 +89,7 @@ func (s *lossyStore) Swap(ctx context.Context, l driver.Record) (driver.Record, 
 	if s.cut.Load() {
 		return driver.Record{}, errCut
 	}
+
 	if l.Name != s.election {
 		return s.Store.Swap(ctx, l)
 	}

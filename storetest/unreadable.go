@@ -89,8 +89,10 @@ var unreadableChecks = []unreadableCheck{
 					r.Errorf("List beside an unreadable register yields %q with: %v", l.Name, err)
 				}
 			}
+
 			if len(seen) != len(r.all)-1 || seen[unreadable] || named != 1 {
-				r.Errorf("List beside an unreadable register yields %v, and names the register %d times, want once", seen, named)
+				r.Errorf("List beside an unreadable register yields %v, and names the register %d times, want once",
+					seen, named)
 			}
 		}
 	}},
@@ -99,6 +101,7 @@ var unreadableChecks = []unreadableCheck{
 		for i, l := range r.all {
 			bare[i].Name = l.Name
 		}
+
 		for _, known := range [][]driver.Record{r.all, bare} {
 			for i, o := range r.refresher(r.store).Refresh(r.ctx, known) {
 				if r.all[i].Name == unreadable {
@@ -114,6 +117,7 @@ var unreadableChecks = []unreadableCheck{
 		for i, l := range r.all {
 			ls[i] = renewed(l)
 		}
+
 		var outs []driver.Outcome
 		if b, ok := r.store.(driver.Batcher); ok {
 			outs = b.SwapAll(r.ctx, ls)
@@ -123,6 +127,7 @@ var unreadableChecks = []unreadableCheck{
 				outs = append(outs, driver.Outcome{Record: got, Err: err})
 			}
 		}
+
 		for i, o := range outs {
 			switch {
 			case ls[i].Name == unreadable:
@@ -144,9 +149,11 @@ var unreadableChecks = []unreadableCheck{
 		if err := r.corrupt("seat/2"); err != nil { // with a subscription
 			r.Fatalf("make %q unreadable: %v", "seat/2", err)
 		}
+
 		for range 3 {
 			r.wantHint(hints, "a claim beside an unreadable register", func() { l = r.swap(other, handed(l, "c")) })
 		}
+
 		// It does not cause notifications over and over.
 		const renewals = 20
 		woken := 0
@@ -157,6 +164,7 @@ var unreadableChecks = []unreadableCheck{
 				woken++
 			}
 		}
+
 		if woken >= renewals/2 {
 			r.Errorf("%d renewals beside an unreadable register woke %d times", renewals, woken)
 		}

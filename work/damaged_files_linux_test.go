@@ -25,9 +25,11 @@ func TestJournalThatIsNoFile(t *testing.T) {
 				check(t, make(journal+suffix))
 				w := &work.Worker{Election: "seat", Journal: journal}
 				err := w.Open()
-				if err == nil || !strings.Contains(err.Error(), journal+suffix+" is "+what+": it must be a regular file") {
+				if err == nil || !strings.Contains(err.Error(), journal+suffix+" is "+what+
+					": it must be a regular file") {
 					t.Errorf("got %v", err)
 				}
+
 				if _, err := os.Lstat(journal + suffix + ".elsewhere"); err == nil {
 					t.Error("the link was followed")
 				}
@@ -39,7 +41,8 @@ func TestJournalThatIsNoFile(t *testing.T) {
 func TestFenceThatIsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "epoch")
 	check(t, syscall.Mkfifo(path, 0o600))
-	if _, err := (&regent.Fence{Path: path}).Highest(); err == nil || !strings.Contains(err.Error(), "is a named pipe") {
+	if _, err := (&regent.Fence{Path: path}).Highest(); err == nil ||
+		!strings.Contains(err.Error(), "is a named pipe") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -52,19 +55,23 @@ func TestAbsurdEpoch(t *testing.T) {
 	w := worker(newRan())
 	w.Fence = &regent.Fence{Path: path}
 	addr := strings.TrimSuffix(serve(t, w), "/v1/tasks")
+
 	h := lead(t, memstore.New(), "a")
 	p := h.pool(t, work.Options{})
 	p.Add("w", addr)
 
 	for _, id := range []string{"a", "b", "c"} {
 		e := next(t, send(t, p, "w", id))
-		if !errors.Is(e.err, work.ErrUnreachable) || !strings.Contains(e.err.Error(), "epoch 2305843009213693952, which no term can have reached") {
+		if !errors.Is(e.err, work.ErrUnreachable) ||
+			!strings.Contains(e.err.Error(), "epoch 2305843009213693952, which no term can have reached") {
 			t.Fatalf("%s ended %v", id, e.err)
 		}
 	}
+
 	if !h.Term.Valid() || h.m.Stats().Transitions != 1 {
 		t.Errorf("the term is valid: %v, %d terms", h.Term.Valid(), h.m.Stats().Transitions)
 	}
+
 	if v := p.Workers()[0]; v.Err == nil || !strings.Contains(v.Err.Error(), "damaged") {
 		t.Errorf("the worker is seen as %+v", v)
 	}

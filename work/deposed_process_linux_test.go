@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 	default:
 		os.Exit(m.Run())
 	}
+
 	fmt.Println("error:", err)
 	os.Exit(1)
 }
@@ -55,10 +56,12 @@ func (s remote) call(ctx context.Context, verb, name, rev string, body []byte) (
 	if err != nil {
 		return nil, err
 	}
+
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err
 	}
+
 	switch resp.StatusCode {
 	case http.StatusOK:
 		return resp, nil
@@ -69,6 +72,7 @@ func (s remote) call(ctx context.Context, verb, name, rev string, body []byte) (
 	default:
 		err = errors.New(resp.Status)
 	}
+
 	return nil, errors.Join(err, resp.Body.Close())
 }
 
@@ -77,10 +81,12 @@ func (s remote) lease(resp *http.Response, err error) (driver.Record, error) {
 		return driver.Record{}, err
 	}
 	defer resp.Body.Close()
+
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	name, _ := url.QueryUnescape(resp.Header.Get("Name"))
 	return driver.ParseRecord(name, resp.Header.Get("Rev"), b)
 }
@@ -101,11 +107,13 @@ func (s remote) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 			return
 		}
 		defer resp.Body.Close()
+
 		var names []string
 		if err := json.NewDecoder(resp.Body).Decode(&names); err != nil {
 			yield(driver.Record{}, err)
 			return
 		}
+
 		for _, name := range names {
 			if !yield(s.Get(ctx, name)) {
 				return
@@ -128,6 +136,7 @@ func (s *shim) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if _, cut := s.cut.Load(who); cut {
 		panic(http.ErrAbortHandler)
 	}
+
 	name, rev := r.FormValue("name"), r.URL.Query().Get("rev")
 	var l driver.Record
 	var err error
@@ -149,6 +158,7 @@ func (s *shim) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(rw).Encode(names)
 		return
 	}
+
 	switch {
 	case errors.Is(err, driver.ErrNotFound):
 		rw.WriteHeader(http.StatusNotFound)
@@ -175,23 +185,28 @@ func careless(id, store, worker string) error {
 		<-ctx.Done()
 		return nil
 	})
+
 	t := <-won
 	fmt.Println("leads", t.Epoch)
 	counts := map[int]int{}
 	for n := 0; ; n++ {
-		body := fmt.Sprintf(`{"election":"seat","leader":%q,"epoch":%d,"term":%q,"dispatchedMs":0,"tasks":[{"id":"%s/%d","kind":"do"}]}`, id, t.Epoch, t.Incarnation, id, n)
+		body := fmt.Sprintf(`{"election":"seat","leader":%q,"epoch":%d,"term":%q,"dispatchedMs":0,`+
+			`"tasks":[{"id":"%s/%d","kind":"do"}]}`, id, t.Epoch, t.Incarnation, id, n)
 		resp, err := http.Post(worker, "application/json", strings.NewReader(body))
 		if err != nil {
 			return err
 		}
+
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		counts[resp.StatusCode]++
 		if counts[200] == 50 && resp.StatusCode == 200 {
 			fmt.Println("taken", counts[200])
 		}
+
 		if counts[409] == 200 {
-			fmt.Println("refused", counts[409], "taken", counts[200], "other", n+1-counts[409]-counts[200], "by", resp.Header.Get(gate.EpochHeader))
+			fmt.Println("refused", counts[409], "taken", counts[200], "other", n+1-counts[409]-counts[200], "by",
+				resp.Header.Get(gate.EpochHeader))
 		}
 	}
 }
@@ -204,6 +219,7 @@ func decent(id, store, worker string) error {
 		ready := make(chan struct{}, 1)
 		p := work.NewPool(ctx, t, work.Options{Leader: id, Ready: func(string, []string) { ready <- struct{}{} }})
 		defer p.Close()
+
 		p.Add("w", strings.TrimSuffix(worker, "/v1/tasks"))
 		<-ready
 		fmt.Println("ready", t.Epoch)
@@ -227,6 +243,7 @@ func start(t *testing.T, role ...string) *child {
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	check(t, err)
+
 	check(t, c.Start())
 	read := make(chan struct{})
 	go func() {
@@ -235,11 +252,13 @@ func start(t *testing.T, role ...string) *child {
 			c.lines <- s.Text()
 		}
 	}()
+
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
 		<-read
 		_ = c.Wait()
 	})
+
 	return c
 }
 
@@ -272,6 +291,7 @@ func TestADeposedLeader(t *testing.T) {
 				}
 			}
 		}()
+
 		w := &work.Worker{Fence: &regent.Fence{Path: t.TempDir() + "/epoch"}, Concurrency: 1}
 		w.Handle("do", func(ctx context.Context, k work.Task) (json.RawMessage, error) {
 			if k.Epoch < epoch.Load() {
@@ -279,6 +299,7 @@ func TestADeposedLeader(t *testing.T) {
 			}
 			return ran.handle(ctx, k)
 		})
+
 		workerURL := serve(t, w)
 		s := &shim{store: memstore.New()}
 		store := httptest.NewServer(s)
@@ -286,40 +307,49 @@ func TestADeposedLeader(t *testing.T) {
 		t.Cleanup(func() { store.CloseClientConnections(); store.Close() })
 		a := start(t, "careless", "a", store.URL+"/a", workerURL)
 		a.says(t, "leads 1")
+
 		a.says(t, "taken 50")
 		b := start(t, "decent", "b", store.URL+"/b", workerURL)
 		b.says(t, "stands")
 		fall(a, s)
 		n, err := strconv.ParseUint(strings.Fields(b.says(t, "ready "))[1], 10, 64)
 		check(t, err)
+
 		for len(post(t, workerURL+"/results", ask(n)).Running) > 0 { // what it had taken before, which b knows of
 		}
 		epoch.Store(n)
 		taken := w.Stats().Taken
 		rise(a, s)
+
 		if line := b.says(t, "did"); line != "did done <nil>" {
 			t.Error(line)
 		}
+
 		line := a.says(t, "refused")
 		t.Log(line)
 		if !strings.HasSuffix(line, fmt.Sprint("other 0 by ", n)) {
 			t.Error("not every task was refused or taken")
 		}
+
 		if n := after.Load(); n != 0 {
 			t.Errorf("%d tasks of the deposed leader ran after the first contact of the new one", n)
 		}
+
 		if now := w.Stats(); now.Taken > taken+1 || now.Stale < 200 || ran.count(fmt.Sprint("b/", n)) != 1 {
 			t.Errorf("%d taken, then %+v", taken, now)
 		}
+
 		fields := strings.Fields(line)
 		if n, _ := strconv.Atoi(fields[3]); uint64(n) > taken {
 			t.Errorf("it got answers that %d were taken, of %d", n, taken)
 		}
 	}
+
 	t.Run("E01_one_that_was_frozen_and_goes_on_is_refused_real_processes", func(t *testing.T) {
 		deposed(t, func(a *child, _ *shim) { check(t, a.Process.Signal(syscall.SIGSTOP)) },
 			func(a *child, _ *shim) { check(t, a.Process.Signal(syscall.SIGCONT)) })
 	})
+
 	t.Run("E01_one_that_is_cut_off_from_the_store_alone_is_refused_real_processes", func(t *testing.T) {
 		deposed(t, func(_ *child, s *shim) { s.cut.Store("a", true) }, func(*child, *shim) {})
 	})

@@ -58,9 +58,11 @@ func leaks(t testing.TB) {
 					left++
 				}
 			}
+
 			if left == 0 {
 				return
 			}
+
 			if time.Now().After(end) {
 				t.Fatalf("%d goroutines are left:\n%s", left, stacks())
 			}
@@ -71,7 +73,9 @@ func leaks(t testing.TB) {
 // quick is a cluster whose leases are short.
 func quick() regent.Config {
 	c := regent.Cluster()
-	c.LeaseDuration, c.StopTimeout, c.TakeoverDelay = 5*time.Second, 300*time.Millisecond, 0
+	c.LeaseDuration = 5 * time.Second
+	c.StopTimeout = 300 * time.Millisecond
+	c.TakeoverDelay = 0
 	c.HeartbeatInterval, c.RenewInterval = 200*time.Millisecond, 200*time.Millisecond
 	c.ElectionInterval, c.ElectionIntervalMax = 200*time.Millisecond, 200*time.Millisecond
 	c.RenewBackoff = []time.Duration{100 * time.Millisecond}
@@ -93,11 +97,13 @@ func lead(t testing.TB, store driver.Store, id string, change ...func(*regent.Me
 	for _, f := range change {
 		f(h.m)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	won, done := make(chan struct{}), make(chan struct{})
 	first := true
 	go func() {
 		defer close(done)
+
 		_ = h.m.Lead(ctx, "seat", func(ctx context.Context, term regent.Term) error {
 			if first {
 				first = false
@@ -108,9 +114,11 @@ func lead(t testing.TB, store driver.Store, id string, change ...func(*regent.Me
 			return nil
 		})
 	}()
+
 	h.stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(h.stop)
 	next(t, won)
+
 	return h
 }
 
@@ -127,6 +135,7 @@ func serve(t testing.TB, w *work.Worker) string {
 	if w.Election == "" {
 		w.Election = "seat"
 	}
+
 	s := httptest.NewServer(w)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
@@ -135,6 +144,7 @@ func serve(t testing.TB, w *work.Worker) string {
 		s.CloseClientConnections()
 		s.Close()
 	})
+
 	return s.URL + "/v1/tasks"
 }
 
@@ -174,18 +184,21 @@ func do(t testing.TB, req *http.Request) (r reply) {
 	resp, err := http.DefaultClient.Do(req)
 	check(t, err)
 	defer resp.Body.Close()
+
 	b, err := io.ReadAll(resp.Body)
 	check(t, err)
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatalf("answered %d: %s: %v", resp.StatusCode, b, err)
 	}
+
 	r.code, r.header = resp.StatusCode, resp.Header
 	return r
 }
 
 // batch is a request's body, dispatched some time ago.
 func batch(epoch uint64, ago time.Duration, tasks ...string) string {
-	return fmt.Sprintf(`{"election":"seat","leader":"x","epoch":%d,"dispatchedMs":%d,"tasks":[%s]}`, epoch, time.Now().Add(-ago).UnixMilli(), strings.Join(tasks, ","))
+	return fmt.Sprintf(`{"election":"seat","leader":"x","epoch":%d,"dispatchedMs":%d,"tasks":[%s]}`, epoch,
+		time.Now().Add(-ago).UnixMilli(), strings.Join(tasks, ","))
 }
 
 // named is a batch or a question of a term that says which it is.
@@ -205,7 +218,8 @@ func ask(epoch uint64) string {
 // wants fails unless the answer has the code and the reason for its first refusal.
 func (r reply) wants(t testing.TB, code int, why string) {
 	t.Helper()
-	if r.code != code || why != "" && (len(r.Refused) == 0 || r.Refused[0].Why != why) || why == "" && len(r.Refused) > 0 {
+	if r.code != code || why != "" && (len(r.Refused) == 0 || r.Refused[0].Why != why) || why == "" &&
+		len(r.Refused) > 0 {
 		t.Errorf("answered %d, %q, refused %v; want %d %q", r.code, r.Error, r.Refused, code, why)
 	}
 }
@@ -224,11 +238,13 @@ func (r *ran) handle(ctx context.Context, t work.Task) (json.RawMessage, error) 
 	r.mu.Lock()
 	r.times[t.ID]++
 	r.mu.Unlock()
+
 	select {
 	case r.begun <- t.ID:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+
 	if r.gate != nil {
 		select {
 		case <-r.gate:
@@ -236,6 +252,7 @@ func (r *ran) handle(ctx context.Context, t work.Task) (json.RawMessage, error) 
 			return nil, context.Cause(ctx)
 		}
 	}
+
 	return json.Marshal("did " + t.ID)
 }
 
@@ -266,6 +283,7 @@ func send(t testing.TB, p *work.Pool, worker, id string) <-chan end {
 		ends <- end{err: err}
 		return ends
 	}
+
 	check(t, err)
 	return ends
 }

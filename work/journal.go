@@ -41,23 +41,28 @@ type entry struct {
 }
 
 // openJournal locks and opens a journal, and returns what it holds, with the last results only.
-func openJournal(path string, keep, bytes int, log *slog.Logger, memory func() (ended, open []*run)) (*journal, history, error) {
+func openJournal(
+	path string, keep, bytes int, log *slog.Logger, snapshot func() (ended, open []*run),
+) (*journal, history, error) {
 	locked, err := lockJournal(path)
 	if err != nil {
 		return nil, history{}, err
 	}
-	j := &journal{path: path, snapshot: memory, log: log, lockFile: locked, limit: maxJournal}
+
+	j := &journal{path: path, snapshot: snapshot, log: log, lockFile: locked, limit: maxJournal}
 	past, err := readJournal(path, keep, bytes)
 	if past.damaged > 0 {
 		log.Warn("journal has unreadable lines, so tasks may run again: the file was damaged, or changed by "+
 			"another program", "journal", path, "lines", past.damaged, "first", past.firstDamaged)
 	}
+
 	if err == nil {
 		j.file, err = regular.Open(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	}
 	if err == nil {
 		err = j.repairTail(past.torn)
 	}
+
 	if err != nil {
 		return nil, history{}, errors.Join(fmt.Errorf("open journal: %w", err), j.close())
 	}
@@ -67,22 +72,29 @@ func openJournal(path string, keep, bytes int, log *slog.Logger, memory func() (
 // repairTail removes the last line, of so many bytes, if a crash has cut it short. Otherwise the next line would be
 // appended to it.
 func (j *journal) repairTail(torn int64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+
 	info, err := j.file.Stat()
 	if err != nil {
 		return err
 	}
+
 	j.size = info.Size()
 	if torn > 0 {
 		j.size -= torn
 		return j.file.Truncate(j.size)
 	}
+
 	if j.size == 0 {
 		return nil
 	}
+
 	last := make([]byte, 1)
 	if _, err := j.file.ReadAt(last, j.size-1); err != nil || last[0] == '\n' {
 		return err
 	}
+
 	return j.writeLocked([]byte("\n"))
 }
 
@@ -100,8 +112,10 @@ func (j *journal) begin(rs []*run) error {
 	if j == nil {
 		return nil
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	j.buf = j.buf[:0]
 	for _, r := range rs {
 		j.buf = appendBegin(j.buf, &r.task)
@@ -113,8 +127,10 @@ func (j *journal) end(rs []*run) error {
 	if j == nil || len(rs) == 0 {
 		return nil
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	j.buf = j.buf[:0]
 	for _, r := range rs {
 		j.buf = append(appendResult(j.buf, &r.result), '\n')
@@ -130,6 +146,7 @@ func (j *journal) writeLocked(b []byte) error {
 			j.log.Error("journal cannot be rewritten", "journal", j.path, "error", err)
 		}
 	}
+
 	n, err := j.file.Write(b)
 	if err != nil {
 		err = fmt.Errorf("write journal: %w", err)
@@ -139,10 +156,12 @@ func (j *journal) writeLocked(b []byte) error {
 		j.limit = 0 // the next write that succeeds rewrites the file, which adds what is missing
 		return err
 	}
+
 	j.size += int64(n)
 	if cap(j.buf) > 1<<20 { // it has held a large entry
 		j.buf = nil
 	}
+
 	return nil
 }
 
@@ -153,34 +172,45 @@ func (j *journal) rewriteLocked() (err error) {
 	if err := os.Remove(j.path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	out, size, line := bufio.NewWriter(f), 0, []byte(nil)
+
+	out := bufio.NewWriter(f)
+	size := 0
+	line := []byte(nil)
 	ended, open := j.snapshot()
 	for _, r := range ended {
 		line = append(appendResult(line[:0], &r.result), '\n')
 		n, _ := out.Write(line) // Flush returns the error
 		size += n
 	}
+
 	for _, r := range open {
 		n, _ := out.Write(appendBegin(line[:0], &r.task))
 		size += n
 	}
+
 	if err := errors.Join(out.Flush(), f.Sync()); err != nil {
 		return err
 	}
+
 	if err := os.Rename(f.Name(), j.path); err != nil {
 		return err
 	}
+
 	_ = j.file.Close() // the new file holds everything that it held
-	j.file, j.size, j.limit = f, int64(size), max(maxJournal, 2*int64(size))
+	j.file = f
+	j.size = int64(size)
+	j.limit = max(maxJournal, 2*int64(size))
 	return nil
 }
 
@@ -188,16 +218,20 @@ func (j *journal) close() error {
 	if j == nil {
 		return nil
 	}
+
 	j.mu.Lock()
 	defer j.mu.Unlock()
+
 	if j.closed {
 		return nil
 	}
+
 	j.closed = true
 	var err error
 	if j.file != nil {
 		err = j.file.Close()
 	}
+
 	if j.lockFile != nil {
 		err = errors.Join(err, j.lockFile.Close())
 	}
@@ -228,6 +262,7 @@ func (h *history) add(o wireResult, keep, bytes int) {
 		h.keptBytes += old.size()
 		h.withoutData++
 	}
+
 	if len(h.ended) > 2*keep {
 		h.keepLast(keep)
 	}
@@ -239,9 +274,11 @@ func (h *history) keepLast(keep int) {
 	if drop <= 0 {
 		return
 	}
+
 	for i := range drop {
 		h.keptBytes -= h.ended[i].size()
 	}
+
 	h.ended = append([]wireResult(nil), h.ended[drop:]...)
 	h.withoutData = max(0, h.withoutData-drop)
 }
@@ -284,6 +321,7 @@ func readJournal(path string, keep, bytes int) (history, error) {
 	if err != nil {
 		return h, fmt.Errorf("read journal: %w", err)
 	}
+
 	h.keepLast(keep)
 	for _, id := range order {
 		if o, ok := begun[id]; ok {
@@ -291,6 +329,7 @@ func readJournal(path string, keep, bytes int) (history, error) {
 			delete(begun, id)
 		}
 	}
+
 	return h, nil
 }
 
@@ -304,6 +343,7 @@ func eachLine(name string, f func(number int, line []byte, whole bool)) error {
 		return err
 	}
 	defer file.Close()
+
 	in := bufio.NewReaderSize(file, 64<<10)
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
@@ -311,6 +351,7 @@ func eachLine(name string, f func(number int, line []byte, whole bool)) error {
 		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
 			f(number, line, whole)
 		}
+
 		switch {
 		case err == io.EOF:
 			return nil

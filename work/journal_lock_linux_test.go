@@ -18,6 +18,7 @@ func TestFailedOpen(t *testing.T) {
 	check(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
+
 	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(len(begun)), Max: limit.Max}))
 	w := &Worker{Election: "seat", Journal: path}
 	err := w.Open()
@@ -25,9 +26,11 @@ func TestFailedOpen(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is open")
 	}
+
 	if err := w.Close(); err == nil {
 		t.Error("it was never open, and is closed without a word")
 	}
+
 	again := &Worker{Election: "seat", Journal: path}
 	check(t, again.Open())
 	check(t, again.Close())

@@ -18,12 +18,14 @@ func lockJournal(journal string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock journal: %w", err)
 	}
+
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}
+
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		err = fmt.Errorf("journal %s: %w", journal, ErrInUse)
@@ -34,5 +36,6 @@ func lockJournal(journal string) (*os.File, error) {
 	default:
 		return f, nil
 	}
+
 	return nil, errors.Join(err, f.Close())
 }

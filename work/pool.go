@@ -28,7 +28,9 @@ type Options struct {
 
 	// Do sends a signed request in place of Token, for a token that may change. It gets the worker's ID and address,
 	// and sends the request with send, perhaps more than once.
-	Do func(send func(*http.Request) (*http.Response, error), r *http.Request, worker, addr string, body []byte) (*http.Response, error)
+	Do func(
+		send func(*http.Request) (*http.Response, error), r *http.Request, worker, addr string, body []byte,
+	) (*http.Response, error)
 	// Found receives results of tasks that this pool did not send: those of earlier terms. Recall is how long before
 	// NewPool such a task may have ended; a minute if 0. After a restart of a worker, Found may receive some results a
 	// second time, and results of this term too.
@@ -71,22 +73,29 @@ func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
 	if p.opts.Path == "" {
 		p.opts.Path = "/v1/tasks"
 	}
+
 	if p.opts.Scheme == "" {
 		p.opts.Scheme = "http"
 	}
+
 	if p.opts.Recall == 0 {
 		p.opts.Recall = time.Minute
 	}
+
 	if p.opts.Do == nil {
 		p.opts.Do = signed.NewSigner(signed.NewSecret(opts.Token)).Do
 	}
+
 	if p.opts.Client == nil {
 		p.own = &http.Transport{MaxIdleConnsPerHost: 3, IdleConnTimeout: time.Minute}
-		p.opts.Client = &http.Client{Transport: p.own, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		p.opts.Client = &http.Client{Transport: p.own,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
+
 	if p.opts.Fenced == nil {
 		p.opts.Fenced = t.Fenced
 	}
+
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	return p
 }
@@ -95,14 +104,17 @@ func NewPool(ctx context.Context, t regent.Term, opts Options) *Pool {
 func (p *Pool) Add(worker, addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if l := p.links[worker]; p.closed || l != nil && l.addr == addr {
 		return
 	} else if l != nil {
 		l.cancel(ErrGone)
 	}
+
 	if p.callbacks[worker] == nil {
 		p.callbacks[worker] = new(sync.Mutex)
 	}
+
 	l := newLink(p, worker, addr, p.callbacks[worker])
 	p.links[worker] = l
 	p.wg.Go(l.run)
@@ -113,6 +125,7 @@ func (p *Pool) Add(worker, addr string) {
 func (p *Pool) Remove(worker string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if l := p.links[worker]; l != nil {
 		delete(p.links, worker)
 		if !p.closed {
@@ -128,9 +141,11 @@ func (p *Pool) Send(worker string, t Task, done func(Result, error)) error {
 	if err := t.validate(); err != nil {
 		return err
 	}
+
 	p.mu.Lock()
 	l := p.links[worker]
 	p.mu.Unlock()
+
 	if l == nil {
 		return fmt.Errorf("worker %s: %w", worker, ErrNoWorker)
 	}
@@ -157,7 +172,11 @@ func (p *Pool) Workers() []WorkerView {
 		all = append(all, l.view())
 	}
 	p.mu.Unlock()
-	slices.SortFunc(all, func(a, b WorkerView) int { return cmp.Or(cmp.Compare(a.Tasks, b.Tasks), strings.Compare(a.ID, b.ID)) })
+
+	slices.SortFunc(all, func(a, b WorkerView) int {
+		return cmp.Or(cmp.Compare(a.Tasks, b.Tasks),
+			strings.Compare(a.ID, b.ID))
+	})
 	return all
 }
 
@@ -174,9 +193,11 @@ func (p *Pool) Do(ctx context.Context, t Task, workers ...string) (Result, error
 			}
 			refused, busy = err, busy || errors.Is(err, ErrBusy)
 		}
+
 		if !busy {
 			return Result{}, refused
 		}
+
 		if !sleep(ctx, busyBackoff/4) {
 			return Result{}, errors.Join(refused, context.Cause(ctx))
 		}
@@ -204,10 +225,12 @@ func (p *Pool) try(ctx context.Context, worker string, t Task) (Result, error) {
 		r   Result
 		err error
 	}
+
 	ends := make(chan end, 1)
 	if err := p.Send(worker, t, func(r Result, err error) { ends <- end{r, err} }); err != nil {
 		return Result{}, err
 	}
+
 	select {
 	case e := <-ends:
 		return e.r, e.err
@@ -232,6 +255,7 @@ func (p *Pool) Close() {
 	p.closed = true
 	p.cancel(ErrEnded)
 	p.mu.Unlock()
+
 	p.wg.Wait()
 	if p.own != nil {
 		p.own.CloseIdleConnections()

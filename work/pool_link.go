@@ -37,15 +37,16 @@ type link struct {
 	cancel    context.CancelCauseFunc
 	callbacks *sync.Mutex // held while a function of the user is called for this worker
 
-	mu        sync.Mutex
-	queue     []*pendingTask
-	pending   map[string]*pendingTask // by ID: tasks without a result
-	awaited   map[string]bool         // tasks that the worker had in its first report and that have not ended: for Options.Found
-	delivered map[string]bool         // results that came in a receipt and will come again in a report
-	session   string                  // of the worker, from its last report
-	after     uint64                  // the number of the last result in a report
-	queries   uint64                  // how many queries have been sent
-	resync    bool                    // a task was taken in another session: query from the beginning
+	mu      sync.Mutex
+	queue   []*pendingTask
+	pending map[string]*pendingTask // by ID: tasks without a result
+	// Tasks that the worker had in its first report and that have not ended: for Options.Found.
+	awaited   map[string]bool
+	delivered map[string]bool // results that came in a receipt and will come again in a report
+	session   string          // of the worker, from its last report
+	after     uint64          // the number of the last result in a report
+	queries   uint64          // how many queries have been sent
+	resync    bool            // a task was taken in another session: query from the beginning
 	closed    bool
 	removed   bool // by Pool.Remove
 	ready     bool
@@ -67,12 +68,14 @@ type pendingTask struct {
 }
 
 func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
-	l := &link{p: p, id: id, addr: addr, callbacks: turn, pending: map[string]*pendingTask{}, delivered: map[string]bool{},
-		sendable: make(chan struct{}, 1), fullBatch: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
+	l := &link{p: p, id: id, addr: addr, callbacks: turn, pending: map[string]*pendingTask{},
+		delivered: map[string]bool{},
+		sendable:  make(chan struct{}, 1), fullBatch: make(chan struct{}, 1), readable: make(chan struct{}, 1)}
 	l.url = addr
 	if !strings.Contains(addr, "://") {
 		l.url = p.opts.Scheme + "://" + addr
 	}
+
 	l.url += p.opts.Path
 	l.ctx, l.cancel = context.WithCancelCause(p.ctx)
 	return l
@@ -82,19 +85,23 @@ func newLink(p *Pool, id, addr string, turn *sync.Mutex) *link {
 func (l *link) run() {
 	var loops sync.WaitGroup
 	loops.Go(func() { l.sendLoop(1, l.sendable) })
+
 	// Full batches need not wait for the answer to the one before.
 	loops.Go(func() { l.sendLoop(l.p.opts.Batch, l.fullBatch) })
 	loops.Go(l.resultLoop)
 	loops.Wait()
 	cause := ErrEnded
+
 	if errors.Is(context.Cause(l.ctx), ErrGone) {
 		cause = ErrGone
 	}
+
 	l.mu.Lock()
 	l.closed = true
 	left := l.pending
 	l.pending, l.queue = nil, nil
 	l.mu.Unlock()
+
 	for _, c := range left {
 		l.complete(c, Result{}, cause)
 	}
@@ -107,6 +114,7 @@ func (l *link) drain() {
 	l.removed = true
 	speaks := l.failing == nil && len(l.pending) > 0
 	l.mu.Unlock()
+
 	if speaks {
 		sleep(l.ctx, drainTimeout)
 	}
@@ -130,12 +138,14 @@ func (l *link) complete(c *pendingTask, r Result, why error) {
 	}
 	l.callbacks.Lock()
 	defer l.callbacks.Unlock()
+
 	c.done(r, why)
 }
 
 func (l *link) send(c *pendingTask) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	switch {
 	case l.p.ctx.Err() != nil:
 		return fmt.Errorf("worker %s: %w", l.id, ErrEnded)
@@ -146,12 +156,14 @@ func (l *link) send(c *pendingTask) error {
 	case len(l.pending) >= l.p.opts.Queue:
 		return fmt.Errorf("worker %s: %w: %d tasks are pending", l.id, ErrBusy, len(l.pending))
 	}
+
 	l.pending[c.task.ID] = c
 	l.queue = append(l.queue, c)
 	wake(l.sendable)
 	if len(l.queue) >= l.p.opts.Batch {
 		wake(l.fullBatch)
 	}
+
 	return nil
 }
 
@@ -165,43 +177,55 @@ func wake(c chan struct{}) {
 func (l *link) view() WorkerView {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return WorkerView{ID: l.id, Addr: l.addr, Ready: l.ready, Tasks: len(l.pending), Busy: time.Now().Before(l.busy), Err: l.failing}
+	return WorkerView{ID: l.id, Addr: l.addr, Ready: l.ready, Tasks: len(l.pending), Busy: time.Now().Before(l.busy),
+		Err: l.failing}
 }
 
 // post sends a request and decodes the answer. An error means that there is no usable answer. The caller provides the
 // buffer, so that it need not grow each time; nothing that is read from it is kept.
-func (l *link) post(ctx context.Context, limit time.Duration, below string, body []byte, answer *bytes.Buffer, parse func([]byte) bool, into any) (int, error) {
+func (l *link) post(
+	ctx context.Context, limit time.Duration, below string, body []byte,
+	answer *bytes.Buffer, parse func([]byte) bool, into any,
+) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url+below, nil)
 	if err != nil {
 		return 0, err
 	}
+
 	r.Header.Set("Content-Type", "application/json")
 	// A query may be sent again over a new connection if the old one was closed. Tasks may not: a second attempt must
 	// be marked.
 	if below != "" {
 		r.Header["Idempotency-Key"] = nil
 	}
+
 	resp, err := l.p.opts.Do(l.p.opts.Client.Do, r, l.id, l.addr, body)
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
+
 	if err := signed.Refused(resp); err != nil {
 		return 0, err
 	}
+
 	if answer.Reset(); answer.Cap() > 1<<20 { // it has held a large answer
 		*answer = bytes.Buffer{}
 	}
+
 	if n, err := answer.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1)); err != nil {
 		return 0, err
 	} else if n > maxAnswer {
 		return 0, fmt.Errorf("the answer is refused: it has more than %d bytes", maxAnswer)
 	}
+
 	if parse(answer.Bytes()) {
 		return resp.StatusCode, nil
 	}
+
 	if err := json.Unmarshal(answer.Bytes(), into); err != nil && resp.StatusCode == http.StatusOK {
 		return 0, fmt.Errorf("the answer cannot be read: %w", err)
 	}
@@ -240,6 +264,7 @@ func (l *link) checkEpoch(code int, by regent.Token) error {
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
+
 	select {
 	case <-t.C:
 		return true

@@ -13,10 +13,11 @@ import (
 // resultReader is the state of the loop that asks a worker for results.
 type resultReader struct {
 	*link
-	q            query
-	starting     bool            // not all pages of the first report have arrived
-	running      map[string]bool // tasks that the worker had when its session started, without those that have ended since
-	runningQuery uint64          // the number of the query that was answered with running
+	q        query
+	starting bool // not all pages of the first report have arrived
+	// Tasks that the worker had when its session started, without those that have ended since.
+	running      map[string]bool
+	runningQuery uint64 // the number of the query that was answered with running
 }
 
 // resultLoop asks for results: once at the start, then as long as a task is pending.
@@ -28,6 +29,7 @@ func (l *link) resultLoop() {
 	for s.awaitWork() {
 		sent := time.Now()
 		number := s.nextQuery()
+
 		// However long it took to reach the worker: what ended since before this term began.
 		s.q.RecallMs = (l.p.opts.Recall + time.Since(l.p.created)).Milliseconds()
 		body, _ := json.Marshal(s.q) // it has no field that JSON cannot represent
@@ -37,18 +39,22 @@ func (l *link) resultLoop() {
 		if err == nil {
 			err = l.checkEpoch(code, regent.Token{Epoch: r.Epoch})
 		}
+
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.superseded(code, regent.Token{Epoch: r.Epoch, Term: r.Term}):
 			return
 		case err == nil && (code != http.StatusOK || r.Session == ""):
 			err = fmt.Errorf("answered %d: %s", code, r.Error)
 		}
+
 		l.mu.Lock()
 		l.failing = err
 		l.mu.Unlock()
+
 		if err == nil {
 			s.applyReport(&r, number)
 		}
+
 		l.cancelIfDrained()
 		if err == nil {
 			// A worker that has no results, and answers before the wait is over, is asked after a backoff.
@@ -57,9 +63,11 @@ func (l *link) resultLoop() {
 				continue
 			}
 		}
+
 		if !sleep(l.ctx, pause) {
 			return
 		}
+
 		pause = min(2*pause, lastBackoff)
 	}
 }
@@ -70,6 +78,7 @@ func (s *resultReader) awaitWork() bool {
 		s.mu.Lock()
 		failing, waits := s.failing != nil, len(s.pending) > 0 || len(s.awaited) > 0
 		s.mu.Unlock()
+
 		switch {
 		// Those who choose a worker need to know whether it answers again.
 		case s.starting, failing:
@@ -79,11 +88,13 @@ func (s *resultReader) awaitWork() bool {
 			s.q.WaitMs = longPoll.Milliseconds()
 			return true
 		}
+
 		select {
 		case <-s.readable:
 		case <-s.ctx.Done():
 		}
 	}
+
 	return false
 }
 
@@ -91,6 +102,7 @@ func (s *resultReader) awaitWork() bool {
 func (s *resultReader) nextQuery() (number uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.resync {
 		s.resync = false
 		s.q.Session, s.q.After = "", 0
@@ -108,16 +120,20 @@ func (s *resultReader) applyReport(r *report, number uint64) {
 			clear(s.delivered)
 			s.mu.Unlock()
 		}
+
 		s.running = make(map[string]bool, len(r.Running))
 		for _, id := range r.Running {
 			s.running[id] = true
 		}
 	}
+
 	s.deliver(r.Results, s.running)
 	s.q.Session, s.q.After = r.Session, r.Next
+
 	s.mu.Lock()
 	s.after = r.Next
 	s.mu.Unlock()
+
 	if s.starting && !r.More {
 		s.starting = false
 		s.sessionStarted()
@@ -130,13 +146,17 @@ func (s *resultReader) applyReport(r *report, number uint64) {
 func (s *resultReader) sessionStarted() {
 	var lost []*pendingTask
 	l := s.link
+
 	l.mu.Lock()
-	l.ready, l.session, l.awaited = true, s.q.Session, map[string]bool{}
+	l.ready = true
+	l.session = s.q.Session
+	l.awaited = map[string]bool{}
 	still := make([]string, 0, len(s.running))
 	for id := range s.running {
 		still = append(still, id)
 		l.awaited[id] = true
 	}
+
 	for id, c := range l.pending {
 		switch {
 		case c.session == "" || s.running[id]:
@@ -148,9 +168,11 @@ func (s *resultReader) sessionStarted() {
 		}
 	}
 	l.mu.Unlock()
+
 	for _, c := range lost {
 		l.complete(c, Result{}, ErrForgotten)
 	}
+
 	if l.p.opts.Ready != nil {
 		l.callbacks.Lock()
 		defer l.callbacks.Unlock()
@@ -169,6 +191,7 @@ func (l *link) deliver(results []wireResult, running map[string]bool) {
 		delivered := l.delivered[o.ID]
 		delete(l.delivered, o.ID)
 		l.mu.Unlock()
+
 		delete(running, o.ID)
 		switch {
 		case c != nil:

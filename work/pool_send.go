@@ -29,14 +29,8 @@ const (
 // next.
 func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 	var reached contact
-	ctx := httptrace.WithClientTrace(l.ctx, &httptrace.ClientTrace{
-		GetConn: func(string) {
-			if reached == unknown { // else it is a second attempt
-				reached = dialing
-			}
-		},
-		GotConn: func(httptrace.GotConnInfo) { reached = connected },
-	})
+	ctx := httptrace.WithClientTrace(l.ctx, reached.trace())
+
 	var body []byte
 	var answer bytes.Buffer
 	pause := firstBackoff
@@ -50,20 +44,13 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 				return
 			}
 		}
+
 		if !l.p.term.Valid() { // workers may follow another term by now
 			l.p.cancel(ErrEnded)
 			return
 		}
-		body = appendBatch(body[:0], l.p.term.Election, l.p.opts.Leader, l.p.term.Token(), time.Now())
-		for _, c := range tasks {
-			if !c.tried {
-				c.firstSession = session
-				body = appendTask(body, &c.task, "")
-			} else {
-				body = appendTask(body, &c.task, c.firstSession)
-			}
-		}
-		body = append(body, endBatch...)
+
+		body = l.appendTasks(body[:0], tasks, session)
 		reached = unknown
 		var v receipt
 		code, err := l.post(ctx, requestTimeout, "", body, &answer, v.parse, &v)
@@ -72,6 +59,7 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 			err = l.checkEpoch(code, regent.Token{Epoch: v.Epoch})
 			refused = err != nil
 		}
+
 		switch {
 		case l.ctx.Err() != nil || err == nil && l.superseded(code, regent.Token{Epoch: v.Epoch, Term: v.Term}):
 			return
@@ -85,23 +73,53 @@ func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
 	}
 }
 
+// trace returns a trace that records in c how far a request has got.
+func (c *contact) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) {
+			if *c == unknown { // otherwise it is a second attempt
+				*c = dialing
+			}
+		},
+		GotConn: func(httptrace.GotConnInfo) { *c = connected },
+	}
+}
+
+// appendTasks appends a batch of tasks as the body of a request.
+func (l *link) appendTasks(body []byte, tasks []*pendingTask, session string) []byte {
+	body = appendBatch(body, l.p.term.Election, l.p.opts.Leader, l.p.term.Token(), time.Now())
+	for _, c := range tasks {
+		if !c.tried {
+			c.firstSession = session
+			body = appendTask(body, &c.task, "")
+		} else {
+			body = appendTask(body, &c.task, c.firstSession)
+		}
+	}
+	return append(body, endBatch...)
+}
+
 // takeBatch removes a batch from the queue.
 func (l *link) takeBatch(enough int) (tasks []*pendingTask, session string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	if len(l.queue) < enough {
 		return nil, ""
 	}
+
 	n, size := 0, 0
 	for n < len(l.queue) && n < l.p.opts.Batch && size < batchBytes {
 		t := &l.queue[n].task
 		size += 128 + 6*(len(t.ID)+len(t.Kind)) + len(t.Payload)
 		n++
 	}
+
 	tasks = l.queue[:n:n]
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
 		l.queue = nil
 	}
+
 	return tasks, l.session
 }
 
@@ -111,18 +129,16 @@ func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err erro
 	if err == nil {
 		err, arrived = receiptError(code, v)
 	}
-	refused := make(map[string]string, len(v.Refused))
-	ended := make(map[string]*wireResult, len(v.Results))
+
+	var refused map[string]string
+	var ended map[string]*wireResult
 	if err == nil {
-		for _, r := range v.Refused {
-			refused[r.ID] = r.Why
-		}
-		for i := range v.Results {
-			ended[v.Results[i].ID] = &v.Results[i]
-		}
+		refused, ended = v.byTask()
 	}
+
 	var lost []*pendingTask
-	again := false
+	retry := false
+
 	l.mu.Lock()
 	l.failing = err
 	for _, c := range tasks {
@@ -135,9 +151,9 @@ func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err erro
 			if o.Number > l.after { // it will also come in a report
 				l.delivered[c.task.ID] = true
 			}
-		// It may be with the worker. To send it again does no harm.
 		case err != nil && (arrived || c.tried) || why == whyAgain:
-			again = again || err != nil
+			// It may be with the worker. To send it again does no harm.
+			retry = retry || err != nil
 			c.tried = true
 			l.queue = append(l.queue, c)
 			wake(l.sendable) // they may be too few for the loop that sent them
@@ -148,11 +164,14 @@ func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err erro
 			delete(l.pending, c.task.ID)
 			lost = append(lost, c)
 		default:
-			c.tried, c.session, c.queries = true, v.Session, l.queries
+			c.tried = true
+			c.session = v.Session
+			c.queries = l.queries
 			l.resync = l.resync || l.session != "" && l.session != v.Session
 		}
 	}
 	l.mu.Unlock()
+
 	for _, c := range lost {
 		if err != nil {
 			l.complete(c, Result{}, fmt.Errorf("%w: %w", ErrUnreachable, err))
@@ -165,8 +184,23 @@ func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err erro
 			l.complete(c, o.result(), nil)
 		}
 	}
+
 	wake(l.readable)
-	return !again
+	return !retry
+}
+
+// byTask returns, by the ID of a task, why it was refused, and how it has ended.
+func (v *receipt) byTask() (refused map[string]string, ended map[string]*wireResult) {
+	refused = make(map[string]string, len(v.Refused))
+	for _, r := range v.Refused {
+		refused[r.ID] = r.Why
+	}
+
+	ended = make(map[string]*wireResult, len(v.Results))
+	for i := range v.Results {
+		ended[v.Results[i].ID] = &v.Results[i]
+	}
+	return refused, ended
 }
 
 // receiptError returns what is wrong with an answer, and whether tasks may have been taken all the same. A proxy that

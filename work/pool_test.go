@@ -36,18 +36,21 @@ func hung(t testing.TB) (addr string, reached chan struct{}, active *atomic.Int3
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		active.Add(1)
 		defer active.Add(-1)
+
 		_, _ = io.ReadAll(r.Body)
 		if !strings.HasSuffix(r.URL.Path, "/results") {
 			reached <- struct{}{}
 		}
 		<-r.Context().Done()
 	}))
+
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s.URL, reached, active
 }
 
-func TestReach(t *testing.T) {
+func TestUnreachableWorkers(t *testing.T) {
 	leaks(t)
+
 	t.Run("a_worker_that_cannot_be_reached_ends_a_task_at_once_and_another_takes_it", func(t *testing.T) {
 		ran := newRan()
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
@@ -57,17 +60,22 @@ func TestReach(t *testing.T) {
 				t.Errorf("ended %+v", e)
 			}
 		}
+
 		if _, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"}); !errors.Is(err, work.ErrUnreachable) {
 			t.Error(err)
 		}
+
 		p.Add("b", strings.TrimSuffix(serve(t, worker(ran)), "/v1/tasks"))
 		if r, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"}); err != nil || r.Outcome != work.Done {
 			t.Errorf("%+v, %v", r, err)
 		}
+
 		v := p.Workers()
-		for end := time.Now().Add(waitTimeout); !v[1].Usable() && time.Now().Before(end); v = p.Workers() { // it tells of the task in the answer that makes it so
+		// It tells of the task in the answer that makes it so.
+		for end := time.Now().Add(waitTimeout); !v[1].Usable() && time.Now().Before(end); v = p.Workers() {
 			<-time.After(time.Millisecond)
 		}
+
 		if len(v) != 2 || v[0].Usable() || v[0].Err == nil || !v[1].Usable() {
 			t.Errorf("seen as %+v", v)
 		}
@@ -82,6 +90,7 @@ func TestReach(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
+
 		w := worker(newRan())
 		s := &http.Server{Handler: w}
 		go s.Serve(l)
@@ -103,18 +112,22 @@ func TestReach(t *testing.T) {
 			_, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"})
 			done <- err
 		}()
+
 		next(t, reached)
 		p.Add("b", strings.TrimSuffix(serve(t, worker(ran)), "/v1/tasks"))
 		if r, err := p.Do(t.Context(), work.Task{ID: "y", Kind: "do"}, "b"); err != nil || r.Outcome != work.Done {
 			t.Errorf("%+v, %v", r, err)
 		}
+
 		if len(done) > 0 || ran.count("x") != 0 {
 			t.Error("it was given away")
 		}
+
 		p.Remove("a")
 		if err := next(t, done); !errors.Is(err, work.ErrGone) {
 			t.Error(err)
 		}
+
 		if err := p.Send("a", work.Task{ID: "z", Kind: "do"}, nil); !errors.Is(err, work.ErrNoWorker) {
 			t.Error(err)
 		}
@@ -127,12 +140,14 @@ func TestReach(t *testing.T) {
 		p.Add("a", addr)
 		ends := send(t, p, "a", "x")
 		next(t, reached)
+
 		now := strings.TrimSuffix(serve(t, worker(ran)), "/v1/tasks")
 		p.Add("a", now)
 		p.Add("a", now)
 		if e := next(t, ends); !errors.Is(e.err, work.ErrGone) {
 			t.Errorf("ended %+v", e)
 		}
+
 		aTaskRunsOnce(t, ran, "x", send(t, p, "a", "x"))
 	})
 
@@ -142,15 +157,18 @@ func TestReach(t *testing.T) {
 			failed <- struct{}{}
 			return nil, errors.New("no answer")
 		})}
+
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{Client: client})
 		p.Add("a", "nowhere")
 		ends := send(t, p, "a", "x")
 		for range 4 {
 			next(t, failed)
 		}
+
 		if len(ends) > 0 {
 			t.Errorf("ended %+v", <-ends)
 		}
+
 		p.Close()
 		if e := next(t, ends); !errors.Is(e.err, work.ErrEnded) {
 			t.Errorf("ended %+v", e)
@@ -165,16 +183,19 @@ func TestReach(t *testing.T) {
 				fmt.Fprint(rw, body)
 				asked <- struct{}{}
 			}))
+
 			p := lead(t, memstore.New(), "a").pool(t, work.Options{Ready: func(string, []string) { t.Error("ready") }})
 			p.Add("a", s.URL)
 			ends := send(t, p, "a", "x")
 			for range 4 {
 				next(t, asked)
 			}
+
 			p.Close()
 			if e := next(t, ends); e.err == nil {
 				t.Errorf("%d %s: done", code, body)
 			}
+
 			s.Close()
 		}
 	})
@@ -186,6 +207,7 @@ func (f silent) RoundTrip(r *http.Request) (*http.Response, error) { return f(r)
 
 func TestPoolClose(t *testing.T) {
 	leaks(t)
+
 	t.Run("what_has_not_ended_ends_with_ErrEnded_and_nothing_of_the_pool_is_left", func(t *testing.T) {
 		addr, reached, active := hung(t)
 		ran := newRan()
@@ -195,6 +217,7 @@ func TestPoolClose(t *testing.T) {
 		h := lead(t, memstore.New(), "a")
 		p := work.NewPool(h.ctx, h.Term, work.Options{})
 		p.Add("hung", addr)
+
 		p.Add("deaf", deaf(t))
 		p.Add("runs", strings.TrimSuffix(url, "/v1/tasks"))
 		x, y := send(t, p, "hung", "x"), send(t, p, "runs", "y")
@@ -205,9 +228,12 @@ func TestPoolClose(t *testing.T) {
 			_, err := p.Do(context.Background(), work.Task{ID: "z", Kind: "do"}, "hung")
 			waits <- err
 		}()
-		for p.Workers()[slices.IndexFunc(p.Workers(), func(v work.WorkerView) bool { return v.ID == "hung" })].Tasks < 2 {
+
+		for p.Workers()[slices.IndexFunc(p.Workers(),
+			func(v work.WorkerView) bool { return v.ID == "hung" })].Tasks < 2 {
 			runtime.Gosched()
 		}
+
 		p.Close()
 		// All of it has happened already.
 		for _, ends := range []<-chan end{x, y} {
@@ -218,21 +244,28 @@ func TestPoolClose(t *testing.T) {
 				t.Errorf("ended %+v", e)
 			}
 		}
+
 		if err := next(t, waits); !errors.Is(err, work.ErrEnded) {
 			t.Error(err)
 		}
+
 		if s := stacks(); strings.Contains(s, "work.(*link)") || strings.Contains(s, "work.(*Pool)") {
 			t.Errorf("something runs:\n%s", s)
 		}
+
 		if err := p.Send("runs", work.Task{ID: "late", Kind: "do"}, nil); !errors.Is(err, work.ErrEnded) {
 			t.Error(err)
 		}
+
 		p.Add("late", addr)
 		p.Close()
 		h.stop()
-		for end := time.Now().Add(waitTimeout); active.Load() > 0 || runtime.NumGoroutine() > before+1; <-time.After(time.Millisecond) { // servers notice in their own time
+		// Servers notice in their own time.
+		for end := time.Now().Add(waitTimeout); active.Load() > 0 ||
+			runtime.NumGoroutine() > before+1; <-time.After(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("%d requests, %d goroutines are left, of %d:\n%s", active.Load(), runtime.NumGoroutine(), before, stacks())
+				t.Fatalf("%d requests, %d goroutines are left, of %d:\n%s", active.Load(), runtime.NumGoroutine(),
+					before, stacks())
 			}
 		}
 	})
@@ -242,12 +275,15 @@ func TestPoolClose(t *testing.T) {
 		url := serve(t, worker(ran))
 		h := lead(t, memstore.New(), "a")
 		ready := make(chan struct{}, 1)
+
 		// A context that outlives the term, against all advice.
-		p := work.NewPool(context.Background(), h.Term, work.Options{Ready: func(string, []string) { ready <- struct{}{} }})
+		p := work.NewPool(context.Background(), h.Term,
+			work.Options{Ready: func(string, []string) { ready <- struct{}{} }})
 		t.Cleanup(p.Close)
 		p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
 		next(t, ready)
 		h.stop()
+
 		if e := next(t, send(t, p, "w", "x")); !errors.Is(e.err, work.ErrEnded) || ran.count("x") != 0 {
 			t.Errorf("ended %+v", e)
 		}
@@ -259,6 +295,7 @@ func TestPoolClose(t *testing.T) {
 		if _, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"}); !errors.Is(err, work.ErrNoWorker) {
 			t.Error(err)
 		}
+
 		p.Add("w", addr)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")

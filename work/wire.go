@@ -26,16 +26,18 @@ func (b *batch) token() regent.Token { return regent.NewToken(b.Epoch, b.Term) }
 
 // wireTask is a task in a batch.
 type wireTask struct {
-	ID         string          `json:"id"`
-	Kind       string          `json:"kind"`
-	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
-	Idempotent bool            `json:"idempotent,omitempty"`
-	Tried      string          `json:"tried,omitempty"` // the worker's session in which it may have been accepted already
-	Payload    json.RawMessage `json:"payload,omitempty"`
+	ID         string `json:"id"`
+	Kind       string `json:"kind"`
+	TimeoutMs  int64  `json:"timeoutMs,omitempty"`
+	Idempotent bool   `json:"idempotent,omitempty"`
+	// The worker's session in which it may have been accepted already.
+	Tried   string          `json:"tried,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
 func (i *wireTask) valid() bool {
-	return i.ID != "" && len(i.ID) <= maxID && i.Kind != "" && len(i.Kind) <= maxID && i.TimeoutMs >= 0 && i.TimeoutMs <= math.MaxInt64/int64(time.Millisecond)
+	return i.ID != "" && len(i.ID) <= maxID && i.Kind != "" && len(i.Kind) <= maxID && i.TimeoutMs >= 0 &&
+		i.TimeoutMs <= math.MaxInt64/int64(time.Millisecond)
 }
 
 // receipt answers a batch: all tasks are accepted except those in Refused.
@@ -119,7 +121,8 @@ func (o *wireResult) drop(limit int) bool {
 }
 
 func (o *wireResult) result() Result {
-	r := Result{ID: o.ID, Kind: o.Kind, Epoch: o.Epoch, Outcome: o.Outcome, Error: o.Error, Data: o.Data, Took: time.Duration(o.TookUs) * time.Microsecond}
+	r := Result{ID: o.ID, Kind: o.Kind, Epoch: o.Epoch, Outcome: o.Outcome, Error: o.Error, Data: o.Data,
+		Took: time.Duration(o.TookUs) * time.Microsecond}
 	if o.BeganMs != 0 {
 		r.Began = time.UnixMilli(o.BeganMs)
 	}
@@ -135,10 +138,12 @@ func appendBatch(b []byte, election, leader string, token regent.Token, now time
 	b = appendString(b, leader)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, token.Epoch, 10)
+
 	if token.Term != "" {
 		b = append(b, `,"term":`...)
 		b = appendString(b, token.Term)
 	}
+
 	b = append(b, `,"dispatchedMs":`...)
 	b = strconv.AppendInt(b, now.UnixMilli(), 10)
 	return append(b, `,"tasks":[`...)
@@ -151,6 +156,7 @@ func appendTask(b []byte, t *Task, tried string) []byte {
 	if b[len(b)-1] == '}' {
 		b = append(b, ',')
 	}
+
 	b = append(b, `{"id":`...)
 	b = appendString(b, t.ID)
 	b = append(b, `,"kind":`...)
@@ -159,17 +165,21 @@ func appendTask(b []byte, t *Task, tried string) []byte {
 		b = append(b, `,"timeoutMs":`...)
 		b = strconv.AppendInt(b, max(1, t.Timeout.Milliseconds()), 10)
 	}
+
 	if t.Idempotent {
 		b = append(b, `,"idempotent":true`...)
 	}
+
 	if tried != "" {
 		b = append(b, `,"tried":`...)
 		b = appendString(b, tried)
 	}
+
 	if len(t.Payload) > 0 {
 		b = append(b, `,"payload":`...)
 		b = append(b, t.Payload...)
 	}
+
 	return append(b, '}')
 }
 
@@ -183,18 +193,22 @@ func appendResult(b []byte, o *wireResult) []byte {
 	b = strconv.AppendUint(b, o.Epoch, 10)
 	b = append(b, `,"outcome":`...)
 	b = appendString(b, string(o.Outcome))
+
 	if o.Error != "" {
 		b = append(b, `,"error":`...)
 		b = appendString(b, o.Error)
 	}
+
 	if len(o.Data) > 0 {
 		b = append(b, `,"data":`...)
 		b = append(b, o.Data...)
 	}
+
 	b = append(b, `,"beganMs":`...)
 	b = strconv.AppendInt(b, o.BeganMs, 10)
 	b = append(b, `,"tookUs":`...)
 	b = strconv.AppendInt(b, o.TookUs, 10)
+
 	return append(b, '}')
 }
 
@@ -223,5 +237,6 @@ func (t *Task) validate() error {
 	case len(t.Payload) > 0 && !jsonscan.Valid(t.Payload):
 		return fmt.Errorf("task %s: payload is not valid JSON", t.ID)
 	}
+
 	return nil
 }

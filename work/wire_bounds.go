@@ -35,6 +35,7 @@ func readList[T any](b []byte, most int) ([]T, error) {
 	if begin == nil || err != nil { // null
 		return nil, err
 	}
+
 	if begin != json.Delim('[') {
 		return nil, fmt.Errorf("%.20s: must be a list", b)
 	}
@@ -50,5 +51,6 @@ func readList[T any](b []byte, most int) ([]T, error) {
 		}
 		all = append(all, element)
 	}
+
 	return all, nil
 }

@@ -44,16 +44,19 @@ func (b *batch) parse(body []byte) bool {
 	s.Want(`,"leader":`)
 	b.Leader = s.string()
 	s.Want(`,"epoch":`)
+
 	b.Epoch = s.Number()
 	if s.Has(`,"term":`) {
 		b.Term = s.string()
 	}
+
 	s.Want(`,"dispatchedMs":`)
 	b.Dispatched = s.int()
 	s.Want(`,"tasks":[`)
 	b.Tasks = make([]wireTask, 0, min(maxBatch, s.Len()/64)) // an estimate
 	s.List(math.MaxInt, func() { b.Tasks = append(b.Tasks, s.task(len(body) <= sharedBody)) })
 	s.Want(endBatch[1:])
+
 	return s.Done() || forget(b)
 }
 
@@ -65,15 +68,18 @@ func (s *scan) task(share bool) (i wireTask) {
 	if s.Has(`,"timeoutMs":`) {
 		i.TimeoutMs = s.int()
 	}
+
 	i.Idempotent = s.Has(`,"idempotent":true`)
 	if s.Has(`,"tried":`) {
 		i.Tried = s.string()
 	}
+
 	if s.Has(`,"payload":`) {
 		if i.Payload = s.Value(); !share {
 			i.Payload = bytes.Clone(i.Payload)
 		}
 	}
+
 	s.Want(`}`)
 	return i
 }
@@ -95,14 +101,17 @@ func (r *report) parse(body []byte) bool {
 	s.Want(`,"next":`)
 	r.Next = s.Number()
 	r.More = s.Has(`,"more":true`)
+
 	if s.Has(`,"running":[`) {
 		r.Running = []string{}
 		s.List(maxRunning, func() { r.Running = append(r.Running, s.string()) })
 	}
+
 	s.Want(`,"results":[`)
 	r.Results = make([]wireResult, 0, min(reportPage, s.Len()/96))
 	s.List(maxBatch, func() { r.Results = append(r.Results, s.result()) })
 	s.Want(`}`)
+
 	return s.Done() || forget(r)
 }
 
@@ -113,22 +122,27 @@ func (s *scan) result() (o wireResult) {
 	o.Kind = s.kindOf()
 	s.Want(`,"epoch":`)
 	o.Epoch = s.Number()
+
 	s.Want(`,"outcome":`)
 	if how := s.Text(); string(how) == string(Done) {
 		o.Outcome = Done
 	} else {
 		o.Outcome = Outcome(how)
 	}
+
 	if s.Has(`,"error":`) {
 		o.Error = s.string()
 	}
+
 	if s.Has(`,"data":`) {
 		o.Data = bytes.Clone(s.Value())
 	}
+
 	s.Want(`,"beganMs":`)
 	o.BeganMs = s.int()
 	s.Want(`,"tookUs":`)
 	o.TookUs = s.int()
 	s.Want(`}`)
+
 	return o
 }

@@ -80,7 +80,7 @@ type WorkerStats struct {
 	Taken      uint64             `json:"taken"`
 	Duplicates uint64             `json:"duplicates"` // tasks that were delivered again
 	Stale      uint64             `json:"stale"`      // tasks and queries of former leaders that the fence refused
-	Late       uint64             `json:"late"`       // tasks of a former leader that the fence admitted within its grace
+	Late       uint64             `json:"late"`       // tasks of former leaders that the fence admitted within its grace
 	Busy       uint64             `json:"busy"`       // tasks refused because the queue was full
 	Unknown    uint64             `json:"unknown"`    // tasks refused because they have no handler
 	Dropped    uint64             `json:"dropped"`    // results whose data was dropped: see Worker.KeepBytes
@@ -104,20 +104,27 @@ var ErrInUse = errors.New("another worker has it open")
 // Open reads the journal. The first request does that too, but at the start an error is noticed sooner.
 func (w *Worker) Open() error {
 	w.opening.Do(func() {
-		w.session, w.base, w.runs = rand.Text(), 1, map[string]*run{}
+		w.session = rand.Text()
+		w.base = 1
+		w.runs = map[string]*run{}
 		w.stats.Outcomes = map[Outcome]uint64{}
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		if w.Fence == nil {
 			w.Fence = &regent.Fence{}
 		}
+
 		if w.Log == nil {
 			w.Log = slog.New(slog.DiscardHandler)
 		}
-		w.Concurrency, w.Queue, w.Keep = orDefault(w.Concurrency, 64), orDefault(w.Queue, 1024), orDefault(w.Keep, 10_000)
+
+		w.Concurrency = orDefault(w.Concurrency, 64)
+		w.Queue = orDefault(w.Queue, 1024)
+		w.Keep = orDefault(w.Keep, 10_000)
 		w.KeepBytes = orDefault(w.KeepBytes, 32<<20)
 		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
 		w.openErr = w.restore()
 	})
+
 	return w.openErr
 }
 
@@ -133,29 +140,30 @@ func (w *Worker) restore() error {
 	if w.Journal == "" {
 		return nil
 	}
+
 	journal, past, err := openJournal(w.Journal, w.Keep, w.KeepBytes, w.Log, w.snapshot)
 	if err != nil {
 		return err
 	}
+
 	w.journal = journal
 	now := time.Now()
-	for i := range past.ended {
-		o := &past.ended[i]
-		r := &run{ended: true, result: *o, endedAt: now}
-		if o.BeganMs != 0 {
-			r.endedAt = time.UnixMilli(o.BeganMs).Add(time.Duration(o.TookUs) * time.Microsecond)
-		}
-		w.rememberLocked(r)
-	}
-	w.reported = w.lastLocked() // a leader that wanted these has received them, or asks again
+	w.restoreEnded(past.ended, now)
+
 	interrupted := make([]*run, 0, len(past.unfinished))
 	for _, o := range past.unfinished {
-		o.Outcome, o.Error = Interrupted, "the worker died while it had the task"
+		o.Outcome = Interrupted
+		o.Error = "the worker died while it had the task"
 		interrupted = append(interrupted, &run{ended: true, result: o, endedAt: now})
 	}
+
 	if err := w.journal.end(interrupted); err != nil {
 		return errors.Join(err, w.journal.close()) // otherwise nobody could open it again
 	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
 	for _, r := range interrupted {
 		w.rememberLocked(r)
 		w.stats.Outcomes[Interrupted]++
@@ -163,15 +171,34 @@ func (w *Worker) restore() error {
 	return nil
 }
 
+// restoreEnded remembers the results of an earlier process. They count as reported: a leader that wanted them has
+// received them, or asks again.
+func (w *Worker) restoreEnded(results []wireResult, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	for i := range results {
+		o := &results[i]
+		r := &run{ended: true, result: *o, endedAt: now}
+		if o.BeganMs != 0 {
+			r.endedAt = time.UnixMilli(o.BeganMs).Add(time.Duration(o.TookUs) * time.Microsecond)
+		}
+		w.rememberLocked(r)
+	}
+	w.reported = w.lastLocked()
+}
+
 // snapshot returns what a rewritten journal must hold.
 func (w *Worker) snapshot() (ended, open []*run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	for _, r := range w.runs {
 		if !r.ended {
 			open = append(open, r)
 		}
 	}
+
 	// A run that has ended is never changed, only replaced by another one: see dropDataLocked.
 	return slices.Clone(w.ended), open
 }
@@ -181,8 +208,10 @@ func (w *Worker) Stats() WorkerStats {
 	if w.Open() != nil {
 		return WorkerStats{}
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	s := w.stats
 	s.Outcomes = maps.Clone(s.Outcomes)
 	s.Waiting, s.Running = len(w.waiting), w.running
@@ -197,21 +226,27 @@ func (w *Worker) Drain(ctx context.Context) error {
 	if err := w.Open(); err != nil {
 		return err
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.stopping = true
 	for w.open > 0 || w.reported < w.lastLocked() {
-		news := w.changedLocked()
+		changed := w.changedLocked()
 		w.mu.Unlock()
+
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 		}
+
 		w.mu.Lock()
 		if ctx.Err() != nil {
-			return fmt.Errorf("drain: %d tasks have not ended, %d results wait for a leader: %w", w.open, w.lastLocked()-w.reported, context.Cause(ctx))
+			return fmt.Errorf("drain: %d tasks have not ended, %d results wait for a leader: %w", w.open,
+				w.lastLocked()-w.reported, context.Cause(ctx))
 		}
 	}
+
 	return nil
 }
 
@@ -223,9 +258,11 @@ func (w *Worker) Close() error {
 	if err := w.Open(); err != nil {
 		return err
 	}
+
 	w.mu.Lock()
 	w.stopping = true
 	w.mu.Unlock()
+
 	w.cancel(ErrStopping)
 	w.runners.Wait()
 	return w.journal.close()

@@ -19,6 +19,7 @@ func large() json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", 
 func sum(w *Worker) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	for _, r := range w.ended {
 		n += r.result.size()
 	}
@@ -41,18 +42,22 @@ func (a *asker) hear(t *testing.T, w *Worker) {
 		if err := json.Unmarshal(rec.Body.Bytes(), &r); err != nil || rec.Code != 200 {
 			t.Fatal(rec.Code, err)
 		}
-		more, a.session, a.after = r.More, r.Session, r.Next
+		more = r.More
+		a.session = r.Session
+		a.after = r.Next
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.unreportedBytes != 0 || w.reported != w.lastLocked() {
 		t.Fatalf("%d bytes are not reported, %d of %d results", w.unreportedBytes, w.reported, w.lastLocked())
 	}
 }
 
-func TestBytes(t *testing.T) {
-	const limit = 4 << 20
+const limit = 4 << 20
 
+func TestKeepBytes(t *testing.T) {
 	t.Run("large_results_are_bounded_in_memory_and_in_the_journal", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, began := journaled(t, path, nil)
@@ -70,6 +75,7 @@ func TestBytes(t *testing.T) {
 			if code := deliver(w, fmt.Sprintf("t%d", i)); code != 200 {
 				t.Fatal(code)
 			}
+
 			if i%20 == 19 { // 1.2 MB are not reported
 				settled(t, w)
 				leader.hear(t, w)
@@ -81,10 +87,12 @@ func TestBytes(t *testing.T) {
 				}
 			}
 		}
+
 		settled(t, w)
 		if most := int64(maxJournal + 4<<20); largest > most {
 			t.Errorf("the journal had %d bytes", largest)
 		}
+
 		if s := w.Stats(); s.Dropped < tasks-limit/60_000-1 {
 			t.Errorf("%d results were dropped", s.Dropped)
 		}
@@ -93,17 +101,23 @@ func TestBytes(t *testing.T) {
 		if len(began) != tasks {
 			t.Fatalf("%d tasks began", len(began))
 		}
-		rec := direct(w, "/v1/tasks", `{"election":"","leader":"x","epoch":1,"dispatchedMs":1,"tasks":[{"id":"t1","kind":"do"},{"id":"t599","kind":"do"}]}`)
+
+		rec := direct(w, "/v1/tasks", `{"election":"","leader":"x","epoch":1,"dispatchedMs":1,`+
+			`"tasks":[{"id":"t1","kind":"do"},{"id":"t599","kind":"do"}]}`)
 		var v receipt
 		if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil || len(v.Results) != 2 || len(began) != tasks {
 			t.Fatalf("%v, %d results, %d tasks began", err, len(v.Results), len(began))
 		}
-		if o := v.Results[0]; o.Outcome != Done || len(o.Data) != 0 || !strings.Contains(o.Error, "keeps 4194304 bytes") {
+
+		if o := v.Results[0]; o.Outcome != Done || len(o.Data) != 0 ||
+			!strings.Contains(o.Error, "keeps 4194304 bytes") {
 			t.Errorf("the old one: %+v", o)
 		}
+
 		if o := v.Results[1]; o.Outcome != Done || len(o.Data) != 60_002 || o.Error != "" {
 			t.Errorf("the new one: %s, %d bytes, %s", o.Outcome, len(o.Data), o.Error)
 		}
+
 		_ = w.Close()
 
 		// After a restart it is the same.
@@ -113,9 +127,11 @@ func TestBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer again.Close()
+
 		if got := sum(again); got > limit || got < limit/2 {
 			t.Errorf("it keeps %d bytes after a restart", got)
 		}
+
 		if deliver(again, "t1", "t599"); again.Stats().Duplicates != 2 {
 			t.Errorf("%+v", again.Stats())
 		}
@@ -127,6 +143,7 @@ func TestBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var line []byte
 		for i := range 1000 { // 60 MB
 			o := wireResult{ID: fmt.Sprintf("t%d", i), Kind: "do", Epoch: 1, Outcome: Done, Data: large(), BeganMs: 1}
@@ -135,6 +152,7 @@ func TestBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		_ = f.Close()
 
 		h, err := readJournal(path, 10_000, limit)
@@ -142,9 +160,11 @@ func TestBytes(t *testing.T) {
 		for _, o := range h.ended {
 			kept += o.size()
 		}
+
 		if err != nil || len(h.ended) != 1000 || kept > limit || kept != h.keptBytes {
 			t.Errorf("%v: %d results of %d bytes, %d counted", err, len(h.ended), kept, h.keptBytes)
 		}
+
 		h = history{}
 
 		var before, after runtime.MemStats
@@ -153,35 +173,43 @@ func TestBytes(t *testing.T) {
 		began := time.Now()
 		w := &Worker{Journal: path, KeepBytes: limit}
 		w.Handle("do", func(context.Context, Task) (json.RawMessage, error) { return nil, nil })
+
 		if err := w.Open(); err != nil {
 			t.Fatal(err)
 		}
 		defer w.Close()
+
 		took := time.Since(began)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		if more := int64(after.HeapAlloc) - int64(before.HeapAlloc); more > 8*limit {
 			t.Errorf("it takes %d bytes more", more)
 		}
+
 		t.Logf("60 MB read in %v", took)
 		if len(w.ended) != 1000 || sum(w) > limit {
 			t.Errorf("%d results of %d bytes", len(w.ended), sum(w))
 		}
+
 		deliver(w, "new")
 		settled(t, w)
 		if info, err := os.Stat(path); err != nil || info.Size() > 4*limit {
 			t.Errorf("%v, %v", info, err)
 		}
 	})
+}
 
+func TestKeepBytesAdmission(t *testing.T) {
 	t.Run("payloads_that_wait_are_bounded", func(t *testing.T) {
 		hold := make(chan struct{})
 		w := &Worker{Concurrency: 1, KeepBytes: 1 << 20}
 		w.Handle("do", func(context.Context, Task) (json.RawMessage, error) { <-hold; return nil, nil })
 		defer w.Close()
+
 		busy := 0
 		for i := range 40 { // 2.4 MB
-			body := fmt.Sprintf(`{"election":"","leader":"x","epoch":1,"dispatchedMs":1,"tasks":[{"id":"t%d","kind":"do","payload":%s}]}`, i, large())
+			body := fmt.Sprintf(`{"election":"","leader":"x","epoch":1,"dispatchedMs":1,`+
+				`"tasks":[{"id":"t%d","kind":"do","payload":%s}]}`, i, large())
 			switch code := direct(w, "/v1/tasks", body).Code; code {
 			case 200:
 			case 429:
@@ -190,9 +218,11 @@ func TestBytes(t *testing.T) {
 				t.Fatal(code)
 			}
 		}
+
 		if taken := 40 - busy; taken < 16 || taken > 18 {
 			t.Errorf("%d tasks were taken", taken)
 		}
+
 		close(hold)
 		settled(t, w)
 		if w.payloadBytes != 0 || deliver(w, "again") != 200 {
@@ -200,10 +230,11 @@ func TestBytes(t *testing.T) {
 		}
 	})
 
-	t.Run("results_that_wait_to_be_told_are_not_dropped_for_others", func(t *testing.T) {
+	t.Run("results_that_wait_for_a_leader_are_not_dropped_for_others", func(t *testing.T) {
 		w := &Worker{KeepBytes: 1 << 20}
 		w.Handle("do", func(context.Context, Task) (json.RawMessage, error) { return large(), nil })
 		defer w.Close()
+
 		taken := 0
 		for deliver(w, fmt.Sprintf("t%d", taken)) == 200 {
 			settled(t, w)
@@ -211,13 +242,16 @@ func TestBytes(t *testing.T) {
 				t.Fatal("it takes tasks for ever")
 			}
 		}
+
 		if s := w.Stats(); s.Dropped != 0 || taken < 8 {
 			t.Errorf("%d tasks were taken, %d results dropped", taken, s.Dropped)
 		}
+
 		new(asker).hear(t, w)
 		if deliver(w, "again") != 200 {
 			t.Error("it takes no task after its results were reported")
 		}
+
 		settled(t, w)
 	})
 }

@@ -24,11 +24,14 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusInternalServerError, err)
 		return
 	}
+
 	if r.Method != http.MethodPost {
 		rw.Header().Set("Allow", http.MethodPost)
-		w.refuse(rw, http.StatusMethodNotAllowed, fmt.Errorf("%s: tasks and queries for results must be POST requests", r.Method))
+		w.refuse(rw, http.StatusMethodNotAllowed,
+			fmt.Errorf("%s: tasks and queries for results must be POST requests", r.Method))
 		return
 	}
+
 	w.verifier.Offer(rw.Header())
 	var large *http.MaxBytesError
 	switch err := w.authenticate(r); {
@@ -40,6 +43,7 @@ func (w *Worker) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.refuse(rw, http.StatusUnauthorized, err)
 		return
 	}
+
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/results"):
 		w.serveResults(rw, r)
@@ -62,19 +66,23 @@ func (w *Worker) serveTasks(rw http.ResponseWriter, r *http.Request) {
 	if !w.read(rw, r, b.parse, &b, &b.Election, b.token) {
 		return
 	}
+
 	switch {
 	case len(b.Tasks) == 0:
 		w.refuse(rw, http.StatusBadRequest, errors.New("the batch has no tasks"))
 		return
 	case len(b.Tasks) > maxBatch:
-		w.refuse(rw, http.StatusRequestEntityTooLarge, fmt.Errorf("the batch has %d tasks, at most %d are accepted", len(b.Tasks), maxBatch))
+		w.refuse(rw, http.StatusRequestEntityTooLarge,
+			fmt.Errorf("the batch has %d tasks, at most %d are accepted", len(b.Tasks), maxBatch))
 		return
 	}
+
 	newest, err := w.raiseFence(b.token())
 	if err != nil {
 		w.fenceFailed(rw, b.Leader, b.Epoch, err)
 		return
 	}
+
 	v := receipt{Session: w.session}
 	// A new leader asks which tasks run here. Once the fence has admitted these, the answer must contain them.
 	w.admission.RLock()
@@ -83,10 +91,12 @@ func (w *Worker) serveTasks(rw http.ResponseWriter, r *http.Request) {
 		runs = w.accept(runs, tried, &v)
 	}
 	w.admission.RUnlock()
+
 	if err != nil {
 		w.fenceFailed(rw, b.Leader, b.Epoch, err)
 		return
 	}
+
 	w.start(runs)
 	w.answer(rw, &v)
 }
@@ -97,6 +107,7 @@ func (w *Worker) raiseFence(token regent.Token) (newest uint64, err error) {
 	if w.Fence.Off {
 		return 0, nil
 	}
+
 	highest, err := w.Fence.Highest()
 	binds := token.Epoch == highest.Epoch && highest.Term == "" && token.Term != ""
 	if err != nil || token.Epoch <= highest.Epoch && !binds {
@@ -108,6 +119,7 @@ func (w *Worker) raiseFence(token regent.Token) (newest uint64, err error) {
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
 		return stale.Newest, nil
 	}
+
 	return token.Epoch, err
 }
 
@@ -123,6 +135,7 @@ func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried 
 			v.Refused = append(v.Refused, refusal{i.ID, whyInvalid})
 			continue
 		}
+
 		err := w.Fence.AdmitLate(b.token(), dispatched, i.Idempotent)
 		if errors.As(err, &refused) {
 			v.Refused = append(v.Refused, refusal{i.ID, whyStale})
@@ -131,26 +144,37 @@ func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried 
 		if err != nil {
 			return nil, nil, err
 		}
+
 		if len(some) == 0 {
 			some = make([]run, min(32, len(b.Tasks)-n))
 		}
+
 		r := &some[0]
 		some = some[1:]
 		r.sent = b.Epoch
-		r.task = Task{ID: i.ID, Kind: i.Kind, Payload: i.Payload, Timeout: time.Duration(i.TimeoutMs) * time.Millisecond, Idempotent: i.Idempotent,
+		r.task = Task{ID: i.ID, Kind: i.Kind, Payload: i.Payload,
+			Timeout: time.Duration(i.TimeoutMs) * time.Millisecond, Idempotent: i.Idempotent,
 			Epoch: b.Epoch, Term: b.Term, Dispatched: dispatched, Leader: b.Leader}
+
 		r.due = now.Add(r.task.Timeout)
 		if r.task.Timeout == 0 {
 			r.due = now.Add(defaultTimeout)
 		}
+
 		runs, tried = append(runs, r), append(tried, i.Tried)
 	}
+
 	if refused != nil {
-		v.Error, v.Epoch, v.Term = refused.Error(), refused.Newest, refused.NewestTerm
-		w.Log.Warn("refused tasks of a former leader", "leader", b.Leader, "epoch", b.Epoch, "newest", v.Epoch, "refused", len(v.Refused), "reason", refused)
+		v.Error = refused.Error()
+		v.Epoch = refused.Newest
+		v.Term = refused.NewestTerm
+		w.Log.Warn("refused tasks of a former leader", "leader", b.Leader, "epoch", b.Epoch, "newest", v.Epoch,
+			"refused", len(v.Refused), "reason", refused)
 	}
+
 	if newest > b.Epoch && len(runs) > 0 {
-		w.Log.Warn("admitted tasks of a former leader within the grace", "leader", b.Leader, "epoch", b.Epoch, "newest", newest, "admitted", len(runs))
+		w.Log.Warn("admitted tasks of a former leader within the grace", "leader", b.Leader, "epoch", b.Epoch,
+			"newest", newest, "admitted", len(runs))
 	}
 	return runs, tried, nil
 }
@@ -170,7 +194,8 @@ var refusalOrder = []struct {
 	{whyStale, http.StatusConflict, ""}, // the text is the fence's error
 	{whyInvalid, http.StatusBadRequest, "a task needs an id and a kind of 1 to 256 bytes, and a timeout of 0 or more"},
 	{whyKind, http.StatusUnprocessableEntity, "no handler for some of the tasks"},
-	{whyForgotten, http.StatusGone, "the worker has restarted without a journal and cannot know whether it had some of the tasks"},
+	{whyForgotten, http.StatusGone, "the worker has restarted without a journal and cannot know whether it had some " +
+		"of the tasks"},
 	{whyStopping, http.StatusServiceUnavailable, "the worker is stopping"},
 	{whyBusy, http.StatusTooManyRequests, "no room for all of the tasks"},
 	{whyAgain, http.StatusTooManyRequests, "no room for all of the results in one answer"},
@@ -182,25 +207,32 @@ func (w *Worker) answer(rw http.ResponseWriter, v *receipt) {
 		if !slices.ContainsFunc(v.Refused, func(r refusal) bool { return r.Why == g.why }) {
 			continue
 		}
+
 		switch g.why {
 		case whyStale:
 			gate.SetToken(rw.Header(), regent.Token{Epoch: v.Epoch, Term: v.Term})
 		case whyBusy:
 			rw.Header().Set("Retry-After", "1")
 		}
+
 		v.Error = cmp.Or(g.text, v.Error)
 		answer(rw, g.code, v)
 		return
 	}
+
 	answer(rw, http.StatusOK, v)
 }
 
 // read decodes a request's body, and checks the fields that batches and queries share.
-func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte) bool, into any, election *string, token func() regent.Token) bool {
+func (w *Worker) read(
+	rw http.ResponseWriter, r *http.Request,
+	parse func([]byte) bool, into any, election *string, token func() regent.Token,
+) bool {
 	body, err := readAll(http.MaxBytesReader(rw, r.Body, maxBody), r.ContentLength)
 	if err == nil && !parse(body) {
 		err = json.Unmarshal(body, into)
 	}
+
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -208,12 +240,14 @@ func (w *Worker) read(rw http.ResponseWriter, r *http.Request, parse func([]byte
 	case err != nil:
 		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("the body cannot be read: %w", err))
 	case *election != w.Election:
-		w.refuse(rw, http.StatusBadRequest, fmt.Errorf("election %.100q: this worker serves election %q", *election, w.Election))
+		w.refuse(rw, http.StatusBadRequest,
+			fmt.Errorf("election %.100q: this worker serves election %q", *election, w.Election))
 	case !w.Fence.Off && token().Validate() != nil:
 		w.refuse(rw, http.StatusBadRequest, token().Validate())
 	default:
 		return true
 	}
+
 	return false
 }
 

@@ -30,6 +30,7 @@ func TestIntake(t *testing.T) {
 	for i := range many {
 		many[i] = task(fmt.Sprint("many", i))
 	}
+
 	long := strings.Repeat("x", 257)
 	for _, c := range []struct {
 		fact, path, body string
@@ -49,10 +50,12 @@ func TestIntake(t *testing.T) {
 		{"no_kind", "", batch(1, 0, `{"id":"a"}`), 400, "invalid"},
 		{"a_long_kind", "", batch(1, 0, fmt.Sprintf(`{"id":"a","kind":%q}`, long)), 400, "invalid"},
 		{"a_timeout_below_zero", "", batch(1, 0, `{"id":"a","kind":"do","timeoutMs":-1}`), 400, "invalid"},
-		{"a_timeout_beyond_all_bounds", "", batch(1, 0, `{"id":"a","kind":"do","timeoutMs":9223372036854775}`), 400, "invalid"},
+		{"a_timeout_beyond_all_bounds", "", batch(1, 0, `{"id":"a","kind":"do","timeoutMs":9223372036854775}`), 400,
+			"invalid"},
 		{"another_election", "", strings.Replace(batch(1, 0, task("a")), "seat", "other", 1), 400, ""},
 		{"too_many_tasks", "", batch(1, 0, many...), 413, ""},
-		{"too_large_a_body", "", batch(1, 0, fmt.Sprintf(`{"id":"a","kind":"do","payload":%q}`, strings.Repeat("x", 5<<20))), 413, ""},
+		{"too_large_a_body", "", batch(1, 0,
+			fmt.Sprintf(`{"id":"a","kind":"do","payload":%q}`, strings.Repeat("x", 5<<20))), 413, ""},
 		{"an_unknown_kind", "", batch(1, 0, `{"id":"a","kind":"undo"}`), 422, "unknown kind"},
 		{"a_question_of_garbage", "/results", `?`, 400, ""},
 		{"a_question_for_another_election", "/results", `{"election":"other","epoch":1}`, 400, ""},
@@ -67,6 +70,7 @@ func TestIntake(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("another_method_is_refused", func(t *testing.T) {
 		for _, path := range []string{"", "/results"} {
 			resp, err := http.Get(url + path)
@@ -77,15 +81,19 @@ func TestIntake(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("questions_that_ask_for_the_impossible_are_answered", func(t *testing.T) {
 		session := post(t, url+"/results", ask(1)).Session
-		for _, more := range []string{`"waitMs":-5`, `"recallMs":9223372036854775807`, `"recallMs":-1`, `"after":18446744073709551615`, `"after":77`} {
+		for _, more := range []string{`"waitMs":-5`, `"recallMs":9223372036854775807`, `"recallMs":-1`,
+			`"after":18446744073709551615`, `"after":77`} {
 			r := post(t, url+"/results", fmt.Sprintf(`{"election":"seat","epoch":1,"session":%q,%s}`, session, more))
 			r.wants(t, 200, "")
 		}
 	})
+
 	t.Run("and_after_all_that_the_worker_works", func(t *testing.T) {
-		post(t, url, batch(1, 0, `{"id":"spaced", "kind" : "do", "payload": {"a" : 1}}`, `{"id":"\u00e4\n","kind":"do"}`, task("plain"))).wants(t, 200, "")
+		post(t, url, batch(1, 0, `{"id":"spaced", "kind" : "do", "payload": {"a" : 1}}`,
+			`{"id":"\u00e4\n","kind":"do"}`, task("plain"))).wants(t, 200, "")
 		for range 3 {
 			next(t, ran.begun)
 		}
@@ -97,6 +105,7 @@ func TestIntake(t *testing.T) {
 
 func TestBackPressure(t *testing.T) {
 	leaks(t)
+
 	t.Run("a_full_worker_takes_what_it_has_room_for_and_answers_429", func(t *testing.T) {
 		ran := newRan()
 		ran.gate = make(chan struct{})
@@ -105,9 +114,11 @@ func TestBackPressure(t *testing.T) {
 		url := serve(t, w)
 		r := post(t, url, batch(1, 0, task("a"), task("b"), task("c"), task("d"), task("e")))
 		r.wants(t, 429, "busy")
+
 		if len(r.Refused) != 2 || r.Refused[0].ID != "d" || r.header.Get("Retry-After") != "1" {
 			t.Errorf("answered %+v", r)
 		}
+
 		post(t, url, batch(1, 0, task("a"))).wants(t, 200, "")
 		next(t, ran.begun)
 		if s := w.Stats(); s.Busy != 2 || s.Taken != 3 || s.Running != 1 || s.Waiting != 2 {
@@ -122,30 +133,40 @@ func TestBackPressure(t *testing.T) {
 		w.Concurrency, w.Queue = 1, 1
 		url := serve(t, w)
 		post(t, url, batch(1, 0, task("a"), task("b"))).wants(t, 200, "")
+
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
 		p.Add("a", strings.TrimSuffix(url, "/v1/tasks"))
 		began := time.Now()
 		if e := next(t, send(t, p, "a", "x")); !errors.Is(e.err, work.ErrBusy) {
 			t.Errorf("ended %+v", e)
 		}
-		if v := p.Workers(); (!v[0].Busy || v[0].Usable()) && time.Since(began) < time.Second { // so long it is left alone
+
+		// So long it is left alone.
+		if v := p.Workers(); (!v[0].Busy || v[0].Usable()) && time.Since(began) < time.Second {
 			t.Errorf("seen as %+v", v)
 		}
+
 		waits := make(chan error, 1)
 		go func() {
 			_, err := p.Do(t.Context(), work.Task{ID: "waits", Kind: "do"}, "a")
 			waits <- err
 		}()
+
 		other := worker(free)
 		p.Add("b", strings.TrimSuffix(serve(t, other), "/v1/tasks"))
+
 		// One that does not know the kind does not make it hopeless.
 		p.Add("c", strings.TrimSuffix(serve(t, &work.Worker{}), "/v1/tasks"))
-		if r, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"}); err != nil || r.Outcome != work.Done || free.count("x") != 1 {
+		if r, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"}); err != nil || r.Outcome != work.Done ||
+			free.count("x") != 1 {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if _, err := p.Do(t.Context(), work.Task{ID: "y", Kind: "undo"}, "b", "c"); !errors.Is(err, work.ErrUnknownKind) {
+
+		if _, err := p.Do(t.Context(), work.Task{ID: "y", Kind: "undo"}, "b", "c"); !errors.Is(err,
+			work.ErrUnknownKind) {
 			t.Error(err)
 		}
+
 		close(full.gate)
 		check(t, next(t, waits))
 	})
@@ -157,22 +178,28 @@ func TestBackPressure(t *testing.T) {
 		p.Add("w", strings.TrimSuffix(serve(t, worker(ran)), "/v1/tasks"))
 		a := send(t, p, "w", "a")
 		send(t, p, "w", "b")
+
 		nobody := func(work.Result, error) { t.Error("called") }
 		if err := p.Send("w", work.Task{ID: "c", Kind: "do"}, nobody); !errors.Is(err, work.ErrBusy) {
 			t.Error(err)
 		}
+
 		if err := p.Send("w", work.Task{ID: "a", Kind: "do"}, nobody); err == nil || errors.Is(err, work.ErrBusy) {
 			t.Error(err)
 		}
+
 		if err := p.Send("v", work.Task{ID: "a", Kind: "do"}, nobody); !errors.Is(err, work.ErrNoWorker) {
 			t.Error(err)
 		}
-		for _, bad := range []work.Task{{Kind: "do"}, {ID: "a"}, {ID: "a\xff", Kind: "do"}, {ID: "a", Kind: "do", Timeout: -1}, {ID: "a", Kind: "do", Payload: []byte("{")},
+
+		for _, bad := range []work.Task{{Kind: "do"}, {ID: "a"}, {ID: "a\xff", Kind: "do"},
+			{ID: "a", Kind: "do", Timeout: -1}, {ID: "a", Kind: "do", Payload: []byte("{")},
 			{ID: "a", Kind: "do", Payload: make([]byte, 300_000)}} {
 			if p.Send("w", bad, nobody) == nil {
 				t.Errorf("%+v was sent", bad)
 			}
 		}
+
 		close(ran.gate)
 		next(t, a)
 	})
@@ -184,10 +211,13 @@ func TestBackPressure(t *testing.T) {
 		w.Handle(kind, ran.handle)
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{Batch: 1024})
 		p.Add("w", strings.TrimSuffix(serve(t, w), "/v1/tasks"))
+
 		ends := make(chan error, 2000)
 		for i := range 1500 {
-			check(t, p.Send("w", work.Task{ID: strings.Repeat("\x02", 250) + fmt.Sprint(i), Kind: kind}, func(_ work.Result, err error) { ends <- err }))
+			check(t, p.Send("w", work.Task{ID: strings.Repeat("\x02", 250) + fmt.Sprint(i), Kind: kind},
+				func(_ work.Result, err error) { ends <- err }))
 		}
+
 		for range 1500 {
 			check(t, next(t, ends))
 		}
@@ -196,11 +226,13 @@ func TestBackPressure(t *testing.T) {
 
 func TestWhoMaySend(t *testing.T) {
 	leaks(t)
+
 	t.Run("without_the_token_nothing_is_taken", func(t *testing.T) {
 		w := worker(newRan())
 		w.Token = "secret"
 		url := serve(t, w)
-		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Bearer secret"}, {"Authorization", "secret"}, {"Authorization", "Basic secret"}, {"Authorization", "Bearer "}} {
+		for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Bearer secret"},
+			{"Authorization", "secret"}, {"Authorization", "Basic secret"}, {"Authorization", "Bearer "}} {
 			for _, path := range []string{"", "/results"} {
 				r := post(t, url+path, batch(7, 0, task("a")), header...)
 				r.wants(t, 401, "")
@@ -209,9 +241,11 @@ func TestWhoMaySend(t *testing.T) {
 				}
 			}
 		}
+
 		if highest, err := w.Fence.Highest(); err != nil || highest.Epoch != 0 {
 			t.Errorf("its fence was raised to %v, %v", highest, err)
 		}
+
 		h := lead(t, memstore.New(), "a")
 		for token, want := range map[string]error{"wrong": work.ErrUnreachable, "secret": nil} {
 			p := h.pool(t, work.Options{Token: token})
@@ -245,13 +279,19 @@ func TestWhoMaySend(t *testing.T) {
 				s := httptest.NewUnstartedServer(w)
 				s.TLS = &tls.Config{ClientAuth: c.auth, ClientCAs: ca.pool}
 				s.Config.ErrorLog = nolog
+
 				s.StartTLS()
 				t.Cleanup(func() { check(t, w.Close()); s.CloseClientConnections(); s.Close() })
 				trust := x509.NewCertPool()
 				trust.AddCert(s.Certificate())
-				conf := &tls.Config{RootCAs: trust, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c.cert, nil }}
+				conf := &tls.Config{RootCAs: trust,
+					GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+						return &c.cert,
+							nil
+					}}
 				client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
 				t.Cleanup(client.CloseIdleConnections)
+
 				p := lead(t, memstore.New(), "a").pool(t, work.Options{Token: c.token, Client: client, Scheme: "https"})
 				p.Add("w", s.Listener.Addr().String())
 				ends := send(t, p, "w", "a")
@@ -261,6 +301,7 @@ func TestWhoMaySend(t *testing.T) {
 					}
 					p.Remove("w")
 				}
+
 				if e := next(t, ends); (e.err == nil) != c.taken || ran.count("a") > 0 != c.taken {
 					t.Errorf("ended %+v", e)
 				}
@@ -293,8 +334,10 @@ type ca struct {
 func authority(t testing.TB) *ca {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true,
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
 	check(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -307,7 +350,8 @@ func authority(t testing.TB) *ca {
 func (c *ca) issue(t testing.TB) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leader"}, NotAfter: time.Now().Add(time.Hour),
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leader"},
+		NotAfter:    time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, c.cert, &key.PublicKey, c.key)
 	check(t, err)

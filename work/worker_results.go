@@ -35,21 +35,26 @@ func (w *Worker) serveResults(rw http.ResponseWriter, r *http.Request) {
 	if !w.read(rw, r, func([]byte) bool { return false }, &q, &q.Election, q.token) {
 		return
 	}
+
 	err := w.Fence.Admit(q.token())
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
 		gate.SetToken(rw.Header(), regent.Token{Epoch: stale.Newest, Term: stale.NewestTerm})
-		answer(rw, http.StatusConflict, &receipt{Session: w.session, Error: err.Error(), Epoch: stale.Newest, Term: stale.NewestTerm})
+		answer(rw, http.StatusConflict, &receipt{Session: w.session, Error: err.Error(), Epoch: stale.Newest,
+			Term: stale.NewestTerm})
 		return
 	}
+
 	if err != nil {
 		w.fenceFailed(rw, q.Leader, q.Epoch, err)
 		return
 	}
+
 	wait := min(max(0, time.Duration(q.WaitMs)), maxWait/time.Millisecond) * time.Millisecond
 	// The server's own write timeout is for requests that do not wait.
 	_ = http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
+
 	for {
 		p := w.page(&q)
 		if p.initial || len(p.results) > 0 || wait == 0 {
@@ -61,6 +66,7 @@ func (w *Worker) serveResults(rw http.ResponseWriter, r *http.Request) {
 			}
 			return
 		}
+
 		select {
 		case <-p.changed:
 		case <-limit.C:
@@ -81,8 +87,10 @@ func (w *Worker) page(q *query) (p page) {
 		w.admission.Lock()
 		defer w.admission.Unlock()
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	p.changed = w.changedLocked()
 	from := 0
 	switch {
@@ -94,11 +102,15 @@ func (w *Worker) page(q *query) (p page) {
 	default:
 		from = int(min(q.After+1-w.base, uint64(len(w.ended))))
 	}
+
 	to, size := from, 0
 	for ; to < len(w.ended) && to-from < reportPage && size < reportBytes; to++ {
 		size += resultBytes + len(w.ended[to].result.Data)
 	}
-	p.results, p.next, p.more = slices.Clone(w.ended[from:to]), w.base+uint64(to)-1, to < len(w.ended)
+
+	p.results = slices.Clone(w.ended[from:to])
+	p.next = w.base + uint64(to) - 1
+	p.more = to < len(w.ended)
 	if p.initial {
 		for id, r := range w.runs {
 			if !r.ended {
@@ -106,6 +118,7 @@ func (w *Worker) page(q *query) (p page) {
 			}
 		}
 	}
+
 	return p
 }
 
@@ -127,6 +140,7 @@ func (p *page) append(b []byte, session string) []byte {
 	if b == nil {
 		b = make([]byte, 0, 256+resultBytes*len(p.results))
 	}
+
 	b = append(b, `{"session":`...)
 	b = appendString(b, session)
 	b = append(b, `,"next":`...)
@@ -134,6 +148,7 @@ func (p *page) append(b []byte, session string) []byte {
 	if p.more {
 		b = append(b, `,"more":true`...)
 	}
+
 	if p.initial {
 		b = append(b, `,"running":[`...)
 		for i, id := range p.running {
@@ -144,6 +159,7 @@ func (p *page) append(b []byte, session string) []byte {
 		}
 		b = append(b, ']')
 	}
+
 	b = append(b, `,"results":[`...)
 	for i, r := range p.results {
 		if i > 0 {
@@ -151,6 +167,7 @@ func (p *page) append(b []byte, session string) []byte {
 		}
 		b = appendResult(b, &r.result)
 	}
+
 	return append(b, "]}"...)
 }
 
@@ -158,6 +175,7 @@ func (p *page) append(b []byte, session string) []byte {
 func (w *Worker) markReported(last uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if last > w.reported {
 		for n := max(w.reported+1, w.base); n <= last && n <= w.lastLocked(); n++ {
 			w.unreportedBytes -= w.ended[n-w.base].result.size()

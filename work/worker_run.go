@@ -29,8 +29,10 @@ type run struct {
 func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
 	taken := rs[:0]
 	size := 0
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	for i, r := range rs {
 		why := ""
 		switch old := w.runs[r.task.ID]; {
@@ -54,7 +56,8 @@ func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
 		case w.handlers[r.task.Kind] == nil:
 			why = whyKind
 			w.stats.Unknown++
-		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payloadBytes+len(r.task.Payload) > w.KeepBytes, w.unreportedBytes > w.KeepBytes/2:
+		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payloadBytes+len(r.task.Payload) > w.KeepBytes,
+			w.unreportedBytes > w.KeepBytes/2:
 			why = whyBusy
 			w.stats.Busy++
 		default:
@@ -63,14 +66,17 @@ func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
 			w.payloadBytes += len(r.task.Payload)
 			taken = append(taken, r)
 		}
+
 		if why != "" {
 			v.Refused = append(v.Refused, refusal{r.task.ID, why})
 		}
 	}
+
 	w.stats.Taken += uint64(len(taken))
 	if len(taken) > 0 {
 		w.runners.Add(1) // before Close can wait
 	}
+
 	return taken
 }
 
@@ -80,6 +86,7 @@ func (w *Worker) start(taken []*run) {
 		return
 	}
 	defer w.runners.Done()
+
 	if err := w.journal.begin(taken); err != nil {
 		// They count as accepted, because a second delivery may have been answered so already.
 		w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
@@ -88,8 +95,10 @@ func (w *Worker) start(taken []*run) {
 		}
 		return
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.waiting = append(w.waiting, taken...)
 	for range taken {
 		if w.running == w.Concurrency {
@@ -110,10 +119,12 @@ func (w *Worker) runTasks() {
 			w.mu.Unlock()
 			return
 		}
+
 		r := w.waiting[0]
 		w.waiting[0] = nil
 		w.waiting = w.waiting[1:]
 		w.mu.Unlock()
+
 		w.runTask(r)
 	}
 }
@@ -125,12 +136,15 @@ func (w *Worker) runTask(r *run) {
 		w.finish(r, Interrupted, nil, ErrStopping)
 		return
 	}
+
 	if !began.Before(r.due) {
 		w.finish(r, Expired, nil, errors.New("the timeout passed before it started"))
 		return
 	}
+
 	ctx, cancel := context.WithDeadline(w.ctx, r.due)
 	defer cancel()
+
 	returned := false
 	defer func() {
 		if !returned { // runtime.Goexit: this goroutine ends, so another one goes on
@@ -138,6 +152,7 @@ func (w *Worker) runTask(r *run) {
 			w.runners.Go(w.runTasks)
 		}
 	}()
+
 	data, err := callHandler(w.handlers[r.task.Kind], ctx, r.task)
 	returned = true
 	r.result.BeganMs, r.result.TookUs = began.UnixMilli(), time.Since(began).Microseconds()
@@ -160,6 +175,7 @@ func callHandler(h Handler, ctx context.Context, t Task) (data json.RawMessage, 
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
+
 	data, err = h(ctx, t)
 	switch {
 	case err != nil || len(data) == 0:
@@ -173,50 +189,65 @@ func callHandler(h Handler, ctx context.Context, t Task) (data json.RawMessage, 
 		}
 		data = b.Bytes()
 	}
+
 	return data, err
 }
 
 // finish records how a task ended: first in the journal, then for reports. If another goroutine is writing the journal,
 // it leaves the result to that one, so that many results cost one write.
 func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
-	r.result.ID, r.result.Kind, r.result.Epoch, r.result.Outcome, r.result.Data = r.task.ID, r.task.Kind, r.task.Epoch, how, data
+	r.result.ID = r.task.ID
+	r.result.Kind = r.task.Kind
+	r.result.Epoch = r.task.Epoch
+	r.result.Outcome = how
+	r.result.Data = data
 	if err != nil {
 		text := err.Error()
 		r.result.Error = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.journal == nil {
 		w.closeRunLocked(r)
 		w.notifyLocked()
 		return
 	}
+
 	w.unflushed = append(w.unflushed, r)
 	if w.flushing {
 		return
 	}
+
 	w.flushing = true
 	for len(w.unflushed) > 0 {
 		rs := w.unflushed
 		w.unflushed = nil
 		w.mu.Unlock()
+
 		err := w.journal.end(rs)
 		w.mu.Lock()
 		if err != nil {
 			w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
 		}
+
 		for _, r := range rs {
 			w.closeRunLocked(r)
 		}
+
 		w.notifyLocked()
 	}
+
 	w.flushing = false
 }
 
 // closeRunLocked makes an ended task available to reports.
 func (w *Worker) closeRunLocked(r *run) {
 	w.payloadBytes -= len(r.task.Payload)
-	r.ended, r.endedAt, r.task.Payload = true, time.Now(), nil
+	r.ended = true
+	r.endedAt = time.Now()
+	r.task.Payload = nil
 	w.open--
 	w.stats.Outcomes[r.result.Outcome]++
 	w.unreportedBytes += r.result.size()
@@ -250,6 +281,7 @@ func (w *Worker) rememberLocked(r *run) {
 	if drop <= w.Keep/4 {
 		return
 	}
+
 	for _, old := range w.ended[:drop] {
 		w.keptBytes -= old.result.size()
 		if old.number > w.reported {
@@ -259,6 +291,7 @@ func (w *Worker) rememberLocked(r *run) {
 			delete(w.runs, old.result.ID)
 		}
 	}
+
 	w.ended = append([]*run(nil), w.ended[drop:]...)
 	w.base += uint64(drop)
 	w.withoutData = max(0, w.withoutData-drop)
@@ -276,11 +309,13 @@ func (w *Worker) dropDataLocked() {
 			if bare.number > w.reported {
 				w.unreportedBytes -= less
 			}
+
 			w.stats.Dropped++
 			if w.runs[bare.result.ID] == old {
 				w.runs[bare.result.ID] = &bare
 			}
 		}
+
 		w.withoutData++
 	}
 }

@@ -34,9 +34,12 @@ func TestHandlers(t *testing.T) {
 	release := make(chan struct{})
 	began := make(chan struct{}, 10)
 	for kind, h := range map[string]work.Handler{
-		"panics":   func(context.Context, work.Task) (json.RawMessage, error) { panic("no paper") },
-		"garbage":  func(context.Context, work.Task) (json.RawMessage, error) { return json.RawMessage(`{"a":`), nil },
-		"too much": func(context.Context, work.Task) (json.RawMessage, error) { return make(json.RawMessage, 300_000), nil },
+		"panics":  func(context.Context, work.Task) (json.RawMessage, error) { panic("no paper") },
+		"garbage": func(context.Context, work.Task) (json.RawMessage, error) { return json.RawMessage(`{"a":`), nil },
+		"too much": func(context.Context, work.Task) (json.RawMessage, error) {
+			return make(json.RawMessage, 300_000),
+				nil
+		},
 		"fails": func(context.Context, work.Task) (json.RawMessage, error) {
 			return nil, errors.New("no paper \xff" + strings.Repeat("x", 5000))
 		},
@@ -57,6 +60,7 @@ func TestHandlers(t *testing.T) {
 	} {
 		w.Handle(kind, h)
 	}
+
 	url := serve(t, w)
 	p := lead(t, memstore.New(), "a").pool(t, work.Options{})
 	p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
@@ -78,38 +82,46 @@ func TestHandlers(t *testing.T) {
 	} {
 		t.Run(c.fact, func(t *testing.T) {
 			r, err := p.Do(t.Context(), work.Task{ID: c.fact, Kind: c.kind, Timeout: c.timeout})
-			if err != nil || r.Outcome != c.outcome || !strings.Contains(r.Error, c.text) || string(r.Data) != c.data || len(r.Error) > 1000 {
+			if err != nil || r.Outcome != c.outcome || !strings.Contains(r.Error, c.text) ||
+				string(r.Data) != c.data || len(r.Error) > 1000 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
 	}
-	t.Run("a_task_whose_time_is_over_in_the_queue_does_not_begin_and_one_that_ignores_its_end_is_done", func(t *testing.T) {
-		ends := map[string]chan end{}
-		const timeout = 2 * time.Second // enough to get there
-		for _, task := range []work.Task{{ID: "stays", Kind: "will not go", Timeout: timeout}, {ID: "waits", Kind: "does", Timeout: timeout}} {
-			c := make(chan end, 2)
-			ends[task.ID] = c
-			check(t, p.Send("w", task, func(r work.Result, err error) { c <- end{r, err} }))
-			if task.ID == "stays" {
-				next(t, began)
+
+	t.Run("a_task_whose_time_is_over_in_the_queue_does_not_begin_and_one_that_ignores_its_end_is_done",
+		func(t *testing.T) {
+			ends := map[string]chan end{}
+			const timeout = 2 * time.Second // enough to get there
+			for _, task := range []work.Task{{ID: "stays", Kind: "will not go", Timeout: timeout},
+				{ID: "waits", Kind: "does", Timeout: timeout}} {
+				c := make(chan end, 2)
+				ends[task.ID] = c
+				check(t, p.Send("w", task, func(r work.Result, err error) { c <- end{r, err} }))
+				if task.ID == "stays" {
+					next(t, began)
+				}
 			}
-		}
-		for w.Stats().Waiting == 0 {
-			runtime.Gosched()
-		}
-		<-time.After(timeout) // its time passes
-		close(release)
-		if e := next(t, ends["waits"]); e.Outcome != work.Expired || !e.Began.IsZero() || e.err != nil {
-			t.Errorf("waits: %+v", e)
-		}
-		if e := next(t, ends["stays"]); e.Outcome != work.Done || e.err != nil {
-			t.Errorf("stays: %+v", e)
-		}
-	})
+
+			for w.Stats().Waiting == 0 {
+				runtime.Gosched()
+			}
+
+			<-time.After(timeout) // its time passes
+			close(release)
+			if e := next(t, ends["waits"]); e.Outcome != work.Expired || !e.Began.IsZero() || e.err != nil {
+				t.Errorf("waits: %+v", e)
+			}
+
+			if e := next(t, ends["stays"]); e.Outcome != work.Done || e.err != nil {
+				t.Errorf("stays: %+v", e)
+			}
+		})
 }
 
 func TestDrain(t *testing.T) {
 	leaks(t)
+
 	t.Run("it_takes_nothing_more_and_waits_for_what_runs_and_until_a_leader_was_told", func(t *testing.T) {
 		ran := newRan()
 		ran.gate = make(chan struct{})
@@ -117,25 +129,32 @@ func TestDrain(t *testing.T) {
 		url := serve(t, w)
 		post(t, url, batch(1, 0, task("a"))).wants(t, 200, "")
 		next(t, ran.begun)
+
 		drained := make(chan error, 1)
 		go func() { drained <- w.Drain(t.Context()) }()
-		for n := 0; post(t, url, batch(1, 0, task(fmt.Sprint("b", n)))).code != 503; n++ { // some may be taken before it begins
+		// Some may be taken before it begins.
+		for n := 0; post(t, url, batch(1, 0, task(fmt.Sprint("b", n)))).code != 503; n++ {
 		}
+
 		post(t, url, batch(1, 0, task("c"))).wants(t, 503, "stopping")
 		post(t, url, batch(1, 0, task("a"))).wants(t, 200, "") // it has that one
 		if len(drained) > 0 {
 			t.Error("drained while a task ran")
 		}
+
 		close(ran.gate)
 		for w.Stats().Outcomes[work.Done] < w.Stats().Taken {
 			runtime.Gosched()
 		}
+
 		if len(drained) > 0 {
 			t.Error("drained before a leader had the results")
 		}
+
 		if n := len(post(t, url+"/results", ask(1)).Results); uint64(n) != w.Stats().Taken {
 			t.Errorf("%d results are reported", n)
 		}
+
 		check(t, next(t, drained))
 	})
 
@@ -147,12 +166,14 @@ func TestDrain(t *testing.T) {
 			p := lead(t, memstore.New(), "a").pool(t, work.Options{})
 			p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
 			ends := send(t, p, "w", "a")
+
 			next(t, ran.begun)
 			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			check(t, w.Drain(ctx))
 			cancel()
 			next(t, ends)
 			p.Close()
+
 			check(t, w.Close())
 		}
 	})
@@ -164,7 +185,8 @@ func TestDrain(t *testing.T) {
 		post(t, serve(t, w), batch(1, 0, task("a"))).wants(t, 200, "")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("no more time"))
-		if err := w.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 tasks have not ended") || !strings.Contains(err.Error(), "no more time") {
+		if err := w.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 tasks have not ended") ||
+			!strings.Contains(err.Error(), "no more time") {
 			t.Error(err)
 		}
 	})
@@ -178,6 +200,7 @@ func TestDrain(t *testing.T) {
 			if err := w.Open(); err != nil {
 				t.Fatal(err)
 			}
+
 			check(t, w.Drain(t.Context()))
 			check(t, w.Close())
 			again := worker(ran)
@@ -190,6 +213,7 @@ func TestDrain(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	leaks(t)
+
 	t.Run("it_interrupts_what_runs_and_what_waits_and_leaders_can_still_ask", func(t *testing.T) {
 		ran := newRan()
 		ran.gate = make(chan struct{})
@@ -198,20 +222,25 @@ func TestClose(t *testing.T) {
 		url := serve(t, w)
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
 		p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
+
 		a, b := send(t, p, "w", "a"), send(t, p, "w", "b")
 		next(t, ran.begun)
 		for w.Stats().Waiting == 0 {
 			runtime.Gosched()
 		}
+
 		check(t, w.Close())
 		for _, ends := range []<-chan end{a, b} {
-			if e := next(t, ends); e.err != nil || e.Outcome != work.Interrupted || !strings.Contains(e.Error, "stopping") {
+			if e := next(t, ends); e.err != nil || e.Outcome != work.Interrupted ||
+				!strings.Contains(e.Error, "stopping") {
 				t.Errorf("%+v", e)
 			}
 		}
+
 		if e := next(t, send(t, p, "w", "c")); !errors.Is(e.err, work.ErrStopping) {
 			t.Errorf("%+v", e)
 		}
+
 		check(t, w.Close())
 	})
 
@@ -225,6 +254,7 @@ func TestClose(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
+
 				for n := 0; ; n++ {
 					select {
 					case <-stop:
@@ -234,14 +264,17 @@ func TestClose(t *testing.T) {
 					}
 				}
 			}()
+
 			next(t, ran.begun)
 			check(t, w.Close())
 			begun := len(ran.begun)
 			close(stop)
 			<-done
+
 			if len(ran.begun) != begun {
 				t.Fatal("a task began after Close")
 			}
+
 			if r := post(t, url+"/results", ask(1)); len(r.Running) != 0 {
 				t.Fatalf("%v have not ended", r.Running)
 			}
@@ -254,9 +287,11 @@ func TestClose(t *testing.T) {
 		if err := w.Open(); err == nil {
 			t.Fatal("opened")
 		}
+
 		if w.Close() == nil || w.Drain(t.Context()) == nil || w.Stats().Outcomes != nil {
 			t.Error("it goes on as if nothing had happened")
 		}
+
 		other := worker(newRan())
 		other.Journal = t.TempDir()
 		if err := other.Open(); err == nil {
@@ -267,6 +302,7 @@ func TestClose(t *testing.T) {
 
 func TestLastWords(t *testing.T) {
 	leaks(t)
+
 	t.Run("what_a_worker_told_before_it_left_is_heard_after_it_was_removed", func(t *testing.T) {
 		w := worker(newRan())
 		held, through := make(chan struct{}, 16), make(chan struct{})
@@ -275,20 +311,24 @@ func TestLastWords(t *testing.T) {
 				w.ServeHTTP(rw, r)
 				return
 			}
+
 			rec := httptest.NewRecorder()
 			w.ServeHTTP(rec, r)
 			if strings.Contains(rec.Body.String(), `"x"`) { // the answer is on its way, and takes its time
 				held <- struct{}{}
 				<-through
 			}
+
 			_, _ = rw.Write(rec.Body.Bytes())
 		}))
+
 		t.Cleanup(server.Close)
 		t.Cleanup(func() { _ = w.Close() })
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
 		p.Add("w", server.URL)
 		end := send(t, p, "w", "x")
 		next(t, held)
+
 		removed := time.Now() // from then on it has half a second
 		p.Remove("w")
 		close(through)
@@ -296,6 +336,7 @@ func TestLastWords(t *testing.T) {
 			t.Errorf("ended %+v", e)
 		}
 	})
+
 	t.Run("one_that_says_nothing_more_is_not_waited_for", func(t *testing.T) {
 		ran := newRan()
 		ran.gate = make(chan struct{})
@@ -303,12 +344,14 @@ func TestLastWords(t *testing.T) {
 		url := serve(t, w)
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{})
 		p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
+
 		end := send(t, p, "w", "x")
 		next(t, ran.begun)
 		p.Remove("w")
 		if e := next(t, end); !errors.Is(e.err, work.ErrGone) {
 			t.Errorf("ended %+v", e)
 		}
+
 		close(ran.gate)
 	})
 }

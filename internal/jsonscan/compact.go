@@ -8,6 +8,7 @@ func compactLen(b []byte, depth int) int {
 	if len(b) == 0 || depth > 100 {
 		return 0
 	}
+
 	switch b[0] {
 	case '"':
 		return stringLen(b)
@@ -22,6 +23,7 @@ func compactLen(b []byte, depth int) int {
 	case 'n':
 		return literalLen(b, "null")
 	}
+
 	return numberLen(b)
 }
 
@@ -30,6 +32,7 @@ func sequenceLen(b []byte, end byte, depth int) int {
 	if len(b) > 1 && b[1] == end {
 		return 2
 	}
+
 	for i := 1; i < len(b); i++ {
 		if end == '}' {
 			n := stringLen(b[i:])
@@ -38,17 +41,21 @@ func sequenceLen(b []byte, end byte, depth int) int {
 			}
 			i++
 		}
+
 		n := compactLen(b[i:], depth+1)
 		if i += n; n == 0 || i >= len(b) {
 			return 0
 		}
+
 		if b[i] == end {
 			return i + 1
 		}
+
 		if b[i] != ',' {
 			return 0
 		}
 	}
+
 	return 0
 }
 
@@ -63,20 +70,25 @@ func stringLen(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return 0
 	}
+
 	for i := 1; i < len(b); {
 		if !special[b[i]] {
 			i++
 			continue
 		}
+
 		if b[i] == '"' {
 			return i + 1
 		}
+
 		n := escapeLen(b[i:])
 		if n == 0 {
 			return 0
 		}
+
 		i += n
 	}
+
 	return 0
 }
 
@@ -93,6 +105,7 @@ func escapeLen(b []byte) int {
 	if len(b) < 2 || b[0] != '\\' {
 		return 0
 	}
+
 	switch b[1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return 2
@@ -100,6 +113,7 @@ func escapeLen(b []byte) int {
 		if len(b) < 6 {
 			return 0
 		}
+
 		for _, c := range b[2:6] {
 			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
 				return 0
@@ -107,6 +121,7 @@ func escapeLen(b []byte) int {
 		}
 		return 6
 	}
+
 	return 0
 }
 
@@ -117,20 +132,24 @@ func numberLen(b []byte) int {
 		}
 		return i
 	}
+
 	i := 0
 	if b[0] == '-' {
 		i++
 	}
+
 	first := i
 	if i = digits(i); i == first || i > first+1 && b[first] == '0' {
 		return 0
 	}
+
 	if i < len(b) && b[i] == '.' {
 		first = i + 1
 		if i = digits(first); i == first {
 			return 0
 		}
 	}
+
 	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
 		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
@@ -140,6 +159,7 @@ func numberLen(b []byte) int {
 			return 0
 		}
 	}
+
 	return i
 }
 

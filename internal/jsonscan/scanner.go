@@ -50,6 +50,7 @@ func (s *Scanner) Text() []byte {
 			return text
 		}
 	}
+
 	s.failed = true
 	return nil
 }
@@ -61,10 +62,12 @@ func (s *Scanner) Number() uint64 {
 	for ; i < len(s.rest) && s.rest[i] >= '0' && s.rest[i] <= '9'; i++ {
 		n = n*10 + uint64(s.rest[i]-'0')
 	}
+
 	if i == 0 || i > 18 || i > 1 && s.rest[0] == '0' {
 		s.failed = true
 		return 0
 	}
+
 	s.rest = s.rest[i:]
 	return n
 }
@@ -95,6 +98,7 @@ func (s *Scanner) List(most int, element func()) {
 		}
 		element()
 	}
+
 	s.Want("]")
 }
 

@@ -37,10 +37,12 @@ func open(path string, flag int, perm fs.FileMode, stat func(string) (fs.FileInf
 			return nil, err
 		}
 	}
+
 	f, err := os.OpenFile(path, flag|noWait, perm)
 	if err != nil {
 		return nil, err
 	}
+
 	info, err := f.Stat()
 	if err == nil {
 		err = check(path, info)
@@ -48,6 +50,7 @@ func open(path string, flag int, perm fs.FileMode, stat func(string) (fs.FileInf
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+
 	return f, nil
 }
 
@@ -67,5 +70,6 @@ func check(path string, info fs.FileInfo) error {
 	default:
 		what = "a device"
 	}
+
 	return Unusable(fmt.Errorf("%s is %s: it must be a regular file", path, what))
 }

@@ -74,7 +74,8 @@ func Demand(err error) string {
 
 // stale reports whether an answer refuses only the challenge.
 func stale(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusUnauthorized && slices.Contains(resp.Header.Values("WWW-Authenticate"), demandFresh)
+	return resp.StatusCode == http.StatusUnauthorized &&
+		slices.Contains(resp.Header.Values("WWW-Authenticate"), demandFresh)
 }
 
 // wellFormed reports whether a text may be a challenge. A sender puts it from an answer into its next request.
@@ -116,15 +117,18 @@ func (c *challenges) learn(r receiver, resp *http.Response) string {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if _, known := c.last[r]; !known && len(c.last) >= maxReceivers {
 		for some := range c.last {
 			delete(c.last, some)
 			break
 		}
 	}
+
 	if c.last == nil {
 		c.last = map[receiver]string{}
 	}
+
 	c.last[r] = given[0]
 	return given[0]
 }

@@ -89,10 +89,12 @@ func (s *Signer) Do(
 		to: url.QueryEscape(id), addr: url.QueryEscape(addr), challenge: s.known.of(receiver),
 		session: s.session, number: s.number.Add(1), body: digest(body),
 	}
+
 	resp, err := send(sign(token, r, &c, body))
 	if err != nil {
 		return resp, err
 	}
+
 	next := s.known.learn(receiver, resp)
 	if !stale(resp) || next == "" || next == c.challenge {
 		return resp, nil
@@ -105,6 +107,7 @@ func (s *Signer) Do(
 	if err == nil {
 		s.known.learn(receiver, resp)
 	}
+
 	return resp, err
 }
 
@@ -151,10 +154,12 @@ func (c *claims) mac(token, method, uri string, headers http.Header) []byte {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	for _, name := range names {
 		fmt.Fprintf(h, "%s: %q\n", name, headers[name])
 	}
+
 	return h.Sum(nil)
 }
 
@@ -171,21 +176,25 @@ func parse(header string) (c claims, mac []byte, ok bool) {
 	if len(header) > maxHeader {
 		return c, nil, false
 	}
+
 	parts := strings.Split(header, ",")
 	names := []string{"to", "addr", "challenge", "session", "number", "body", "mac"}
 	if len(parts) != len(names) {
 		return c, nil, false
 	}
+
 	for i, name := range names {
 		if parts[i], ok = strings.CutPrefix(parts[i], name+"="); !ok {
 			return c, nil, false
 		}
 	}
+
 	number, err1 := strconv.ParseUint(parts[4], 10, 64)
 	mac, err2 := hex.DecodeString(parts[6])
 	if err1 != nil || err2 != nil || number == 0 || len(parts[3]) != 32 || parts[2] != "" && !wellFormed(parts[2]) {
 		return c, nil, false
 	}
+
 	c = claims{to: parts[0], addr: parts[1], challenge: parts[2], session: parts[3], number: number, body: parts[5]}
 	return c, mac, true
 }

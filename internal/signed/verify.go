@@ -20,7 +20,8 @@ var (
 	ErrBearer = errors.New("the request carries a bearer token, and between members it must be signed with the token " +
 		"instead (" + Scheme + "): its sender is an older version of Regent, upgrade it")
 	// ErrStale is returned for a request whose challenge is not accepted, or no longer. The request was not processed.
-	ErrStale = fmt.Errorf("the request was not signed with a challenge that this process has issued within the last %v: its "+
+	ErrStale = fmt.Errorf("the request was not signed with a challenge that this process has issued within the last "+
+		"%v: its "+
 		"sender must sign the one in the header %s of this answer", Lifetime, Header)
 	// ErrOld is returned if the receiver of a signed request does not support signatures.
 	ErrOld = errors.New("it asks for the cluster's token itself, which members do not send to each other any more: " +
@@ -87,22 +88,28 @@ func (v *Verifier) Verify(r *http.Request, limit int64) error {
 		}
 		return ErrNone
 	}
+
 	c, mac, ok := parse(header)
 	if !ok {
 		return errors.New("the signature in the header Authorization cannot be read")
 	}
+
 	token := v.secret.Token()
 	if token == "" || !hmac.Equal(mac, c.mac(token, r.Method, r.RequestURI, r.Header)) {
-		return errors.New("the signature does not match: the sender has another token, or the request was changed on its way")
+		return errors.New("the signature does not match: the sender has another token, or the request was changed " +
+			"on its way")
 	}
+
 	if err := v.checkReceiver(&c); err != nil {
 		return err
 	}
+
 	if !v.issuer.accepts(c.challenge) {
 		// The sender knows the token and tries again. It can use this connection if nothing is left unread.
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, limit))
 		return ErrStale
 	}
+
 	if err := v.checkReplay(&c); err != nil {
 		return err
 	}
@@ -131,20 +138,25 @@ func unescape(s string) string {
 func (v *Verifier) checkReplay(c *claims) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	n := v.seen[c.session]
 	if n == nil {
 		if len(v.seen) >= maxSessions {
 			v.forgetLocked()
 		}
 		if len(v.seen) >= maxSessions {
-			return fmt.Errorf("more than %d senders have signed requests within %v: no further sender is accepted", maxSessions, Lifetime)
+			return fmt.Errorf("more than %d senders have signed requests within %v: no further sender is accepted",
+				maxSessions, Lifetime)
 		}
 		n = &numbers{}
 		v.seen[c.session] = n
 	}
+
 	if !n.take(c.number) {
-		return errors.New("the request was received before, or overtaken by too many of its sender's: it is not accepted twice")
+		return errors.New("the request was received before, or overtaken by too many of its sender's: it is not " +
+			"accepted twice")
 	}
+
 	n.last = time.Now()
 	return nil
 }
@@ -168,9 +180,11 @@ func (v *Verifier) checkBody(r *http.Request, c *claims, limit int64) error {
 	if _, err := b.ReadFrom(http.MaxBytesReader(nil, r.Body, limit)); err != nil {
 		return err
 	}
+
 	if !hmac.Equal([]byte(digest(b.Bytes())), []byte(c.body)) {
 		return errors.New("the body is not the one that was signed")
 	}
+
 	r.Body = io.NopCloser(bytes.NewReader(b.Bytes()))
 	r.ContentLength = int64(b.Len())
 	return nil
@@ -200,10 +214,12 @@ func (n *numbers) take(number uint64) bool {
 	case n.highest-number >= replayWindow:
 		return false
 	}
+
 	word, bit := &n.bits[number%replayWindow/64], uint64(1)<<(number%64)
 	if *word&bit != 0 {
 		return false
 	}
+
 	*word |= bit
 	return true
 }
@@ -213,6 +229,7 @@ func Refused(resp *http.Response) error {
 	if resp.StatusCode != http.StatusUnauthorized {
 		return nil
 	}
+
 	bearer := false
 	for _, asked := range resp.Header.Values("WWW-Authenticate") {
 		if strings.Contains(asked, Scheme) {
@@ -220,6 +237,7 @@ func Refused(resp *http.Response) error {
 		}
 		bearer = bearer || strings.HasPrefix(strings.ToLower(asked), "bearer")
 	}
+
 	if bearer {
 		return ErrOld
 	}

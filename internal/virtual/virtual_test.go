@@ -24,6 +24,7 @@ func TestExpiredTimers(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
 		})
 	}

@@ -58,7 +58,8 @@ func run(ctx context.Context, address, node string) error {
 	config := regent.Lock() // its lease is 30 s
 	companion, err := reaper.Start(ctx, reaper.Options{Store: address, StopTimeout: config.StopTimeout})
 	if errors.Is(err, reaper.ErrUnsupported) {
-		slog.Warn("a crash is taken over when the lease has expired", "leaseDuration", config.LeaseDuration, "reason", err)
+		slog.Warn("a crash is taken over when the lease has expired", "leaseDuration", config.LeaseDuration, "reason",
+			err)
 	} else if err != nil {
 		return err
 	}

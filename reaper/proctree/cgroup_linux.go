@@ -24,18 +24,21 @@ func (t Tree) Confined() (Tree, error) {
 	if err != nil {
 		return t, err
 	}
+
 	removeOld(parent)
 	_, id, _ := strings.Cut(t.Mark, "=")
 	dir := filepath.Join(parent, cgroupPrefix+id)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return t, fmt.Errorf("make a cgroup: %w", err)
 	}
+
 	with := t
 	with.Cgroup = dir
 	if _, err := populated(dir); err != nil {
 		with.Remove()
 		return t, fmt.Errorf("make a cgroup: %w", err)
 	}
+
 	return with, nil
 }
 
@@ -70,23 +73,28 @@ func ownCgroup() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	path, found := "", false
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
 			path, found = rest, true
 		}
 	}
+
 	if !found || strings.HasPrefix(path, "/..") {
 		return "", errors.New("this process is in no cgroup of version 2 that it can see")
 	}
+
 	root, mount, err := cgroupMount()
 	if err != nil {
 		return "", err
 	}
+
 	below, ok := strings.CutPrefix(path+"/", strings.TrimSuffix(root, "/")+"/")
 	if !ok {
 		return "", fmt.Errorf("the cgroup %s is not below %s, which is mounted at %s", path, root, mount)
 	}
+
 	return filepath.Join(mount, below), nil
 }
 
@@ -97,6 +105,7 @@ func cgroupMount() (root, mount string, err error) {
 		return "", "", err
 	}
 	defer file.Close()
+
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		// 30 23 0:26 ROOT MOUNTPOINT options … - TYPE source options; blanks in names are written \040.
 		before, after, _ := strings.Cut(lines.Text(), " - ")
@@ -105,6 +114,7 @@ func cgroupMount() (root, mount string, err error) {
 			return fields[3], strings.ReplaceAll(fields[4], `\040`, " "), nil
 		}
 	}
+
 	return "", "", errors.New("no cgroups of version 2 are mounted")
 }
 
@@ -123,21 +133,25 @@ func (t Tree) confined() (pids []int, alive bool) {
 	if t.Cgroup == "" {
 		return nil, false
 	}
+
 	alive, err := populated(t.Cgroup)
 	if err != nil {
 		return nil, !errors.Is(err, fs.ErrNotExist) // nobody removes one that is not empty
 	}
+
 	for _, dir := range t.cgroups() {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue
 		}
+
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}
 		}
 	}
+
 	return pids, alive
 }
 
@@ -166,6 +180,7 @@ func (t Tree) Remove() {
 	if t.Cgroup == "" {
 		return
 	}
+
 	for n := range 20 {
 		dirs := t.cgroups()
 		for i := len(dirs) - 1; i >= 0; i-- {

@@ -53,6 +53,7 @@ func (t Tree) scan() (strays []int, alive bool) {
 			rest = append(rest, p)
 		}
 	}
+
 	strays = append(strays, descendants(rest, ours)...)
 
 	if !alive && grouped && syscall.Kill(-t.Leader, 0) == syscall.EPERM {
@@ -75,6 +76,7 @@ func descendants(rest []process, ours map[int]bool) (pids []int) {
 			return true
 		})
 	}
+
 	return pids
 }
 
@@ -93,15 +95,18 @@ func (t Tree) marks(pid int) bool {
 	if t.Mark == "" || pid == os.Getpid() {
 		return false
 	}
+
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false
 	}
+
 	for v := range bytes.SplitSeq(env, []byte{0}) {
 		if string(v) == t.Mark {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -125,10 +130,12 @@ func processes() ([]process, error) {
 		return nil, err
 	}
 	defer dir.Close()
+
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
+
 	var all []process
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
@@ -137,6 +144,7 @@ func processes() ([]process, error) {
 			}
 		}
 	}
+
 	if len(all) == 0 {
 		return nil, os.ErrNotExist
 	}
@@ -151,19 +159,23 @@ func read(pid int) (process, bool) {
 		return process{}, false
 	}
 	defer unix.Close(fd)
+
 	n, err := unix.Read(fd, buf[:])
 	if err != nil || n <= 0 {
 		return process{}, false
 	}
+
 	s := string(buf[:n])
 	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(f) < 20 {
 		return process{}, false
 	}
+
 	p := process{pid: pid, zombie: f[0] == "Z" || f[0] == "X"}
 	p.parent, _ = strconv.Atoi(f[1])
 	p.group, _ = strconv.Atoi(f[2])
 	p.start, _ = strconv.ParseUint(f[19], 10, 64)
+
 	return p, true
 }
 

@@ -27,15 +27,18 @@ func (s *Store) check(ctx context.Context, channel string, pause func()) (warnin
 	if err := s.checkVersion(ctx); err != nil {
 		return nil, err
 	}
+
 	pause()
 	if err := s.checkPermissions(ctx, channel); err != nil {
 		return nil, err
 	}
+
 	pause()
 	warnings, err = s.checkIdentity(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	pause()
 	for node, client := range s.client.Nodes() {
 		if !s.cluster {
@@ -43,6 +46,7 @@ func (s *Store) check(ctx context.Context, channel string, pause func()) (warnin
 		}
 		warnings = append(warnings, s.checkNode(ctx, node, client)...)
 	}
+
 	slices.Sort(warnings)
 	return warnings, nil
 }
@@ -56,22 +60,27 @@ func (s *Store) checkLater(over time.Duration, warn func(string)) {
 	pause := func() {
 		t := time.NewTimer(over / 4)
 		defer t.Stop()
+
 		select {
 		case <-t.C:
 		case <-s.ctx.Done():
 		}
 	}
+
 	pause()
 
 	ctx, cancel := context.WithTimeout(s.ctx, over+checkTimeout)
 	defer cancel()
+
 	warnings, err := s.check(ctx, s.channel+":probe", pause)
 	if err != nil {
 		warnings = append(warnings, err.Error())
 	}
+
 	if warn == nil || s.closed.Load() {
 		return
 	}
+
 	for _, w := range warnings {
 		warn(w)
 	}
@@ -81,25 +90,31 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	hello, err := s.do(ctx, s.client.B().Arbitrary("HELLO").Build()).AsStrMap()
 	if err != nil {
 		if _, ok := rueidis.IsRedisErr(err); ok {
-			return refusef("the server is too old: it must be Redis %d.%d or later, or Valkey (it answers HELLO with %q)",
+			return refusef("the server is too old: it must be Redis %d.%d "+
+				"or later, or Valkey (it answers HELLO with %q)",
 				oldestMajor, oldestMinor, err.Error())
 		}
 		return s.explain(ctx, err)
 	}
+
 	version := hello["version"]
 	parts := append(strings.Split(version, "."), "0")
 	major, err1 := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(parts[1])
 	switch {
 	case err1 != nil || err2 != nil:
-		return fmt.Errorf("the server has version %q: it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
+		return fmt.Errorf("the server has version %q: it must be Redis %d.%d or later, or Valkey", version,
+			oldestMajor, oldestMinor)
 	case major < oldestMajor || major == oldestMajor && minor < oldestMinor:
-		return refusef("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version, oldestMajor, oldestMinor)
+		return refusef("the server is too old: version %s, it must be Redis %d.%d or later, or Valkey", version,
+			oldestMajor, oldestMinor)
 	case hello["mode"] == "sentinel":
-		return refusef("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary that it monitors")
+		return refusef("the server is a sentinel: add ?sentinel=NAME to the address, with the name of the primary " +
+			"that it monitors")
 	case hello["mode"] == "cluster" && !s.cluster:
 		return refusef("the server is part of a cluster: add ?cluster=true to the address")
 	}
+
 	return nil
 }
 
@@ -109,6 +124,7 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 	if !s.cluster {
 		r.keys = append(r.keys, s.index)
 	}
+
 	r.args = append(r.args, s.channel)
 	refused, err := s.do(ctx, s.command(newScript(probeLua), r, true)).AsStrSlice()
 	if err == nil { // by its hash, as all later calls do
@@ -116,37 +132,45 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 			err = nil
 		}
 	}
+
 	if err == nil && s.cluster {
 		err = s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args("XX", "0", "").Build()).Error()
 	}
 	if err == nil {
 		err = s.do(ctx, s.client.B().Zrange().Key(s.index).Min("[").Max("(").Bylex().Limit(0, 1).Build()).Error()
 	}
+
 	if err == nil {
 		// In one request, so that both go to the same node.
 		err = s.doMulti(ctx, []rueidis.Completed{
 			s.client.B().Subscribe().Channel(channel).Build(), s.client.B().Unsubscribe().Channel(channel).Build(),
 		})[0].Error()
 	}
+
 	if err == nil && s.addr.replicas > 0 {
-		err = s.onOneConnection(ctx, s.client.B().Arbitrary("EXISTS").Keys(r.keys[0]).Build(), s.client.B().Wait().Numreplicas(0).Timeout(1).Build())[1].Error()
+		err = s.onOneConnection(ctx, s.client.B().Arbitrary("EXISTS").Keys(r.keys[0]).Build(),
+			s.client.B().Wait().Numreplicas(0).Timeout(1).Build())[1].Error()
 	}
+
 	if _, ok := rueidis.IsRedisErr(err); ok {
 		refused = append(refused, err.Error())
 	} else if err != nil {
 		return s.explain(ctx, err)
 	}
+
 	slices.Sort(refused)
 	switch all := strings.Join(slices.Compact(refused), "; "); {
 	case len(refused) == 0:
 		return nil
 	case strings.Contains(all, "READONLY"):
-		return errors.New("the server is a replica, which accepts no writes: use the primary's address, or the sentinels with ?sentinel=NAME")
+		return errors.New("the server is a replica, which accepts no writes: use the primary's address, or the " +
+			"sentinels with ?sentinel=NAME")
 	case strings.Contains(all, "WRONGTYPE"):
 		return refusef("another program uses a key of Regent, %s or one that begins with %sregent/probe: "+
 			"add ?prefix=NAME to the address (%s)", s.index, s.addr.prefix, all)
 	case !slices.ContainsFunc(denials(), func(words string) bool { return strings.Contains(all, words) }):
-		return fmt.Errorf("the server accepts no writes now: %s", all) // out of memory, or without its replicas: it may recover
+		// Out of memory, or without its replicas: it may recover.
+		return fmt.Errorf("the server accepts no writes now: %s", all)
 	default:
 		who := s.addr.user
 		if who == "" {
@@ -166,6 +190,7 @@ func (s *Store) checkIdentity(ctx context.Context) (warnings []string, err error
 	if err != nil {
 		return nil, s.explain(ctx, err)
 	}
+
 	if id == "" {
 		warnings = append(warnings, "scripts may not call INFO: in profile lock a failover or restart that loses "+
 			"renewals lets a lease expire while its holder still leads; allow +info")
@@ -181,11 +206,13 @@ func (s *Store) checkNode(ctx context.Context, node string, client rueidis.Clien
 		}
 		warnings = append(warnings, fmt.Sprintf(format, args...))
 	}
+
 	text, err := client.Do(ctx, client.B().Info().Build()).ToString()
 	if err != nil {
 		warn("whether the server evicts keys, keeps them on disk and has replicas could not be checked: %v", err)
 		return warnings
 	}
+
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
@@ -195,8 +222,10 @@ func (s *Store) checkNode(ctx context.Context, node string, client rueidis.Clien
 
 	s.checkReplication(info, warn)
 	if policy := info["maxmemory_policy"]; policy != "noeviction" && policy != "" {
-		warn("maxmemory-policy is %s: it must be noeviction, or a full server deletes registers and epochs start again at 1", policy)
+		warn("maxmemory-policy is %s: it must be noeviction, or a full server deletes registers and epochs start "+
+			"again at 1", policy)
 	}
+
 	checkDisk(ctx, client, info, warn)
 	return warnings
 }
@@ -218,14 +247,18 @@ func checkDisk(ctx context.Context, client rueidis.Client, info map[string]strin
 	if info["aof_enabled"] == "1" {
 		return
 	}
+
 	save, err := client.Do(ctx, client.B().ConfigGet().Parameter("save").Build()).AsStrMap()
 	switch {
 	case err != nil:
-		warn("appendonly is no, and whether snapshots are taken could not be checked: a restart may lose every epoch (%v)", err)
+		warn("appendonly is no, and whether snapshots are taken "+
+			"could not be checked: a restart may lose every epoch (%v)", err)
 	case save["save"] == "":
-		warn("the server keeps nothing on disk (appendonly no, save \"\"): a restart loses every epoch; set appendonly yes")
+		warn("the server keeps nothing on disk (appendonly no, save " +
+			"\"\"): a restart loses every epoch; set appendonly yes")
 	default:
-		warn("the server keeps snapshots only (appendonly no, save %q): a crash loses the epochs since the last; set appendonly yes", save["save"])
+		warn("the server keeps snapshots only (appendonly no, save %q): a crash loses the epochs since the last; "+
+			"set appendonly yes", save["save"])
 	}
 }
 
@@ -241,7 +274,8 @@ func (s *Store) CheckElection(ctx context.Context, name string) (warning string,
 	case errors.Is(err, driver.ErrNotFound):
 		return "", nil
 	case errors.Is(err, errUnreadable) && !errors.Is(err, driver.ErrRefused):
-		return "", refusef("election %q: the key {%s}:regent holds data of another program: %s: %w", name, seat, advice, err)
+		return "", refusef("election %q: the key {%s}:regent holds data of another program: %s: %w", name, seat,
+			advice, err)
 	case err != nil:
 		return "", err
 	case l.Holder.Incarnation != foreignIncarnation:
@@ -253,7 +287,8 @@ func (s *Store) CheckElection(ctx context.Context, name string) (warning string,
 	if _, mark, _ := strings.Cut(l.Rev, "~"); strings.Contains(mark, ".") {
 		return "", nil // it expires
 	}
-	return fmt.Sprintf("election %q: the key %s holds %.40q without an expiry, from another program: nobody can lead before it "+
+	return fmt.Sprintf("election %q: the key %s holds %.40q without an expiry, from another program: nobody can "+
+		"lead before it "+
 		"is deleted; if it is not a lock, %s", name, seat, l.Holder.ID, advice), nil
 }
 

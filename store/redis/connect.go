@@ -24,11 +24,13 @@ func (s *Store) connect(ctx context.Context) error {
 		client rueidis.Client
 		err    error
 	}
+
 	done := make(chan outcome, 1)
 	go func() {
 		client, err := rueidis.NewClient(s.clientOption())
 		done <- outcome{client, err}
 	}()
+
 	select {
 	case o := <-done:
 		if o.err != nil {
@@ -53,9 +55,11 @@ func (s *Store) clientOption() rueidis.ClientOption {
 	a := s.addr
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: idlePing}
 	return rueidis.ClientOption{
-		InitAddress: a.hosts, Username: a.user, Password: a.password, SelectDB: a.db, TLSConfig: a.tls, ClientName: "regent",
+		InitAddress: a.hosts, Username: a.user, Password: a.password, SelectDB: a.db, TLSConfig: a.tls,
+		ClientName: "regent",
 		Sentinel: rueidis.SentinelOption{
-			MasterSet: a.sentinel, Username: a.sentinelUser, Password: a.sentinelPassword, TLSConfig: a.tls, ClientName: "regent", Dialer: dialer,
+			MasterSet: a.sentinel, Username: a.sentinelUser, Password: a.sentinelPassword, TLSConfig: a.tls,
+			ClientName: "regent", Dialer: dialer,
 			TopologyRefreshInterval: 5 * time.Second,
 		},
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: 30 * time.Second, MaxMovedRedirections: 8},
@@ -81,12 +85,15 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 	if s.closed.Load() {
 		return failed(driver.ErrClosed)
 	}
+
 	if err := ctx.Err(); err != nil {
 		return failed(err)
 	}
+
 	if s.conns.ready() {
 		return call()
 	}
+
 	done := make(chan R, 1)
 	go func() {
 		if s.conns.single {
@@ -95,6 +102,7 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 		}
 		done <- call()
 	}()
+
 	select {
 	case r := <-done:
 		return r
@@ -117,5 +125,6 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		// Another call was connecting, and its context ended. That is not this caller's context.
 		err = fmt.Errorf("connect: %v", err)
 	}
+
 	return markRefused(err)
 }

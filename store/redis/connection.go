@@ -49,25 +49,31 @@ func (ls *connections) dial(ctx context.Context, dst string, _ *net.Dialer, cfg 
 	if err != nil {
 		return nil, err
 	}
+
 	l := &connection{Conn: conn, owner: ls}
 	ls.mu.Lock()
 	ls.all[l] = true
 	ls.mu.Unlock()
+
 	if cfg == nil {
 		l.state.Store(dialed)
 		return l, nil
 	}
+
 	if cfg.ServerName == "" && !cfg.InsecureSkipVerify {
 		cfg = cfg.Clone()
 		cfg.ServerName, _, _ = net.SplitHostPort(dst)
 	}
+
 	secure := tls.Client(l, cfg)
 	hello, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+
 	if err := secure.HandshakeContext(hello); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
+
 	l.state.CompareAndSwap(dialing, dialed)
 	return secure, nil
 }
@@ -78,6 +84,7 @@ func (l *connection) Read(b []byte) (int, error) {
 		l.drop()
 		return n, err
 	}
+
 	l.askedAt.Store(0)
 	if l.state.Load() == dialed && l.state.CompareAndSwap(dialed, greeted) {
 		l.owner.open.Add(1)
@@ -106,9 +113,11 @@ func (l *connection) drop() {
 	if before == gone {
 		return
 	}
+
 	l.owner.mu.Lock()
 	delete(l.owner.all, l)
 	l.owner.mu.Unlock()
+
 	if before == greeted {
 		l.owner.open.Add(-1)
 		if l.owner.onLost != nil {
@@ -125,6 +134,7 @@ func (ls *connections) ready() bool { return ls.single && ls.open.Load() > 0 }
 func (ls *connections) closeUnresponsive() {
 	now := ls.now()
 	var silent []*connection
+
 	ls.mu.Lock()
 	for l := range ls.all {
 		if asked := l.askedAt.Load(); asked != 0 && now-asked > answerTimeout.Microseconds() {
@@ -132,6 +142,7 @@ func (ls *connections) closeUnresponsive() {
 		}
 	}
 	ls.mu.Unlock()
+
 	for _, l := range silent {
 		_ = l.Close()
 	}

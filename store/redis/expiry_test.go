@@ -70,12 +70,14 @@ func TestExpiryAfterFailover(t *testing.T) {
 	kept := briefOn(t, before, "kept")
 	later := held("later", "a", 1)
 	later = swap(t, before, later)
+
 	swap(t, before, held("via", "a", 1))
 	p.follows(t, "via")
 	p.cut()
 	lost.Nonce++
 	renewed := swap(t, before, withDuration(lost, time.Hour))
 	expired(t, p.primary, "kept")
+
 	p.promote(t)
 	expired(t, p.replica, "lost")
 	after := open(t, p.replica.url())
@@ -86,28 +88,36 @@ func TestExpiryAfterFailover(t *testing.T) {
 			if got.Holder != l.Holder || got.Epoch != l.Epoch {
 				t.Errorf("%s is held by %v", l.Name, got.Holder)
 			}
+
 			if got.Nonce == 1 {
 				t.Errorf("%s shows an observer the nonce that it has shown before", l.Name)
 			}
+
 			if got.Rev == l.Rev || got.Rev != get(t, after, l.Name).Rev {
 				t.Errorf("%s has revision %q, want one of its own that stays", l.Name, got.Rev)
 			}
 		}
+
 		if got := get(t, before, "kept"); !got.Vacant() {
 			t.Errorf("the server that set it shows %+v", got)
 		}
 	})
+
 	t.Run("no_hint_tells_of_an_expiry_that_is_not_believed", func(t *testing.T) {
 		ctx, cancel := contextOf(t)
 		defer cancel()
+
 		after.Wake(ctx, "")
 		get(t, after, "kept")
+
 		after.notifier.mu.Lock()
 		defer after.notifier.mu.Unlock()
+
 		if len(after.notifier.expiry) != 0 {
 			t.Errorf("timers are set for %v", after.notifier.expiry)
 		}
 	})
+
 	t.Run("what_was_read_from_another_server_cannot_be_claimed", func(t *testing.T) {
 		for _, rev := range []string{kept.Rev, kept.Rev + "!", kept.Rev + "@0123456789abcdef"} {
 			bid := held("kept", "b", 9)
@@ -116,6 +126,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 		}
 		refused(t, after, renewed)
 	})
+
 	t.Run("what_was_read_from_this_server_can_be_claimed", func(t *testing.T) {
 		bid := held("kept", "b", 9)
 		bid.Rev = get(t, after, "kept").Rev
@@ -124,10 +135,12 @@ func TestExpiryAfterFailover(t *testing.T) {
 		if got := cli(t, p.replica, "GET", "{kept}:regent"); !strings.HasPrefix(got, bid.Rev+" ") {
 			t.Errorf("the register is %q", got)
 		}
+
 		await(t, "an expiry that this server set is believed", 10*time.Second, func() bool {
 			return get(t, after, "kept").Vacant()
 		})
 	})
+
 	t.Run("its_holder_goes_on", func(t *testing.T) {
 		next := later
 		next.Nonce++
@@ -136,6 +149,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 			t.Errorf("it has revision %q, want %q", got.Rev, next.Rev)
 		}
 	})
+
 	t.Run("an_edit_does_not_make_it_believed", func(t *testing.T) {
 		l := get(t, after, "lost")
 		nonce := l.Nonce
@@ -145,12 +159,15 @@ func TestExpiryAfterFailover(t *testing.T) {
 		if got.Vacant() || got.Next != "c" || got.Rev == l.Rev || got.Nonce != nonce {
 			t.Errorf("after an edit: %+v", got)
 		}
+
 		if record := cli(t, p.replica, "GET", "{lost}:regent"); !strings.Contains(record, `"nonce":"1"`) {
 			t.Errorf("the edit has replaced the holder's nonce: %s", record)
 		}
+
 		got.Nonce++
 		swap(t, after, got) // and its holder goes on from there
 	})
+
 	t.Run("a_release_is_taken", func(t *testing.T) {
 		l := get(t, before, "via")
 		swap(t, after, released(l))
@@ -169,6 +186,7 @@ func TestExpiryAfterFailback(t *testing.T) {
 	p.follows(t, "seat")
 	p.cut()
 	l.Nonce++
+
 	swap(t, s, withDuration(l, time.Hour))
 	p.promote(t)
 
@@ -177,6 +195,7 @@ func TestExpiryAfterFailback(t *testing.T) {
 	await(t, "the former primary has forgotten the renewal", 20*time.Second, func() bool {
 		return strings.HasPrefix(cli(t, p.primary, "GET", "{seat}:regent"), l.Rev+" ")
 	})
+
 	expired(t, p.replica, "seat")
 	cli(t, p.primary, "REPLICAOF", "NO", "ONE")
 	if got := get(t, open(t, p.primary.url()), "seat"); got.Vacant() {
@@ -191,6 +210,7 @@ func snapshot(t testing.TB, srv *server) (restore func()) {
 	if err := os.CopyFS(copied, os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
+
 	return func() {
 		if err := os.RemoveAll(from); err != nil {
 			t.Fatal(err)
@@ -208,11 +228,13 @@ func TestExpiryAfterRestart(t *testing.T) {
 	restore := snapshot(t, srv)
 	l.Nonce++
 	swap(t, s, withDuration(l, time.Hour))
+
 	srv.stop(syscall.SIGKILL)
 	restore()
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
+
 	expired(t, srv, "seat")
 	if got := get(t, open(t, srv.url()), "seat"); got.Holder != l.Holder {
 		t.Errorf("after a restart that lost a renewal: %+v", got)
@@ -229,21 +251,26 @@ func TestUnstampedRegister(t *testing.T) {
 	if len(words) != 3 {
 		t.Fatalf("the first line is %q", first)
 	}
+
 	ask(t, c, "SET", "{seat}:regent", words[0]+" "+words[1]+"\n"+rest)
 	expired(t, shared, "seat")
+
 	t.Run("an_expiry_that_nobody_vouches_for_is_not_believed", func(t *testing.T) {
 		if got := get(t, s, "seat"); got.Holder != l.Holder {
 			t.Errorf("it is held by %v", got.Holder)
 		}
 	})
+
 	t.Run("a_user_who_may_not_ask_believes_it", func(t *testing.T) {
 		ask(t, c, "ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info")
 		defer ask(t, c, "ACL", "DELUSER", "blind")
+
 		blind := open(t, "redis://blind:p@"+shared.addr())
 		got := get(t, blind, "seat")
 		if !got.Vacant() {
 			t.Errorf("it is held by %v", got.Holder)
 		}
+
 		bid := withDuration(held("seat", "b", 2), 30*time.Millisecond)
 		bid.Rev = got.Rev
 		bid = swap(t, blind, bid)
@@ -267,6 +294,7 @@ func TestLockAfterLostRenewals(t *testing.T) {
 	all := campaign(t, stargate, cfg, open(t, fronts[0].url()), open(t, fronts[1].url()))
 	who, term := all.leader(20*time.Second, 0)
 	all.knows(term.Epoch) // the standby has read the claim
+
 	p.follows(t, stargate)
 
 	// Neither the standby nor the replica knows of the renewals from here on.
@@ -276,6 +304,7 @@ func TestLockAfterLostRenewals(t *testing.T) {
 	if _, ok := all.all[who].Leads(stargate); !ok {
 		t.Skip("this machine is too busy: the leader could not renew its lease in time")
 	}
+
 	fronts[who].lead("")
 	p.promote(t)
 	fronts[1-who].lead(p.replica.addr())

@@ -25,6 +25,7 @@ func (s *Store) shownNonce(l driver.Record) uint64 {
 	s.mu.Lock()
 	own := s.claimed[l.Name] == l.Holder
 	s.mu.Unlock()
+
 	if own {
 		return l.Nonce
 	}

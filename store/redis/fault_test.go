@@ -25,8 +25,10 @@ func TestSwallowedAnswers(t *testing.T) {
 	t.Run("a_swap_is_applied_and_its_outcome_unknown", func(t *testing.T) {
 		p.swallow(true)
 		defer p.swallow(false)
+
 		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
 		defer cancel()
+
 		next := l
 		next.Nonce = 77
 		began := time.Now()
@@ -34,24 +36,30 @@ func TestSwallowedAnswers(t *testing.T) {
 		if err == nil || errors.Is(err, driver.ErrConflict) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Swap without an answer: %v", err)
 		}
+
 		if took := time.Since(began); took > 4500*time.Millisecond {
 			t.Errorf("it returned after %v", took)
 		}
+
 		if got := get(t, near, "seat"); got.Nonce != 77 {
 			t.Errorf("the register shows nonce %d", got.Nonce)
 		}
 	})
+
 	t.Run("the_register_tells_once_answers_come_again", func(t *testing.T) {
 		// No answer ever comes over the old connection: whoever waited for it has cut it.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
+
 		got, err := far.Get(ctx, "seat")
 		if err != nil || got.Nonce != 77 {
 			t.Errorf("Get: %+v, %v", got, err)
 		}
+
 		refused(t, far, l)
 		l = got
 	})
+
 	t.Run("hints_come_again", func(t *testing.T) {
 		await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
 		l.Epoch++
@@ -59,9 +67,11 @@ func TestSwallowedAnswers(t *testing.T) {
 		l = swap(t, near, l)
 		await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
 	})
+
 	t.Run("a_cancelled_call_returns_while_nothing_answers", func(t *testing.T) {
 		p.swallow(true)
 		defer p.swallow(false)
+
 		p.cut() // so that the next call has to connect, and waits for a greeting
 		for _, call := range []func(context.Context) error{
 			func(ctx context.Context) error { _, err := far.Get(ctx, "seat"); return err },
@@ -84,6 +94,7 @@ func TestSwallowedAnswers(t *testing.T) {
 			if after := time.Since(began); after > 2500*time.Millisecond || err == nil {
 				t.Errorf("after %v: %v", after, err)
 			}
+
 			cancel()
 		}
 	})
@@ -102,12 +113,14 @@ func TestCutConnections(t *testing.T) {
 	p := startProxy(t, empty(t).addr())
 	near, far := open(t, shared.url()), open(t, p.url())
 	l := swap(t, near, held("seat", "a", 1))
+
 	t.Run("a_read_goes_on", func(t *testing.T) {
 		for range 5 {
 			get(t, far, "seat")
 			p.cut()
 		}
 	})
+
 	t.Run("a_swap_goes_on", func(t *testing.T) {
 		for range 5 {
 			p.cut()
@@ -116,6 +129,7 @@ func TestCutConnections(t *testing.T) {
 			l = swap(t, far, l)
 		}
 	})
+
 	t.Run("a_push_goes_on", func(t *testing.T) {
 		hints := far.Wake(t.Context(), "seat")
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
@@ -128,11 +142,14 @@ func TestCutConnections(t *testing.T) {
 			await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
 		}
 	})
+
 	t.Run("swaps_are_applied_once_or_not", func(t *testing.T) {
 		tick := time.NewTicker(3 * time.Millisecond)
 		defer tick.Stop()
+
 		done := make(chan struct{})
 		defer close(done)
+
 		go func() {
 			for {
 				select {
@@ -143,6 +160,7 @@ func TestCutConnections(t *testing.T) {
 				}
 			}
 		}()
+
 		applied, unsure := 0, 0
 		for i := range 300 {
 			l.Nonce = uint64(1000 + i) // never the same twice: what was sent before may still arrive
@@ -158,8 +176,10 @@ func TestCutConnections(t *testing.T) {
 			default:
 				unsure++
 			}
+
 			l = got
 		}
+
 		t.Logf("%d applied, %d unsure", applied, unsure)
 	})
 }
@@ -170,12 +190,16 @@ func TestRestart(t *testing.T) {
 	if w := s.Warnings(); len(w) != 0 {
 		t.Errorf("warnings of a server that keeps everything: %q", w)
 	}
+
 	own, via := held("own", "a", 1), held("via", "a", 1)
-	own.Epoch, own.Data, via.Via = 41, []byte("checkpoint"), driver.MemberRegister("a")
+	own.Epoch = 41
+	own.Data = []byte("checkpoint")
+	via.Via = driver.MemberRegister("a")
 	own = swap(t, s, own)
 	via = swap(t, s, via)
 	brief := held("brief", "a", 1)
 	brief.Duration = 20 * time.Millisecond
+
 	swap(t, s, brief)
 	hints := s.Wake(t.Context(), "")
 	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
@@ -184,22 +208,29 @@ func TestRestart(t *testing.T) {
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
+
 	if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{}) {
 		t.Errorf("after the restart %+v is hinted at", got)
 	}
-	if got := get(t, s, "own"); got.Rev == own.Rev || got.Nonce != own.Nonce || got.Holder != own.Holder || string(got.Data) != "checkpoint" {
+
+	if got := get(t, s, "own"); got.Rev == own.Rev || got.Nonce != own.Nonce || got.Holder != own.Holder ||
+		string(got.Data) != "checkpoint" {
 		t.Errorf("own: %+v, want %+v", got, own)
 	}
+
 	if got := get(t, s, "via"); got.Rev != via.Rev {
 		t.Errorf("via: %+v, want %+v", got, via)
 	}
+
 	// It may have been renewed, and the server have forgotten that.
 	if got := get(t, s, "brief"); got.Holder != brief.Holder || got.Epoch != brief.Epoch {
 		t.Errorf("brief: %+v", got)
 	}
+
 	if left := pttl(t, raw(t, srv), "own"); left <= 0 || left > own.Duration {
 		t.Errorf("own expires in %v", left)
 	}
+
 	own.Nonce++
 	swap(t, s, own)
 	if got := names(t, s, ""); len(got) != 3 {
@@ -214,6 +245,7 @@ func TestRevisionsAfterLoss(t *testing.T) {
 	lost := first
 	lost.Nonce++
 	backup := ask(t, c, "GET", "{seat}:regent")
+
 	lost = swap(t, s, lost)
 	// The server comes back as it was before.
 	ask(t, c, "SET", "{seat}:regent", backup)
@@ -223,6 +255,7 @@ func TestRevisionsAfterLoss(t *testing.T) {
 	if other.Rev == lost.Rev {
 		t.Errorf("revision %q was used twice", lost.Rev)
 	}
+
 	refused(t, s, lost)
 	empty(t)
 	refused(t, s, other)

@@ -32,7 +32,9 @@ var FenceScript string
 // {TAG}:regent:fence:ELECTION, where TAG is the hash tag of the first key, or that key. So give all keys that a leader
 // writes one tag. Do not delete the key, and do not let it be evicted. The client's user needs GET and SET on it. As
 // with everything in Redis, a failover may lose the last writes, and the mark with them.
-func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script string, keys, args []string) (rueidis.RedisMessage, error) {
+func Fence(
+	ctx context.Context, client rueidis.Client, term regent.Term, script string, keys, args []string,
+) (rueidis.RedisMessage, error) {
 	fail := func(err error) (rueidis.RedisMessage, error) {
 		return rueidis.RedisMessage{}, fmt.Errorf("fence %q at epoch %d: %w", term.Election, term.Epoch, err)
 	}
@@ -40,6 +42,7 @@ func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script 
 	if err := token.Validate(); err != nil {
 		return fail(err)
 	}
+
 	guard := "regent:fence:" + term.Election
 	if client.Mode() == rueidis.ClientModeCluster {
 		tag, err := hashTag(keys)
@@ -48,15 +51,18 @@ func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script 
 		}
 		guard = "{" + tag + "}:" + guard
 	}
+
 	lua := rueidis.NewLuaScript(FenceScript + script)
 	msg, err := lua.Exec(ctx, client, append(keys[:len(keys):len(keys)], guard),
 		append(args[:len(args):len(args)], markOf(token))).ToMessage()
 	if rueidis.IsRedisNil(err) { // the script returned nothing
 		err = nil
 	}
+
 	if err == nil {
 		return msg, nil
 	}
+
 	if answer, ok := rueidis.IsRedisErr(err); ok {
 		if newest, ok := newestOf(answer.Error()); ok {
 			if err := newest.Validate(); err != nil {
@@ -67,6 +73,7 @@ func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script 
 				Epoch: token.Epoch, Term: token.Term, Newest: newest.Epoch, NewestTerm: newest.Term})
 		}
 	}
+
 	return fail(err)
 }
 
@@ -96,13 +103,16 @@ func hashTag(keys []string) (string, error) {
 	if len(keys) == 0 {
 		return "", fmt.Errorf("in a Redis cluster a fenced script needs at least one key")
 	}
+
 	if _, rest, ok := strings.Cut(keys[0], "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
 			return tag, nil
 		}
 	}
+
 	if strings.Contains(keys[0], "}") {
-		return "", fmt.Errorf("key %q: in a cluster a key with } must have a hash tag, such as {%s}", keys[0], strings.NewReplacer("{", "", "}", "").Replace(keys[0]))
+		return "", fmt.Errorf("key %q: in a cluster a key with } must have a hash tag, such as {%s}", keys[0],
+			strings.NewReplacer("{", "", "}", "").Replace(keys[0]))
 	}
 	return keys[0], nil
 }

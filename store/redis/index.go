@@ -20,8 +20,10 @@ func (s *Store) addToIndex(ctx context.Context, ls ...driver.Record) error {
 	if !s.cluster {
 		return nil
 	}
+
 	now := time.Now()
 	add := []string{}
+
 	s.mu.Lock()
 	for _, l := range ls {
 		if at, ok := s.indexed[l.Name]; !ok || l.Rev == "" || now.Sub(at) > reindex {
@@ -29,17 +31,22 @@ func (s *Store) addToIndex(ctx context.Context, ls ...driver.Record) error {
 		}
 	}
 	s.mu.Unlock()
+
 	if len(add) == 0 {
 		return nil
 	}
+
 	if err := s.do(ctx, s.client.B().Arbitrary("ZADD").Keys(s.index).Args(add...).Build()).Error(); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if len(s.indexed) > maxIndexed {
 		clear(s.indexed)
 	}
+
 	for i := 1; i < len(add); i += 2 {
 		s.indexed[add[i]] = now
 	}

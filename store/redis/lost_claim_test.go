@@ -50,9 +50,11 @@ func haunt(t *testing.T, election string, url string, cut func()) *haunted {
 	before := get(t, store, heartbeat)
 	await(t, "a heartbeat", 20*time.Second, func() bool { return get(t, store, heartbeat).Rev != before.Rev })
 	cut()
+
 	if err := c.all[first].StepDown(t.Context(), election); err != nil {
 		t.Fatal(err)
 	}
+
 	h := &haunted{crowd: c}
 	h.ghost, h.term = c.leader(20*time.Second, term.Epoch)
 	return h
@@ -67,6 +69,7 @@ func (h *haunted) laid(url string) {
 		term, ok := h.all[h.ghost].Leads(h.election)
 		return ok && term.Epoch == h.term.Epoch
 	}
+
 	const margin = 30 * time.Second // for a machine that is busy
 	ended := eventually(h.cfg.LeaseDuration+margin, func() bool { return !haunts() })
 	overlap, who := h.overlapped()
@@ -75,9 +78,11 @@ func (h *haunted) laid(url string) {
 		h.t.Fatalf("%s still leads in epoch %d, which the store has forgotten, beside %q",
 			h.all[h.ghost].ID, h.term.Epoch, h.lead())
 	}
+
 	if overlap > h.cfg.LeaseDuration+margin/2 {
 		h.t.Errorf("two leaders at once for %v", overlap)
 	}
+
 	await(h.t, "one leader", 60*time.Second, func() bool { return len(h.lead()) == 1 })
 	await(h.t, "the member whose claim was lost says so", 20*time.Second, h.confessed)
 	if got := h.lead(); len(got) != 1 {
@@ -101,6 +106,7 @@ func reopened(t testing.TB, url string) (s *Store) {
 func (h *haunted) confessed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	for _, e := range h.events {
 		if e.who == h.ghost && e.Kind == regent.EventLostLeadership && e.Epoch == h.term.Epoch {
 			return true
@@ -120,6 +126,7 @@ func becamePrimary(t testing.TB, srv *server) {
 			return false
 		}
 		defer c.Close()
+
 		info, err := c.Do(t.Context(), c.B().Info().Section("replication").Build()).ToString()
 		return err == nil && strings.Contains(info, "role:master")
 	})
@@ -131,12 +138,14 @@ func TestClaimLostInSentinelFailover(t *testing.T) {
 	await(t, "the sentinel knows the replica", 20*time.Second, func() bool {
 		return strings.Contains(cli(t, sentinel, "INFO", "sentinel"), "slaves=1")
 	})
+
 	url := fmt.Sprintf("redis://%s?sentinel=mymaster", sentinel.addr())
 	h := haunt(t, "seat", url, func() {
 		p.follows(t, driver.MemberRegister("m0"))
 		p.follows(t, driver.MemberRegister("m1"))
 		p.cut()
 	})
+
 	p.primary.stop(syscall.SIGKILL)
 	becamePrimary(t, p.replica)
 	h.laid(url)
@@ -152,6 +161,7 @@ func shard(t testing.TB, all []*server, name string) *server {
 			return srv
 		}
 	}
+
 	t.Fatalf("no node has %q", name)
 	return nil
 }
@@ -167,9 +177,11 @@ func startShardReplica(t testing.TB, all []*server, primary *server, args ...str
 		c := raw(t, replica)
 		return c.Do(t.Context(), c.B().Arbitrary("CLUSTER", "REPLICATE", id).Build()).Error() == nil
 	})
+
 	await(t, "the replica is in step", 20*time.Second, func() bool {
 		return strings.Contains(cli(t, replica, "INFO", "replication"), "master_link_status:up")
 	})
+
 	return replica
 }
 
@@ -189,12 +201,15 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 	}
 	all := startCluster(t, args...)
 	elsewhere := map[*server]bool{shard(t, all, "{regent}:index"): true}
+
 	for _, id := range []string{"m0", "m1", "fresh"} {
 		elsewhere[shard(t, all, driver.MemberRegister(id))] = true
 	}
+
 	if len(elsewhere) == len(all) {
 		t.Fatal("the members are on all nodes")
 	}
+
 	var election, neighbour string // both on a node that has nothing else
 	for i := 0; neighbour == ""; i++ {
 		name := fmt.Sprint("seat ", i)
@@ -206,6 +221,7 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 			neighbour = name
 		}
 	}
+
 	primary := shard(t, all, election)
 	replica := startShardReplica(t, all, primary, args...)
 	var others []string
@@ -214,14 +230,17 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 			others = append(others, srv.addr())
 		}
 	}
+
 	url := "redis://" + strings.Join(others, ",") + "?cluster=true"
 	observer := subscribedElsewhere(t, url, primary)
 	kept := swap(t, observer, released(held(neighbour, "a", 1)))
 	hints := observer.Wake(t.Context(), "nothing")
 	h := haunt(t, election, url, func() { orphan(t, primary, replica) })
+
 	if took(hints) {
 		t.Error("a hint while nothing has happened")
 	}
+
 	primary.stop(syscall.SIGKILL)
 	becamePrimary(t, replica)
 
@@ -233,6 +252,7 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 			t.Errorf("%+v, want revision %q", got, kept.Rev)
 		}
 	})
+
 	h.laid(url)
 }
 
@@ -256,10 +276,12 @@ func truncation(t testing.TB, srv *server) (truncate func()) {
 	if err != nil || len(files) != 1 {
 		t.Fatalf("append-only files %q: %v", files, err)
 	}
+
 	info, err := os.Stat(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return func() {
 		if err := os.Truncate(files[0], info.Size()); err != nil {
 			t.Fatal(err)
@@ -280,11 +302,13 @@ func TestClaimLostInTruncatedFile(t *testing.T) {
 					return get(t, store, heartbeat).Rev != before.Rev
 				})
 			}
+
 			srv.stop(syscall.SIGKILL)
 			truncate()
 			if err := srv.start(); err != nil {
 				t.Fatal(err)
 			}
+
 			h.laid(srv.url())
 		})
 	}

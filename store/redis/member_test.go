@@ -18,7 +18,9 @@ import (
 // quick is the lock profile, ten times as fast.
 func quick() regent.Config {
 	c := regent.Lock()
-	c.LeaseDuration, c.RenewInterval, c.StopTimeout = 3*time.Second, 500*time.Millisecond, 500*time.Millisecond
+	c.LeaseDuration = 3 * time.Second
+	c.RenewInterval = 500 * time.Millisecond
+	c.StopTimeout = 500 * time.Millisecond
 	c.ElectionInterval, c.ElectionIntervalMax = 500*time.Millisecond, 6*time.Second
 	c.RenewBackoff = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond}
 	c.HeartbeatInterval, c.WorkerTimeout = 500*time.Millisecond, 2*time.Second
@@ -51,6 +53,7 @@ func campaign(t *testing.T, election string, cfg regent.Config, stores ...driver
 	for _, s := range stores {
 		c.join(fmt.Sprint("m", len(c.all)), s)
 	}
+
 	done := make(chan struct{})
 	watched := make(chan struct{})
 	t.Cleanup(func() {
@@ -60,10 +63,12 @@ func campaign(t *testing.T, election string, cfg regent.Config, stores ...driver
 			t.Errorf("two leaders at once for %v: %s", c.overlap, c.both)
 		}
 	})
+
 	go func() {
 		defer close(watched)
 		c.watch(done)
 	}()
+
 	return c
 }
 
@@ -76,8 +81,10 @@ func (c *crowd) join(id string, s driver.Store) int {
 		c.events = append(c.events, happened{who, e})
 		c.mu.Unlock()
 	}}
+
 	c.all = append(c.all, m)
 	c.mu.Unlock()
+
 	c.stops = append(c.stops, inBackground(c.t, m, c.election))
 	return who
 }
@@ -92,6 +99,7 @@ func (c *crowd) members() []*regent.Member {
 func (c *crowd) watch(done chan struct{}) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
+
 	last := time.Now()
 	for {
 		select {
@@ -99,8 +107,10 @@ func (c *crowd) watch(done chan struct{}) {
 		case <-done:
 			return
 		}
+
 		now := time.Now()
 		lead := c.lead()
+
 		// The first may have stopped before the second was asked: ask again.
 		if len(lead) > 1 && len(c.lead()) > 1 {
 			c.mu.Lock()
@@ -108,6 +118,7 @@ func (c *crowd) watch(done chan struct{}) {
 			c.overlap += now.Sub(last)
 			c.mu.Unlock()
 		}
+
 		last = now
 	}
 }
@@ -143,12 +154,14 @@ func (c *crowd) leader(within time.Duration, after uint64) (int, regent.Term) {
 		}
 		return false
 	})
+
 	return who, term
 }
 
 func (c *crowd) saw(kind string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	for _, e := range c.events {
 		if e.Kind == kind {
 			return true
@@ -169,6 +182,7 @@ func (c *crowd) knows(epoch uint64) {
 				break
 			}
 		}
+
 		cancel()
 		if !known {
 			c.t.Fatalf("%s has not seen epoch %d", m.ID, epoch)
@@ -186,21 +200,27 @@ func TestLock(t *testing.T) {
 	for range 3 {
 		stores = append(stores, open(t, srv.url()))
 	}
+
 	all := campaign(t, stargate, regent.Lock(), stores...)
 	who, term := all.leader(10*time.Second, 0)
+
 	t.Run("L01_the_key_itself_is_taken_with_an_expiry_of_30s", func(t *testing.T) {
 		id, _, _ := strings.Cut(ask(t, c, "GET", stargate), "/")
 		if id != all.all[who].ID {
 			t.Errorf("GET %s shows %q, and %s leads", stargate, id, all.all[who].ID)
 		}
+
 		if left := pttl(t, c, stargate); left <= 0 || left > 30*time.Second {
 			t.Errorf("it expires in %v", left)
 		}
+
 		if left := pttl(t, c, "{"+stargate+"}:regent"); left != -time.Millisecond {
 			t.Errorf("the epoch expires in %v", left)
 		}
+
 		seen(regexp.MustCompile(`"SET" "stargate:leader" "m\d/\w+" "PX" "30000" "NX"`))
 	})
+
 	t.Run("L02_each_tries_and_the_one_that_gets_the_key_leads", func(t *testing.T) {
 		all.knows(term.Epoch)
 		for i, m := range all.all {
@@ -209,6 +229,7 @@ func TestLock(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("another_gets_the_key_after_a_release", func(t *testing.T) {
 		all.stops[who]()
 		next, later := all.leader(10*time.Second, term.Epoch)
@@ -216,16 +237,20 @@ func TestLock(t *testing.T) {
 			t.Errorf("%s leads in epoch %d after epoch %d", all.all[next].ID, later.Epoch, term.Epoch)
 		}
 	})
+
 	t.Run("L03_L11_it_is_renewed_every_10s_and_the_epoch_stays", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("takes 10 s")
 		}
+
 		who, term := all.leader(time.Second, term.Epoch)
 		began := time.Now()
-		await(t, "a renewal", 15*time.Second, func() bool { return time.Since(began) > time.Second && pttl(t, c, stargate) > 29*time.Second })
+		await(t, "a renewal", 15*time.Second,
+			func() bool { return time.Since(began) > time.Second && pttl(t, c, stargate) > 29*time.Second })
 		if after := time.Since(began); after < 9*time.Second {
 			t.Errorf("it was renewed after %v", after)
 		}
+
 		if now, ok := all.all[who].Leads(stargate); !ok || now.Epoch != term.Epoch {
 			t.Errorf("it leads: %t, in epoch %d after %d", ok, now.Epoch, term.Epoch)
 		}
@@ -238,6 +263,7 @@ func monitor(t *testing.T, srv *server) func(*regexp.Regexp) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprint(conn, "MONITOR\r\n")
 	var mu sync.Mutex
@@ -254,6 +280,7 @@ func monitor(t *testing.T, srv *server) func(*regexp.Regexp) {
 			mu.Unlock()
 		}
 	}()
+
 	return func(want *regexp.Regexp) {
 		t.Helper()
 		await(t, "the server runs "+want.String(), 5*time.Second, func() bool {
@@ -268,6 +295,7 @@ func TestPlainLockIsRespected(t *testing.T) {
 	c := raw(t, empty(t))
 	ask(t, c, "SET", stargate, "somebody", "NX", "PX", "2000")
 	all := campaign(t, stargate, quick(), open(t, shared.url()))
+
 	t.Run("L09_while_it_cannot_be_acquired_nobody_leads", func(t *testing.T) {
 		for {
 			_, leads := all.all[0].Leads(stargate)
@@ -279,5 +307,6 @@ func TestPlainLockIsRespected(t *testing.T) {
 			}
 		}
 	})
+
 	all.leader(5*time.Second, 0)
 }

@@ -30,17 +30,20 @@ func (s *Store) nodeLost() {
 func (s *Store) awaitNodes() {
 	tick := time.NewTicker(nodeRetry)
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
 			return
 		}
+
 		s.awaitingNodes.Store(false) // a node that is lost from here on is awaited again
 		if s.nodesAnswer() {
 			s.notifier.notifyAll()
 			return
 		}
+
 		if s.awaitingNodes.Swap(true) {
 			return // another goroutine waits
 		}
@@ -61,10 +64,12 @@ func (s *Store) nodesAnswer() bool {
 
 	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
 	defer cancel()
+
 	for _, o := range s.readEach(ctx, named(names)) {
 		if o.Err != nil && !errors.Is(o.Err, driver.ErrNotFound) && !errors.Is(o.Err, errUnreadable) {
 			return false
 		}
 	}
+
 	return true
 }

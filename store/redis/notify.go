@@ -47,15 +47,19 @@ func (p *notifier) init(s *Store) {
 func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	c := make(chan driver.Record, 1)
 	p := &s.notifier
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if p.stopped || ctx.Err() != nil {
 		return c
 	}
+
 	p.subs.Add(prefix, c)
 	if p.unsubscribe == nil {
 		p.listenLocked()
 	}
+
 	context.AfterFunc(ctx, func() { p.remove(prefix, c) })
 	return c
 }
@@ -82,10 +86,12 @@ func (p *notifier) endLocked() {
 		p.unsubscribe()
 		p.unsubscribe = nil
 	}
+
 	if p.timer != nil {
 		p.timer.Stop()
 		p.timer = nil
 	}
+
 	clear(p.expiry)
 }
 
@@ -109,6 +115,7 @@ func (s *Store) receive(ctx context.Context) {
 			s.notifier.notifyAll() // messages may have been lost before
 		}
 	})
+
 	ctx = rueidis.WithOnReceiveReturnHook(ctx, func(err error, c rueidis.CommandClient) error {
 		if ctx.Err() != nil && !s.closed.Load() { // there are no subscriptions any more
 			bye, cancel := context.WithTimeout(s.ctx, time.Second)
@@ -117,14 +124,17 @@ func (s *Store) receive(ctx context.Context) {
 		}
 		return err
 	})
+
 	for failed := 0; ctx.Err() == nil; failed++ {
 		began := time.Now()
 		_ = s.client.Receive(ctx, s.client.B().Subscribe().Channel(s.channel).Build(), func(m rueidis.PubSubMessage) {
 			s.notifier.publish(m.Message)
 		})
+
 		if time.Since(began) > time.Minute {
 			failed = 0
 		}
+
 		// The first retry is immediate, because it only finds that the old connection is dead.
 		t := time.NewTimer(min(time.Duration(failed)*50*time.Millisecond, time.Second))
 		select {
@@ -154,8 +164,10 @@ func (p *notifier) publish(message string) {
 	if !ok {
 		return
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	l := driver.Record{Name: name} // it has to be read, unless the message carries the record
 	if rev, record, ok := strings.Cut(news, "\n"); ok && p.watchedLocked(name) {
 		record := []byte(record)
@@ -167,6 +179,7 @@ func (p *notifier) publish(message string) {
 			}
 		}
 	}
+
 	for c := range p.subs.Matching(name) {
 		driver.Hint(c, l)
 	}
@@ -203,14 +216,17 @@ func (p *notifier) watchedLocked(name string) bool {
 func (p *notifier) noteRead(l driver.Record, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if p.subs.Empty() {
 		return
 	}
+
 	foreign := l.Holder.Incarnation == foreignIncarnation
 	if left < 0 || !foreign && !expires(l) || !p.watchedLocked(l.Name) {
 		delete(p.expiry, l.Name)
 		return
 	}
+
 	if _, ok := p.expiry[l.Name]; ok || len(p.expiry) < maxWatched {
 		p.expectLocked(l.Name, time.Now().Add(left+expiryMargin))
 	}
@@ -220,6 +236,7 @@ func (p *notifier) noteRead(l driver.Record, left time.Duration) {
 func (p *notifier) noteWrite(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if _, ok := p.expiry[l.Name]; !ok {
 		return
 	}
@@ -253,17 +270,21 @@ func (p *notifier) expire() {
 			next = at
 		}
 	}
+
 	if p.timer = nil; !next.IsZero() {
 		p.at, p.timer = next, time.AfterFunc(time.Until(next), p.expire)
 	}
+
 	alone := len(p.expiry) == 0 && len(names) == 1
 	p.mu.Unlock()
+
 	if alone {
 		// The subscriber reads the seat anyway, which sets the next timer. To read it here first would be a second
 		// request for the same answer.
 		p.notify(names[0])
 		return
 	}
+
 	p.checkExpired(names)
 }
 
@@ -271,6 +292,7 @@ func (p *notifier) expire() {
 func (p *notifier) checkExpired(names []string) {
 	ctx, cancel := context.WithTimeout(p.s.ctx, dialTimeout)
 	defer cancel()
+
 	for len(names) > 0 {
 		n := min(len(names), listPage)
 		for i, o := range p.s.readEach(ctx, named(names[:n])) {
@@ -281,6 +303,7 @@ func (p *notifier) checkExpired(names []string) {
 				p.retryLater(names[i])
 			}
 		}
+
 		names = names[n:]
 	}
 }

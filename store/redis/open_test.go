@@ -29,9 +29,11 @@ func refusedOpen(t *testing.T, url string, says ...string) {
 		s.Close()
 		t.Fatalf("%s was opened", url)
 	}
+
 	t.Log(err)
 	for _, say := range says {
-		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(say)) || strings.Contains(err.Error(), "\n") {
+		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(say)) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("no clear line with %q: %v", say, err)
 		}
 	}
@@ -46,25 +48,30 @@ func TestOpenLooks(t *testing.T) {
 		if len(got) != len(want) {
 			t.Fatalf("%d warnings, want %d", len(got), len(want))
 		}
+
 		for i, w := range got {
 			if !strings.Contains(w, want[i]) || strings.Contains(w, "\n") {
 				t.Errorf("warning %q, want one line with %q", w, want[i])
 			}
 		}
 	}
+
 	t.Run("eviction_and_no_persistence_are_warnings", func(t *testing.T) {
 		warnings(t, srv.url(), "maxmemory-policy is allkeys-lru", "keeps nothing on disk")
 	})
+
 	t.Run("snapshots_alone_are_a_warning", func(t *testing.T) {
 		cli(t, srv, "CONFIG", "SET", "maxmemory-policy", "noeviction", "save", "3600 1")
 		warnings(t, srv.url(), "snapshots only")
 	})
+
 	t.Run("what_could_not_be_checked_is_said", func(t *testing.T) {
 		cli(t, srv, "ACL", "SETUSER", "blind", "on", ">p", "~*", "&*", "+@all", "-info", "-config")
 		warnings(t, "redis://blind:p@"+srv.addr(), "scripts may not call INFO", "could not be checked")
 		cli(t, srv, "ACL", "SETUSER", "blind", "+info")
 		warnings(t, "redis://blind:p@"+srv.addr(), "could not be checked")
 	})
+
 	t.Run("a_primary_that_goes_on_without_its_replicas_is_a_warning", func(t *testing.T) {
 		primary := startServer(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0")
 		warnings(t, primary.url())
@@ -73,16 +80,20 @@ func TestOpenLooks(t *testing.T) {
 		cli(t, primary, "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "2")
 		warnings(t, primary.url())
 	})
+
 	t.Run("a_primary_behind_sentinel_is_taken_for_replicated", func(t *testing.T) {
 		sentinel := startSentinel(t, startServer(t, "--appendonly", "yes"), 2*time.Second)
 		warnings(t, "redis://"+sentinel.addr()+"?sentinel=mymaster", "min-replicas-to-write")
 	})
+
 	t.Run("a_server_that_keeps_everything_has_no_warning", func(t *testing.T) {
 		cli(t, srv, "CONFIG", "SET", "appendonly", "yes")
 		warnings(t, srv.url())
 	})
+
 	t.Run("missing_permissions_are_an_error", func(t *testing.T) {
-		for _, right := range []string{"eval", "evalsha", "set", "get", "pexpire", "del", "zadd", "zrange", "publish", "subscribe", "persist", "time"} {
+		for _, right := range []string{"eval", "evalsha", "set", "get", "pexpire", "del", "zadd", "zrange", "publish",
+			"subscribe", "persist", "time"} {
 			cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&*", "+@all", "-"+right)
 			refusedOpen(t, "redis://poor:p@"+srv.addr(), `user "poor" lacks permissions`, right)
 		}
@@ -91,6 +102,7 @@ func TestOpenLooks(t *testing.T) {
 		cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&other", "+@all")
 		refusedOpen(t, "redis://poor:p@"+srv.addr(), `user "poor" lacks permissions`, "channel")
 	})
+
 	t.Run("a_permission_that_is_revoked_later_is_not_taken_for_foreign_data", func(t *testing.T) {
 		cli(t, srv, "ACL", "SETUSER", "poor", "reset", "on", ">p", "~*", "&*", "+@all")
 		s := open(t, "redis://poor:p@"+srv.addr())
@@ -104,6 +116,7 @@ func TestOpenLooks(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_server_that_takes_no_writes_for_a_while_is_not_refused_for_good", func(t *testing.T) {
 		alone := startServer(t, "--min-replicas-to-write", "1")
 		full := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
@@ -113,12 +126,15 @@ func TestOpenLooks(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_wrong_password_is_an_error", func(t *testing.T) {
 		refusedOpen(t, "redis://poor:wrong@"+srv.addr(), "WRONGPASS")
 	})
+
 	t.Run("an_old_server_is_an_error", func(t *testing.T) {
 		refusedOpen(t, "redis://"+oldServer(t, "6.0.16"), "too old", "6.0.16", "6.2")
 	})
+
 	t.Run("nobody_there_is_an_error", func(t *testing.T) {
 		refusedOpen(t, "redis://127.0.0.1:"+strconv.Itoa(freePort()), "connection refused")
 	})
@@ -130,15 +146,18 @@ func oldServer(t *testing.T, version string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { l.Close() })
 	serve := func(c net.Conn) {
 		defer c.Close()
+
 		r := bufio.NewReader(c)
 		for {
 			line, err := r.ReadString('\n')
 			if err != nil {
 				return
 			}
+
 			n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
 			var words []string
 			for range n {
@@ -146,13 +165,16 @@ func oldServer(t *testing.T, version string) string {
 				word, _ := r.ReadString('\n')
 				words = append(words, strings.TrimSpace(word))
 			}
+
 			if len(words) > 0 && words[0] == "HELLO" {
-				fmt.Fprintf(c, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$%d\r\n%s\r\n$5\r\nproto\r\n:3\r\n", len(version), version)
+				fmt.Fprintf(c, "%%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$%d\r\n%s\r\n"+
+					"$5\r\nproto\r\n:3\r\n", len(version), version)
 			} else {
 				fmt.Fprint(c, "-ERR unknown command\r\n")
 			}
 		}
 	}
+
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -162,6 +184,7 @@ func oldServer(t *testing.T, version string) string {
 			go serve(c)
 		}
 	}()
+
 	return l.Addr().String()
 }
 
@@ -170,18 +193,26 @@ func TestTLS(t *testing.T) {
 	writeCertificate(t, dir)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	port := freePort()
-	srv := startServer(t, "--save", "", "--tls-port", strconv.Itoa(port), "--tls-cert-file", file("cert.pem"), "--tls-key-file", file("key.pem"),
+	srv := startServer(t, "--save", "", "--tls-port", strconv.Itoa(port), "--tls-cert-file", file("cert.pem"),
+		"--tls-key-file", file("key.pem"),
 		"--tls-ca-cert-file", file("cert.pem"), "--tls-auth-clients", "optional")
+
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", port)
+
 	t.Run("a_certificate_of_nobody_known_is_refused", func(t *testing.T) {
 		refusedOpen(t, url, "certificate")
 	})
+
 	for name, opened := range map[string]func() (*Store, error){
-		"files":   func() (*Store, error) { return Open(t.Context(), url+"?ca="+file("cert.pem"), Options{}) },
-		"options": func() (*Store, error) { return Open(t.Context(), url, Options{TLS: trusting(t, file("cert.pem"))}) },
+		"files": func() (*Store, error) { return Open(t.Context(), url+"?ca="+file("cert.pem"), Options{}) },
+		"options": func() (*Store, error) {
+			return Open(t.Context(), url,
+				Options{TLS: trusting(t, file("cert.pem"))})
+		},
 		"both_ends": func() (*Store, error) {
 			cli(t, srv, "CONFIG", "SET", "tls-auth-clients", "yes")
-			return Open(t.Context(), url+"?ca="+file("cert.pem")+"&cert="+file("cert.pem")+"&key="+file("key.pem"), Options{})
+			return Open(t.Context(), url+"?ca="+file("cert.pem")+"&cert="+file("cert.pem")+"&key="+file("key.pem"),
+				Options{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,11 +222,13 @@ func TestTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
+
 			hints := s.Wake(t.Context(), name)
 			await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 			swap(t, s, held(name, "a", 1))
 			get(t, s, name)
 			next(t, hints)
+
 			if !s.conns.ready() {
 				t.Error("the connection is not known to be there")
 			}
@@ -217,14 +250,19 @@ func trusting(t *testing.T, ca string) *tls.Config {
 func writeCertificate(t *testing.T, dir string) {
 	key, err1 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
+
 	cert, err2 := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	private, err3 := x509.MarshalPKCS8PrivateKey(key)
-	err4 := os.WriteFile(filepath.Join(dir, "cert.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600)
-	err5 := os.WriteFile(filepath.Join(dir, "key.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)
+	err4 := os.WriteFile(filepath.Join(dir, "cert.pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600)
+	err5 := os.WriteFile(filepath.Join(dir, "key.pem"),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
@@ -232,14 +270,17 @@ func writeCertificate(t *testing.T, dir string) {
 
 func TestCheckOver(t *testing.T) {
 	srv := startServer(t, "--save", "", "--appendonly", "no")
+
 	t.Run("an_open_only_connects_and_the_check_warns_later", func(t *testing.T) {
 		found := make(chan string, 8)
 		began := time.Now()
-		s, err := Open(t.Context(), srv.url(), Options{CheckOver: 400 * time.Millisecond, OnWarning: func(w string) { found <- w }})
+		s, err := Open(t.Context(), srv.url(),
+			Options{CheckOver: 400 * time.Millisecond, OnWarning: func(w string) { found <- w }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
+
 		hints := s.Wake(t.Context(), "x")
 		await(t, "subscribed", 10*time.Second, func() bool { return took(hints) })
 		if w := <-found; !strings.Contains(w, "keeps nothing on disk") || time.Since(began) < 400*time.Millisecond {
@@ -254,22 +295,27 @@ func TestCheckOver(t *testing.T) {
 	})
 
 	t.Run("what_an_open_would_refuse_is_a_warning", func(t *testing.T) {
-		if out := cli(t, srv, "ACL", "SETUSER", "poor", "on", ">p", "~*", "&*", "+@all", "-publish"); !strings.Contains(out, "OK") {
+		if out := cli(t, srv, "ACL", "SETUSER", "poor", "on", ">p", "~*", "&*", "+@all",
+			"-publish"); !strings.Contains(out, "OK") {
 			t.Fatal(out)
 		}
+
 		found := make(chan string, 8)
-		s, err := Open(t.Context(), "redis://poor:p@"+srv.addr(), Options{CheckOver: time.Millisecond, OnWarning: func(w string) { found <- w }})
+		s, err := Open(t.Context(), "redis://poor:p@"+srv.addr(),
+			Options{CheckOver: time.Millisecond, OnWarning: func(w string) { found <- w }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
+
 		if w := <-found; !strings.Contains(w, "lacks permissions") || !strings.Contains(w, "PUBLISH") {
 			t.Errorf("it warns: %q", w)
 		}
 	})
 
 	t.Run("a_store_that_is_closed_before_checks_nothing", func(t *testing.T) {
-		s, err := Open(t.Context(), srv.url(), Options{CheckOver: time.Hour, OnWarning: func(w string) { t.Errorf("it warns: %s", w) }})
+		s, err := Open(t.Context(), srv.url(),
+			Options{CheckOver: time.Hour, OnWarning: func(w string) { t.Errorf("it warns: %s", w) }})
 		if err != nil {
 			t.Fatal(err)
 		}

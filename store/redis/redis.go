@@ -95,9 +95,10 @@ type Store struct {
 	awaitingNodes atomic.Bool // in a cluster: a node was lost, and a goroutine waits for it or its successor
 
 	mu          sync.Mutex
-	indexed     map[string]time.Time       // in a cluster: when a name was last written to the index
-	unconfirmed map[string]bool            // with Replicas: names whose last swap was not confirmed
-	claimed     map[string]driver.Identity // by seat with a lease of its own: the holder for which this Store last wrote one
+	indexed     map[string]time.Time // in a cluster: when a name was last written to the index
+	unconfirmed map[string]bool      // with Replicas: names whose last swap was not confirmed
+	// By seat with a lease of its own: the holder for which this Store last wrote one.
+	claimed map[string]driver.Identity
 }
 
 var (
@@ -125,30 +126,38 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", redact(addr), driver.Refused(err))
 	}
+
 	s := &Store{
-		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index", channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
-		conns: connections{single: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*connection]bool{}},
-		get:   newScript(serverLua + getLua), remove: newScript(serverLua + removeLua),
-		id: rand.Uint64(), indexed: map[string]time.Time{}, unconfirmed: map[string]bool{}, claimed: map[string]driver.Identity{},
+		addr: a, cluster: a.cluster, index: a.prefix + "{regent}:index",
+		channel: fmt.Sprintf("regent:wake:%d:%s", a.db, a.prefix),
+		conns:   connections{single: !a.cluster && a.sentinel == "", began: time.Now(), all: map[*connection]bool{}},
+		get:     newScript(serverLua + getLua), remove: newScript(serverLua + removeLua),
+		id: rand.Uint64(), indexed: map[string]time.Time{}, unconfirmed: map[string]bool{},
+		claimed: map[string]driver.Identity{},
 	}
+
 	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.notifier.init(s)
 	if s.cluster {
 		s.conns.onLost = s.nodeLost
 	}
+
 	if err := s.connect(ctx); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("open store %s: %w", a, markRefused(err))
 	}
+
 	if opts.CheckOver > 0 {
 		s.goroutines.Go(func() { s.checkLater(opts.CheckOver, opts.OnWarning) })
 		return s, nil
 	}
+
 	if s.warnings, err = s.check(ctx, s.channel, func() {}); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
+
 	return s, nil
 }
 

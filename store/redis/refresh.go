@@ -55,6 +55,7 @@ func unreadable(err error) bool {
 	if !ok {
 		return false
 	}
+
 	for _, part := range []string{"WRONGTYPE", "NOPERM", errUnreadable.Error()} {
 		if strings.Contains(answer.Error(), part) {
 			return true
@@ -89,6 +90,7 @@ func (s *Store) readEach(ctx context.Context, known []driver.Record) []driver.Ou
 	for i := range lost {
 		lost[i] = i
 	}
+
 	for again := false; len(lost) > 0; again = true {
 		asked := lost
 		rs := make([]*request, len(asked))
@@ -109,12 +111,14 @@ func (s *Store) readEach(ctx context.Context, known []driver.Record) []driver.Ou
 			out[i].Record, out[i].Err = s.parseAnswer(known[i], a)
 		}
 	}
+
 	s.confirmEach(ctx, known, out)
 	for i := range out {
 		if out[i].Err != nil {
 			out[i] = driver.Outcome{Err: s.explainEach(ctx, known[i].Name, out[i].Err)}
 		}
 	}
+
 	return out
 }
 
@@ -154,6 +158,7 @@ func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
 	for i, part := range parts {
 		calls[i] = joined(part)
 	}
+
 	for i, res := range s.evalAll(ctx, s.get, calls) {
 		all, err := res.ToArray()
 		switch {
@@ -173,6 +178,7 @@ func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
 			}
 		}
 	}
+
 	return answers
 }
 
@@ -216,6 +222,7 @@ func (s *Store) confirmEach(ctx context.Context, known []driver.Record, out []dr
 	if s.addr.replicas == 0 {
 		return
 	}
+
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxWaits)
 	for i := range out {
@@ -228,5 +235,6 @@ func (s *Store) confirmEach(ctx context.Context, known []driver.Record, out []dr
 			<-slots
 		})
 	}
+
 	wg.Wait()
 }

@@ -29,6 +29,7 @@ func markRefused(err error) error {
 	if !errors.As(err, &answer) || errors.Is(err, driver.ErrRefused) {
 		return err
 	}
+
 	for _, part := range refusals() {
 		if strings.Contains(answer.Error(), part) {
 			return driver.Refused(err)

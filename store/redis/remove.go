@@ -30,6 +30,7 @@ func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 	} else {
 		res = s.eval(ctx, s.remove, r)
 	}
+
 	err := res.Error()
 	s.recycle(r, res)
 
@@ -39,6 +40,7 @@ func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 	case err != nil:
 		return fmt.Errorf("remove %q at revision %q: %w", l.Name, l.Rev, s.explain(ctx, err))
 	}
+
 	s.notifier.noteWrite(l)
 	s.forget(ctx, l.Name)
 	return nil
@@ -52,6 +54,7 @@ func (s *Store) forget(ctx context.Context, name string) {
 	delete(s.indexed, name)
 	delete(s.unconfirmed, name)
 	s.mu.Unlock()
+
 	if !s.cluster {
 		return
 	}
@@ -59,6 +62,7 @@ func (s *Store) forget(ctx context.Context, name string) {
 	if s.do(ctx, s.client.B().Arbitrary("ZREM").Keys(s.index).Args(name).Build()).Error() != nil {
 		return // a name without a register does no harm
 	}
+
 	if _, err := s.Get(ctx, name); err == nil {
 		_ = s.addToIndex(ctx, driver.Record{Name: name})
 	}

@@ -30,12 +30,14 @@ func (s *Store) evalAndWait(ctx context.Context, sc script, name string, r *requ
 		}
 		return all[0]
 	}
+
 	return rueidis.NewErrorResult(errors.New("the server does not keep scripts"))
 }
 
 func (s *Store) setUnconfirmed(name string, unsure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if unsure {
 		s.unconfirmed[name] = true
 	} else {
@@ -85,13 +87,16 @@ func (s *Store) confirm(ctx context.Context, name string, r *request) error {
 	if !s.isUnconfirmed(name) {
 		return nil
 	}
+
 	all := s.onOneConnection(ctx, s.command(script{text: rewriteLua}, r, true), s.wait())
 	if err := all[0].Error(); err != nil {
 		return err
 	}
+
 	if err := s.confirmed(all[1]); err != nil {
 		return err
 	}
+
 	s.setUnconfirmed(name, false)
 	return nil
 }

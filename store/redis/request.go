@@ -36,7 +36,9 @@ func (s *Store) newRequest() *request {
 	if r == nil {
 		r = &request{buf: make([]byte, 0, 1024), keys: make([]string, 0, 3), args: make([]string, 0, 7)}
 	}
-	r.buf, r.keys, r.args = r.buf[:0], r.keys[:0], r.args[:0]
+	r.buf = r.buf[:0]
+	r.keys = r.keys[:0]
+	r.args = r.args[:0]
 	return r
 }
 
@@ -54,6 +56,7 @@ func (s *Store) appendKey(b []byte, name string) []byte {
 	if !strings.ContainsAny(name, "{}%") {
 		return append(b, name...)
 	}
+
 	for i := range len(name) {
 		switch c := name[i]; c {
 		case '{', '}', '%':
@@ -62,6 +65,7 @@ func (s *Store) appendKey(b []byte, name string) []byte {
 			b = append(b, c)
 		}
 	}
+
 	return b
 }
 
@@ -89,40 +93,29 @@ func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	if foreign && l.Holder.Incarnation == foreignIncarnation {
 		l = vacant(l) // an edit, while somebody without Regent holds the seat
 	}
+
 	l.Nonce = s.writtenNonce(expected, l)
 	r := s.newRequest()
 	n := s.addKeys(r, l.Name)
 	var ends [6]int
 	ends[0] = n
 	r.buf = s.appendRev(r.buf, l.Nonce)
+
 	if publish = publish && l.Vacant() && !strings.HasPrefix(l.Name, "regent/"); publish {
 		r.buf = append(r.buf, make([]byte, digestLen)...)
 	}
+
 	ends[1] = len(r.buf)
 	if expires(l) {
-		if replaces(expected, l.Nonce) {
-			r.buf = append(r.buf, '-')
-		} else {
-			s.noteClaim(l)
-		}
-		r.buf = strconv.AppendInt(r.buf, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
+		r.buf = s.appendExpiry(r.buf, expected, l)
 	} else if publish {
 		r.buf = append(r.buf, "publish"...)
 	}
+
 	ends[2] = len(r.buf)
-	if !l.Vacant() {
-		r.buf = append(append(append(r.buf, l.Holder.ID...), '/'), l.Holder.Incarnation...)
-		oneLine(r.buf[ends[2]:])
-	}
+	r.buf = appendSeat(r.buf, l)
 	ends[3] = len(r.buf)
-	r.buf = strconv.AppendUint(r.buf, l.Epoch, 10)
-	if l.Paused {
-		r.buf = append(r.buf, " paused"...)
-	}
-	if l.Next != "" {
-		r.buf = append(append(r.buf, " next "...), l.Next...)
-		oneLine(r.buf[ends[3]:])
-	}
+	r.buf = appendNote(r.buf, l)
 	ends[4] = len(r.buf)
 	r.buf = l.AppendJSON(r.buf)
 	ends[5] = len(r.buf)
@@ -137,10 +130,50 @@ func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	for i := range 5 {
 		r.args = append(r.args, all[ends[i]:ends[i+1]])
 	}
+
 	if expected == "" && !s.cluster {
 		r.keys, r.args = append(r.keys, s.index), append(r.args, l.Name)
 	}
 	return r
+}
+
+// appendExpiry appends when the seat's key expires, for swap.lua: negative for an edit.
+func (s *Store) appendExpiry(b []byte, expected string, l driver.Record) []byte {
+	if replaces(expected, l.Nonce) {
+		b = append(b, '-')
+	} else {
+		s.noteClaim(l)
+	}
+	return strconv.AppendInt(b, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
+}
+
+// appendSeat appends the value of the seat's key: the holder, or nothing.
+func appendSeat(b []byte, l driver.Record) []byte {
+	if l.Vacant() {
+		return b
+	}
+
+	begin := len(b)
+	b = append(b, l.Holder.ID...)
+	b = append(b, '/')
+	b = append(b, l.Holder.Incarnation...)
+	oneLine(b[begin:])
+	return b
+}
+
+// appendNote appends the fields, besides the holder, of which a change is published.
+func appendNote(b []byte, l driver.Record) []byte {
+	begin := len(b)
+	b = strconv.AppendUint(b, l.Epoch, 10)
+	if l.Paused {
+		b = append(b, " paused"...)
+	}
+	if l.Next != "" {
+		b = append(b, " next "...)
+		b = append(b, l.Next...)
+	}
+	oneLine(b[begin:])
+	return b
 }
 
 // oneLine replaces line breaks, because the text is one line of the register. It is only compared.

@@ -83,6 +83,7 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 	for i, r := range rs {
 		cmds[i] = s.command(sc, r, false)
 	}
+
 	all := s.doMulti(ctx, cmds)
 	var again []int
 	cmds = cmds[:0]
@@ -91,10 +92,12 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 			again, cmds = append(again, i), append(cmds, s.command(sc, rs[i], len(cmds) == 0 || s.cluster))
 		}
 	}
+
 	if len(again) > 0 {
 		for i, res := range s.doMulti(ctx, cmds) {
 			all[again[i]] = res
 		}
 	}
+
 	return all
 }

@@ -18,6 +18,7 @@ func (s *Store) swapOne(ctx context.Context, l driver.Record, publish bool) (dri
 	if err := s.addToIndex(ctx, l); err != nil {
 		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 	}
+
 	r := s.swapRequest(l, publish)
 	var res rueidis.RedisResult
 	if s.addr.replicas > 0 {
@@ -25,6 +26,7 @@ func (s *Store) swapOne(ctx context.Context, l driver.Record, publish bool) (dri
 	} else {
 		res = s.eval(ctx, s.swap, r)
 	}
+
 	l, err := s.swapped(ctx, l, r.rev, res)
 	s.recycle(r, res)
 	return l, err
@@ -44,30 +46,37 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 				<-slots
 			})
 		}
+
 		wg.Wait()
 		return out
 	}
+
 	if err := s.addToIndex(ctx, ls...); err != nil {
 		for i, l := range ls {
 			out[i].Record, out[i].Err = s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
 		}
 		return out
 	}
+
 	rs := make([]*request, len(ls))
 	for i, l := range ls {
 		rs[i] = s.swapRequest(l, false)
 	}
+
 	if len(ls) > 0 {
 		for i, res := range s.evalAll(ctx, s.swap, rs) {
 			out[i].Record, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res)
 			s.recycle(rs[i], res)
 		}
 	}
+
 	return out
 }
 
 // swapped returns the outcome of a swap.
-func (s *Store) swapped(ctx context.Context, l driver.Record, rev string, res rueidis.RedisResult) (driver.Record, error) {
+func (s *Store) swapped(
+	ctx context.Context, l driver.Record, rev string, res rueidis.RedisResult,
+) (driver.Record, error) {
 	switch err := res.Error(); {
 	case err == nil:
 		l.Rev = rev

@@ -51,6 +51,7 @@ func retry(ctx context.Context, f func() error) error {
 		if !busy(err) {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w while another process held the lock: %w", ctx.Err(), err)

@@ -36,6 +36,7 @@ func Fence(ctx context.Context, tx *sql.Tx, term regent.Term) error {
 	if err != nil {
 		return fail(err)
 	}
+
 	if written {
 		return nil
 	}
@@ -46,11 +47,13 @@ func Fence(ctx context.Context, tx *sql.Tx, term regent.Term) error {
 	if err := row.Scan(&epoch, &newest.Term); err != nil {
 		return fail(err)
 	}
+
 	newest.Epoch = uint64(epoch)
 	if err := newest.Validate(); err != nil {
 		return fail(fmt.Errorf("table regent_fence: %w; "+
 			"if no term had this epoch, set the row to the election's current epoch", err))
 	}
+
 	return fmt.Errorf("fence %q: %w", term.Election,
 		&regent.StaleError{Epoch: token.Epoch, Term: token.Term, Newest: newest.Epoch, NewestTerm: newest.Term})
 }
@@ -70,6 +73,7 @@ func raise(ctx context.Context, tx *sql.Tx, election string, token regent.Token)
 			res, err = upsert()
 		}
 	}
+
 	if err != nil {
 		return false, err
 	}

@@ -40,8 +40,10 @@ func Locate(path string) (string, error) {
 // resolve returns the path from which SQLite derives the names of its side files.
 func resolve(path string) (string, error) {
 	if path == "" || path == ":memory:" || strings.HasPrefix(path, "file:") {
-		return "", errors.New("the path must be the name of a file (a store in memory has the address memory:, or package memstore)")
+		return "", errors.New("the path must be the name of a file (a store in memory has the address memory:, or " +
+			"package memstore)")
 	}
+
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
@@ -49,6 +51,7 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("its directory must exist: %w", err)
 	}
+
 	real := filepath.Join(dir, filepath.Base(path))
 	switch info, err := os.Lstat(real); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -60,6 +63,7 @@ func resolve(path string) (string, error) {
 			return "", fmt.Errorf("it is a broken symbolic link: %w", err)
 		}
 	}
+
 	switch info, err := os.Stat(real); {
 	case err != nil:
 		return "", err
@@ -68,6 +72,7 @@ func resolve(path string) (string, error) {
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("it must be a regular file (mode %s)", info.Mode().Type())
 	}
+
 	return real, nil
 }
 
@@ -86,19 +91,24 @@ func prepareFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+
 	db := sql.OpenDB(connector)
 	defer db.Close()
+
 	db.SetMaxOpenConns(1)
 	if err := checkSchema(ctx, db); err != nil {
 		return err
 	}
+
 	var journal string
 	if err := db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&journal); err != nil {
 		return err
 	}
+
 	if journal != "wal" {
 		return fmt.Errorf("%s: journal_mode stays %q, it must be WAL", path, journal)
 	}
+
 	tx, err := db.BeginTx(ctx, nil) // IMMEDIATE: fails here if the file cannot be written
 	if err != nil {
 		return err
@@ -110,6 +120,7 @@ func prepareFile(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+
 	change := ""
 	switch {
 	case !there:
@@ -122,6 +133,7 @@ func prepareFile(ctx context.Context, path string) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM regent_lease WHERE 0")
 		return err
 	}
+
 	if _, err := tx.ExecContext(ctx, change); err != nil {
 		return err
 	}
@@ -142,19 +154,27 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
+
 	var encoding string
 	if err := db.QueryRowContext(ctx, `PRAGMA encoding`).Scan(&encoding); err != nil {
 		return err
 	}
+
 	switch {
 	case encoding != "UTF-8":
 		return driver.Refused(fmt.Errorf("the database is in %s, it must be in UTF-8: use another file", encoding))
 	case !there && version != 0:
-		return driver.Refused(fmt.Errorf("the database belongs to another program (user_version %d, no table regent_lease): use another file", version))
+		return driver.Refused(fmt.Errorf(
+			"the database belongs to another program (user_version %d, no table regent_lease): use another file",
+			version))
 	case there && version > schemaVersion:
-		return driver.Refused(fmt.Errorf("user_version is %d, this version of Regent supports at most %d: a newer version has written it, upgrade this one", version, schemaVersion))
+		return driver.Refused(fmt.Errorf(
+			"user_version is %d, this version of Regent supports at most %d: a newer version has written it, "+
+				"upgrade this one", version, schemaVersion))
 	case there && version < 1:
-		return driver.Refused(fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version, schemaVersion))
+		return driver.Refused(fmt.Errorf("user_version is %d, it must be %d: another program has changed it", version,
+			schemaVersion))
 	}
+
 	return nil
 }

@@ -55,6 +55,7 @@ func remote(magic uint32) string {
 	case 0x7c7c6673:
 		return "Parallels shared folder"
 	}
+
 	return ""
 }
 
@@ -69,16 +70,21 @@ func checkFileSystem(path string) error {
 		} else if err != nil {
 			return fmt.Errorf("check the file system of %s: %w", p, err)
 		}
+
 		if name := remote(uint32(st.Type)); name != "" {
 			return fmt.Errorf("%s is on a network file system (%s), where SQLite's WAL does not work: "+
 				"put it on a local disk, or use a store that runs as a server", p, name)
 		}
 	}
+
 	var file, parent unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &file) == nil && unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &parent) == nil &&
+	if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &file) == nil &&
+		unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &parent) == nil &&
 		file.Mask&parent.Mask&unix.STATX_MNT_ID != 0 && file.Mnt_id != parent.Mnt_id {
-		return fmt.Errorf("%s is a mount point, so processes would not share its -wal and -shm: mount its directory %s instead", path, dir)
+		return fmt.Errorf("%s is a mount point, so processes would not share its -wal and -shm: mount its directory "+
+			"%s instead", path, dir)
 	}
+
 	return nil
 }
 

@@ -20,6 +20,7 @@ func newKnown(rev, writer string, l driver.Record) known {
 func (s *Store) remember(k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if len(s.known) >= maxKnown {
 		clear(s.known)
 	}
@@ -31,16 +32,20 @@ func (s *Store) recall(name, rev string) (known, error) {
 	s.mu.Lock()
 	k := s.known[name]
 	s.mu.Unlock()
+
 	if k.rev == rev {
 		return k, nil
 	}
+
 	row, err := s.w.read(name)
 	if err != nil {
 		return known{}, err
 	}
+
 	if now, ok := revision(row[0]); ok && now != rev || row[0] == nil {
 		return known{}, driver.ErrConflict
 	}
+
 	l, err := s.parse(name, row[0], row[1], bytesOf(row[2]))
 	return newKnown(rev, textOf(row[1]), l), err
 }

@@ -32,6 +32,7 @@ func inBackground(b *testing.B, m *regent.Member, duties ...regent.Duty) (stop f
 			b.Error(err)
 		}
 	}()
+
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	b.Cleanup(stop)
 	return stop
@@ -64,6 +65,7 @@ func BenchmarkLead(b *testing.B) {
 				inBackground(b, m, regent.Duty{Election: "seat/other"})
 				holding(m, 1)
 			}
+
 			compare(b, func() {
 				if err := m.Lead(b.Context(), "seat/one", nothing); err != nil {
 					b.Fatal(err)
@@ -157,6 +159,7 @@ func benchmarkHeld(b *testing.B, n int) {
 	<-store.beats
 	empty := heap()
 	began := time.Now()
+
 	stop := inBackground(b, m, manySeats(n)...)
 	holding(m, n)
 	b.ReportMetric(ms(time.Since(began)), "acquire-all-ms")
@@ -167,13 +170,17 @@ func benchmarkHeld(b *testing.B, n int) {
 	if n > 1 { // else it is noise
 		b.ReportMetric(float64(heap()-empty)/float64(n), "B/election")
 	}
+
 	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
 
 	<-store.beats
-	requests, cpu, began := store.requests.Load(), cpuTime(), time.Now()
+	requests := store.requests.Load()
+	cpu := cpuTime()
+	began = time.Now()
 	for range heartbeats {
 		<-store.beats
 	}
+
 	requests, cpu = store.requests.Load()-requests, cpuTime()-cpu
 	b.ReportMetric(float64(requests)/heartbeats, "requests/heartbeat")
 	b.ReportMetric(float64(requests)/time.Since(began).Seconds(), "requests/s")
@@ -195,8 +202,8 @@ func reportTakeovers(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "rounds")
 }
 
-// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is ordered to release, or is
-// killed, until the other's duty runs.
+// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is ordered to release, or
+// is killed, until the other's duty runs.
 func BenchmarkTakeover(b *testing.B) {
 	b.Run("after_release", func(b *testing.B) {
 		path := fresh(b).path
@@ -205,6 +212,7 @@ func BenchmarkTakeover(b *testing.B) {
 		leader.says(b, "leads")
 		standby.order(b, "campaign")
 		standby.says(b, "follows")
+
 		var took []time.Duration
 		for b.Loop() {
 			for range 200 {
@@ -216,8 +224,10 @@ func BenchmarkTakeover(b *testing.B) {
 				leader, standby = standby, leader
 			}
 		}
+
 		reportTakeovers(b, took)
 	})
+
 	b.Run("after_kill", func(b *testing.B) {
 		path := fresh(b).path
 		leader, standby := startMember(b, path, "a", "push", 0), startMember(b, path, "b", "push", 0)
@@ -225,6 +235,7 @@ func BenchmarkTakeover(b *testing.B) {
 		leader.says(b, "leads")
 		standby.order(b, "campaign")
 		standby.says(b, "follows")
+
 		var took []time.Duration
 		leading, following := "a", "b"
 		for b.Loop() {
@@ -236,9 +247,11 @@ func BenchmarkTakeover(b *testing.B) {
 				leader = startMember(b, path, leading, "push", 0) // the same ID, as after a restart
 				leader.order(b, "campaign")
 				leader.says(b, "follows")
-				leader, standby, leading, following = standby, leader, following, leading
+				leader, standby = standby, leader
+				leading, following = following, leading
 			}
 		}
+
 		reportTakeovers(b, took)
 	})
 }
@@ -254,6 +267,7 @@ func BenchmarkSpread(b *testing.B) {
 		dying := startMember(b, store.path, "a", "push", n)
 		for dying.says(b, "holds")[0] < n {
 		}
+
 		heirs := []*child{startMember(b, store.path, "b", "push", n), startMember(b, store.path, "c", "push", n)}
 		type holds struct{ heir, seats, at int64 }
 		said := make(chan holds, 1000)
@@ -267,6 +281,7 @@ func BenchmarkSpread(b *testing.B) {
 				}
 			}()
 		}
+
 		var has [2]int64
 		killed := monotonic()
 		dying.kill(b)
@@ -274,6 +289,7 @@ func BenchmarkSpread(b *testing.B) {
 			h := <-said
 			has[h.heir], took = h.seats, time.Duration(h.at-killed)
 		}
+
 		worst, less = max(worst, took), min(has[0], has[1])
 		shown := map[string]int{}
 		for l, err := range store.List(b.Context(), "seat/") {
@@ -282,14 +298,17 @@ func BenchmarkSpread(b *testing.B) {
 			}
 			shown[l.Holder.ID]++
 		}
+
 		if shown["b"]+shown["c"] != n {
 			b.Fatalf("held by %v", shown)
 		}
+
 		for _, c := range append(heirs, dying) {
 			_ = c.cmd.Process.Kill()
 			c.awaitExit()
 		}
 	}
+
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(ms(worst), "all-held-ms")
 	b.ReportMetric(float64(less), "seats-of-the-lesser")
@@ -304,6 +323,7 @@ func BenchmarkIdle(b *testing.B) {
 	leader.order(b, "campaign")
 	leader.says(b, "leads")
 	kinds := []string{"push", "polls"}
+
 	var standbys []*child
 	for _, kind := range kinds {
 		c := startMember(b, path, kind, kind, 0)
@@ -311,10 +331,12 @@ func BenchmarkIdle(b *testing.B) {
 		c.says(b, "follows")
 		standbys = append(standbys, c)
 	}
+
 	cpu := func(c *child) time.Duration {
 		c.order(b, "cpu")
 		return time.Duration(c.says(b, "cpu")[0])
 	}
+
 	var spent [2]time.Duration
 	windows := 0
 	for b.Loop() {
@@ -322,12 +344,15 @@ func BenchmarkIdle(b *testing.B) {
 		for i, c := range standbys {
 			before[i] = cpu(c)
 		}
+
 		time.Sleep(window)
 		for i, c := range standbys {
 			spent[i] += cpu(c) - before[i]
 		}
+
 		windows++
 	}
+
 	b.ReportMetric(0, "ns/op")
 	for i, kind := range kinds {
 		b.ReportMetric(float64(spent[i].Microseconds())/(window.Seconds()*float64(windows)), kind+"-µs/s")

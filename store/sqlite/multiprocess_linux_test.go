@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+
 	os.Exit(m.Run())
 }
 
@@ -73,13 +74,16 @@ func startAs(t testing.TB, command []string, attr *syscall.SysProcAttr, role ...
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	c := &child{cmd: cmd, in: in, out: bufio.NewScanner(out)}
 	t.Cleanup(func() {
 		if !c.done {
@@ -87,6 +91,7 @@ func startAs(t testing.TB, command []string, attr *syscall.SysProcAttr, role ...
 			_ = c.cmd.Wait()
 		}
 	})
+
 	return c
 }
 
@@ -126,6 +131,7 @@ func increment(s *Store, name string) error {
 		if err != nil && !errors.Is(err, driver.ErrNotFound) {
 			return err
 		}
+
 		l.Name, l.Duration = name, time.Second
 		n, _ := strconv.Atoi(string(l.Data))
 		l.Data = strconv.AppendInt(nil, int64(n)+1, 10)
@@ -143,6 +149,7 @@ func countRole(_ *bufio.Scanner, args []string) error {
 		return err
 	}
 	defer s.Close()
+
 	n, err := strconv.Atoi(args[2])
 	for i := 0; i < n && err == nil; i++ {
 		err = increment(s, args[1])
@@ -150,6 +157,7 @@ func countRole(_ *bufio.Scanner, args []string) error {
 			fmt.Println("counting")
 		}
 	}
+
 	return err
 }
 
@@ -160,6 +168,7 @@ func TestFourProcessesCountExactly(t *testing.T) {
 	for range 4 {
 		all = append(all, start(t, nil, "count", s.path, "counter", "1000"))
 	}
+
 	for _, c := range all {
 		for c.out.Scan() {
 			if c.out.Text() != "counting" {
@@ -168,10 +177,12 @@ func TestFourProcessesCountExactly(t *testing.T) {
 		}
 		c.wait(t)
 	}
+
 	l, err := s.Get(t.Context(), "counter")
 	if err != nil || string(l.Data) != "4000" {
 		t.Errorf("%s, %v", l.Data, err)
 	}
+
 	t.Logf("4 x 1000 increments in %v", time.Since(began))
 }
 
@@ -183,20 +194,24 @@ func TestKilledInTheMiddleOfSwaps(t *testing.T) {
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
+
 		_ = c.cmd.Wait()
 		c.done = true
 		before, err := s.Get(t.Context(), "counter")
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if err := increment(s, "counter"); err != nil {
 			t.Fatal(err)
 		}
+
 		after, err := s.Get(t.Context(), "counter")
 		if err != nil || after.Nonce != before.Nonce+1 || strconv.FormatUint(after.Nonce, 10) != string(after.Data) {
 			t.Errorf("%d to %d with %s: %v", before.Nonce, after.Nonce, after.Data, err)
 		}
 	}
+
 	var integrity string
 	if err := raw(t, s.path).QueryRow("PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
 		t.Errorf("integrity: %q, %v", integrity, err)
@@ -209,6 +224,7 @@ func TestWake(t *testing.T) {
 	other := open(t, s.path)
 	l := swap(t, other, held("a/x", "h", 1))
 	<-a
+
 	t.Run("renewals_and_other_prefixes_wake_nobody", func(t *testing.T) {
 		l.Nonce++
 		l = swap(t, other, l)
@@ -218,10 +234,12 @@ func TestWake(t *testing.T) {
 			t.Error("woken for nothing")
 		}
 	})
+
 	t.Run("it_survives_the_removal_of_its_file", func(t *testing.T) {
 		if err := os.Rename(s.path+wakeSuffix, s.path+".old"); err != nil {
 			t.Fatal(err)
 		}
+
 		for n, woken := 0, false; !woken; n++ { // the new watch comes some time after
 			l.Epoch++
 			l.Nonce++
@@ -231,20 +249,24 @@ func TestWake(t *testing.T) {
 				woken = true
 			case <-time.After(10 * time.Millisecond):
 			}
+
 			if n > 500 {
 				t.Fatal("never woken again")
 			}
 		}
 	})
+
 	t.Run("its_file_has_the_rights_of_the_database", func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "regent.db")
 		if err := os.WriteFile(path, nil, 0o660); err != nil {
 			t.Fatal(err)
 		}
+
 		if err := os.Chmod(path, 0o660); err != nil {
 			t.Fatal(err)
 		}
+
 		open(t, path)
 		if info, err := os.Stat(path + wakeSuffix); err != nil || info.Mode().Perm() != 0o660 || info.Size() != 0 {
 			t.Error(info, err)
@@ -265,6 +287,7 @@ func relayRole(orders *bufio.Scanner, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	wake := s.Wake(background, args[1])
 	fmt.Println("ready")
 	for {
@@ -274,11 +297,13 @@ func relayRole(orders *bufio.Scanner, args []string) error {
 		if err != nil || !l.Vacant() {
 			continue
 		}
+
 		next := held(args[1], "child", l.Nonce+1)
 		next.Rev, next.Epoch = l.Rev, l.Epoch+1
 		if _, err := s.Swap(background, next); err != nil {
 			return err
 		}
+
 		fmt.Println(woken, monotonic())
 	}
 }
@@ -289,23 +314,30 @@ func TestTakeoverAfterARelease(t *testing.T) {
 	c.line(t)
 	var wakes, takeovers []time.Duration
 	l := swap(t, s, held("seat", "me", 1))
+
 	for range 300 {
 		sent := monotonic()
-		l = swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+		l = swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+			Duration: l.Duration})
 		released := monotonic()
 		var woken, claimed int64
 		if _, err := fmt.Sscan(c.line(t), &woken, &claimed); err != nil {
 			t.Fatal(err)
 		}
+
 		wakes = append(wakes, time.Duration(woken-released))
 		takeovers = append(takeovers, time.Duration(claimed-sent))
 		got, err := s.Get(t.Context(), "seat")
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Holder, got.Epoch, got.Nonce = driver.Identity{ID: "me", Incarnation: "me"}, got.Epoch+1, got.Nonce+1
+
+		got.Holder = driver.Identity{ID: "me", Incarnation: "me"}
+		got.Epoch = got.Epoch + 1
+		got.Nonce = got.Nonce + 1
 		l = swap(t, s, got)
 	}
+
 	slices.Sort(wakes)
 	slices.Sort(takeovers)
 	t.Logf("woken after the release was answered: p50 %v, p99 %v", wakes[150], wakes[297])
@@ -319,12 +351,14 @@ func idleRole(orders *bufio.Scanner, args []string) error {
 		return err
 	}
 	defer s.Close()
+
 	wake := s.Wake(background, "")
 	var before, after unix.Rusage
 	fmt.Println("ready")
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
 	orders.Scan()
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &after)
+
 	fmt.Println(time.Duration(after.Utime.Nano()+after.Stime.Nano()-before.Utime.Nano()-before.Stime.Nano()), len(wake))
 	return nil
 }
@@ -343,6 +377,7 @@ func TestIdleCost(t *testing.T) {
 				l = swap(t, s, l)
 			}
 		}
+
 		tick.Stop()
 		fmt.Fprintln(c.in, "enough")
 		line := c.line(t)
@@ -350,6 +385,7 @@ func TestIdleCost(t *testing.T) {
 		if !strings.HasSuffix(line, " 0") {
 			t.Error("renewals wake")
 		}
+
 		c.wait(t)
 	}
 }

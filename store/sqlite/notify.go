@@ -33,31 +33,38 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	if ctx.Err() != nil {
 		return sub.c
 	}
+
 	p := &s.notifier
 	// The lock is held during the query: a change before it must not notify this subscription, a change after it must.
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if p.stopped {
 		return sub.c
 	}
+
 	first := p.watcher == nil
 	if first {
 		p.watcher, _ = newWatcher(s.path+wakeSuffix, s.self)
 	}
+
 	newest, err := s.newest(ctx)
 	if err != nil {
 		driver.Hint(sub.c, driver.Record{}) // changes may have been missed
 	}
+
 	sub.since = newest
 	if first && p.watcher != nil {
 		s.goroutines.Add(1)
 		go s.listen(p.watcher, sub.since)
 	}
+
 	p.subs.Add(prefix, sub)
 	context.AfterFunc(ctx, func() { p.remove(prefix, sub) })
 	if s.watchHolders(ctx, p.watcher, prefix) {
 		driver.Hint(sub.c, driver.Record{})
 	}
+
 	return sub.c
 }
 
@@ -90,6 +97,7 @@ func (p *notifier) endLocked() {
 func (p *notifier) notify(name string, moved int64, hint driver.Record) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	for sub := range p.subs.Matching(name) {
 		if any = true; moved > sub.since {
 			driver.Hint(sub.c, hint)
@@ -109,16 +117,20 @@ func (s *Store) announce(applied []written) {
 		s.remember(w.known)
 		notable = notable || w.moved
 	}
+
 	if !notable {
 		return
 	}
+
 	touch(s.path + wakeSuffix)
 	s.notifier.mu.Lock()
 	alone := s.notifier.watcher == nil && !s.notifier.subs.Empty()
 	s.notifier.mu.Unlock()
+
 	if !alone {
 		return
 	}
+
 	for _, w := range applied {
 		if w.moved {
 			s.notifier.notify(w.lease.Name, everyChange, driver.Record{Name: w.lease.Name})
@@ -129,14 +141,17 @@ func (s *Store) announce(applied []written) {
 // listen turns events of the kernel into notifications. It sleeps while nothing changes and no holder dies.
 func (s *Store) listen(w *watcher, seen int64) {
 	defer s.goroutines.Done()
+
 	for {
 		touched, died, err := w.wait()
 		if err != nil {
 			return
 		}
+
 		if touched {
 			seen = s.notifyChanges(w, seen)
 		}
+
 		for _, writer := range died {
 			s.notifyDeath(writer)
 		}
@@ -170,6 +185,7 @@ func (s *Store) notifyChanges(w *watcher, seen int64) int64 {
 			}
 		}, `SELECT name, writer, moved FROM regent_lease WHERE moved > ? AND moved < `+maxMoved+` ORDER BY moved`, seen)
 	}
+
 	if err != nil {
 		s.notifier.notifyAll()
 	}
@@ -189,6 +205,7 @@ func (s *Store) databaseRestored(w *watcher, newest int64) {
 func (p *notifier) rewind(newest int64) (prefixes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	for prefix, sub := range p.subs.All() {
 		if !slices.Contains(prefixes, prefix) {
 			prefixes = append(prefixes, prefix)
@@ -200,7 +217,10 @@ func (p *notifier) rewind(newest int64) (prefixes []string) {
 
 // notifyDeath notifies the subscribers of registers that the dead process holds.
 func (s *Store) notifyDeath(writer string) {
-	err := s.eachRow(background, func(name, _ string, _ int64) { s.notifier.notify(name, everyChange, driver.Record{}) },
+	err := s.eachRow(background, func(name, _ string, _ int64) {
+		s.notifier.notify(name, everyChange,
+			driver.Record{})
+	},
 		`SELECT name, '', 0 FROM regent_lease WHERE writer = ?`, writer)
 	if err != nil {
 		s.notifier.notifyAll()
@@ -224,7 +244,8 @@ func (s *Store) watchHolders(ctx context.Context, w *watcher, prefix string) (de
 	}
 	_ = s.eachRow(ctx, func(writer, _ string, _ int64) {
 		dead = w.watch(writer) || dead
-	}, `SELECT DISTINCT writer, '', 0 FROM regent_lease WHERE name >= ? AND name < ? AND writer <> ''`, prefix, prefix+"\xff")
+	}, `SELECT DISTINCT writer, '', 0 FROM regent_lease WHERE name >= ? AND name < ? AND writer <> ''`, prefix, prefix+
+		"\xff")
 	return dead
 }
 
@@ -234,6 +255,7 @@ func (s *Store) eachRow(ctx context.Context, each func(string, string, int64), q
 		a, b string
 		n    int64
 	}
+
 	var found []row
 	err := s.read(ctx, func() error {
 		found = found[:0]
@@ -242,6 +264,7 @@ func (s *Store) eachRow(ctx context.Context, each func(string, string, int64), q
 			return err
 		}
 		defer rows.Close()
+
 		for rows.Next() {
 			var a, b, n any
 			if err := rows.Scan(&a, &b, &n); err != nil {
@@ -251,11 +274,13 @@ func (s *Store) eachRow(ctx context.Context, each func(string, string, int64), q
 				found = append(found, row{textOf(a), textOf(b), n})
 			}
 		}
+
 		return rows.Err()
 	})
 	if err != nil {
 		return err
 	}
+
 	for _, r := range found {
 		each(r.a, r.b, r.n)
 	}

@@ -63,6 +63,7 @@ func (p process) provedDead(self process, stateOf func(pid int) (procState, uint
 	if !p.visible(self) {
 		return false
 	}
+
 	switch st, start := stateOf(p.pid); st {
 	case absent, exited: // whatever process has the pid now, the writer is gone
 		return true
@@ -79,23 +80,30 @@ func self() (process, error) {
 	if err != nil {
 		return process{}, err
 	}
+
 	p := process{pid: os.Getpid(), start: startTime(os.Getpid())}
 	_, rest, _ := strings.Cut(string(status), "\nNSpid:")
 	line, _, _ := strings.Cut(rest, "\n")
 	if strings.TrimSpace(line) != strconv.Itoa(p.pid) || p.start == 0 {
-		return process{}, fmt.Errorf("/proc is not of this process's pid namespace (NSpid %q, pid %d)", strings.TrimSpace(line), p.pid)
+		return process{}, fmt.Errorf("/proc is not of this process's pid namespace (NSpid %q, pid %d)",
+			strings.TrimSpace(line), p.pid)
 	}
+
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return process{}, err
 	}
+
 	p.boot = strings.TrimSpace(string(boot))
 	if p.pidns, err = namespace("pid"); err != nil {
 		return process{}, err
 	}
-	if p.timens, err = namespace("time"); err != nil && !errors.Is(err, fs.ErrNotExist) { // kernels before 5.6 have none
+
+	// Kernels before 5.6 have none.
+	if p.timens, err = namespace("time"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return process{}, err
 	}
+
 	if p.boot == "" || strings.ContainsAny(p.boot, " \t") {
 		return process{}, fmt.Errorf("boot id %q is not valid", p.boot)
 	}
@@ -117,11 +125,13 @@ func startTime(pid int) uint64 {
 	if err != nil {
 		return 0
 	}
+
 	s := string(b)
 	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(fields) < 20 {
 		return 0
 	}
+
 	start, _ := strconv.ParseUint(fields[19], 10, 64)
 	return start
 }
@@ -140,11 +150,13 @@ func processState(pid int) (procState, uint64) {
 		return running, startTime(pid)
 	}
 	defer unix.Close(fd)
+
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	if n, err := unix.Poll(poll, 0); err != nil || n > 0 && poll[0].Revents&unix.POLLIN == 0 {
 		return unknown, 0
 	} else if n > 0 {
 		return exited, 0
 	}
+
 	return running, startTime(pid)
 }

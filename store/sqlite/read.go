@@ -45,14 +45,17 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
 				return
 			}
+
 			for _, o := range page {
 				if !yield(o.Record, o.Err) {
 					return
 				}
 			}
+
 			if len(page) < listPage {
 				return
 			}
+
 			from = page[len(page)-1].Record.Name + "\x00"
 		}
 	}
@@ -65,6 +68,7 @@ func (s *Store) listFrom(ctx context.Context, page []driver.Outcome, from, prefi
 		return page, err
 	}
 	defer rows.Close()
+
 	for rows.Next() {
 		var name string
 		var rev, writer any
@@ -72,12 +76,15 @@ func (s *Store) listFrom(ctx context.Context, page []driver.Outcome, from, prefi
 		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
 			return page, err
 		}
+
 		l, err := s.parse(name, rev, writer, record)
 		if err != nil {
 			l = driver.Record{Name: name}
 		}
+
 		page = append(page, driver.Outcome{Record: l, Err: err})
 	}
+
 	return page, rows.Err()
 }
 
@@ -88,10 +95,12 @@ func (s *Store) parse(name string, rev, writer any, record []byte) (driver.Recor
 	if !ok {
 		return driver.Record{}, fmt.Errorf("%s: the revision of %q is %v, which is not valid", s.path, name, rev)
 	}
+
 	l, err := driver.ParseRecord(name, at, record)
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("%s: %w", s.path, err)
 	}
+
 	s.remember(newKnown(at, textOf(writer), l))
 	return l, nil
 }

@@ -40,6 +40,7 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 			outs = append(outs, o)
 		}
 	}
+
 	return outs
 }
 
@@ -59,14 +60,17 @@ func (s *Store) changedSince(ctx context.Context, known []driver.Record) (map[st
 		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
 			return nil, err
 		}
+
 		var o driver.Outcome
 		if rev == nil {
 			o.Err = fmt.Errorf("refresh %q: %w", name, driver.ErrNotFound)
 		} else {
 			o.Record, o.Err = s.parse(name, rev, writer, record)
 		}
+
 		changed[name] = o
 	}
+
 	return changed, rows.Err()
 }
 
@@ -96,5 +100,6 @@ func appendJSON(b []byte, s string) []byte {
 			b = append(b, c)
 		}
 	}
+
 	return append(b, '"')
 }

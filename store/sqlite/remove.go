@@ -37,6 +37,7 @@ func (s *Store) remove(rm *removal, l driver.Record) error {
 	if err != nil {
 		return err
 	}
+
 	if l.Rev == "" || !old.lease.Vacant() {
 		return driver.ErrConflict
 	}
@@ -46,6 +47,7 @@ func (s *Store) remove(rm *removal, l driver.Record) error {
 			return err
 		}
 	}
+
 	rm.names = append(rm.names, l.Name) // the trigger is dropped, whether or not the rest succeeds
 	return s.w.exec(s.w.remove, l.Name, l.Rev)
 }

@@ -132,20 +132,26 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, err)
 	}
+
 	s := &Store{path: real, known: map[string]known{}, revs: newRevisions()}
 	if s.self, err = self(); err == nil && !opts.NoWitness {
 		s.writer = s.self.String()
 	}
+
 	if err := createFile(real); err != nil {
-		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real, err)
+		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real,
+			err)
 	}
+
 	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
+
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
+
 	s.warnings = exposedFiles(real)
 	return s, nil
 }
@@ -155,27 +161,33 @@ func (s *Store) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	s.readers = sql.OpenDB(connector)
 	s.readers.SetMaxOpenConns(readConns)
 	s.readers.SetMaxIdleConns(readConns)
 	err = retry(ctx, func() error {
-		if s.get, err = s.readers.PrepareContext(ctx, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`); err != nil {
+		if s.get, err = s.readers.PrepareContext(ctx,
+			`SELECT rev, writer, record FROM regent_lease WHERE name = ?`); err != nil {
 			return err
 		}
+
 		s.list, err = s.readers.PrepareContext(ctx,
 			`SELECT name, rev, writer, record FROM regent_lease WHERE name >= ? AND name < ? ORDER BY name LIMIT ?`)
 		if err != nil {
 			return err
 		}
+
 		s.refresh, err = s.readers.PrepareContext(ctx, refreshQuery)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+
 	if err := retry(ctx, func() error { s.w, err = openWriter(s.path); return err }); err != nil {
 		return err
 	}
+
 	if s.file, err = os.Stat(s.path); err != nil {
 		return err
 	}
@@ -188,9 +200,11 @@ func (s *Store) checkFile() error {
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
+
 	if closed {
 		return driver.ErrClosed
 	}
+
 	if same, err := isFile(s.path, s.file); !same {
 		return driver.Refused(fmt.Errorf("%s was removed or replaced while open: restart this process: %w",
 			s.path, errors.Join(err, fs.ErrNotExist)))
@@ -205,8 +219,10 @@ func (s *Store) Close() error {
 		s.mu.Unlock()
 		return nil
 	}
+
 	s.closed = true
 	s.mu.Unlock()
+
 	s.notifier.stop()
 	s.goroutines.Wait()
 	var errs []error
@@ -215,12 +231,15 @@ func (s *Store) Close() error {
 			errs = append(errs, stmt.Close())
 		}
 	}
+
 	if s.readers != nil {
 		errs = append(errs, s.readers.Close())
 	}
+
 	errs = append(errs, s.w.close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}
+
 	return nil
 }

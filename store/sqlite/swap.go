@@ -32,13 +32,18 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	if r == nil {
 		r = &request{in: make([]driver.Record, 1), out: make([]driver.Outcome, 1), done: make(chan struct{}, 1)}
 	}
+
 	r.ctx, r.in[0] = ctx, l
 	if err := s.submit(r); err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // drain still has r
 	}
+
 	out := r.out[0]
-	r.ctx, r.in[0], r.out[0] = nil, driver.Record{}, driver.Outcome{}
+	r.ctx = nil
+	r.in[0] = driver.Record{}
+	r.out[0] = driver.Outcome{}
 	s.requests.Put(r)
+
 	return out.Record, out.Err
 }
 
@@ -47,16 +52,19 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	if len(ls) == 0 {
 		return nil
 	}
+
 	// A copy, because the caller may return before drain has used it.
 	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]driver.Outcome, len(ls)), done: make(chan struct{}, 1)}
 	err := s.submit(r)
 	if err == nil {
 		return r.out
 	}
+
 	out := make([]driver.Outcome, len(ls))
 	for i, l := range ls {
 		out[i].Err = fmt.Errorf("swap %q: %w", l.Name, err)
 	}
+
 	return out
 }
 
@@ -66,11 +74,13 @@ func (s *Store) submit(r *request) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return driver.ErrClosed
 	}
+
 	s.queue = append(s.queue, r)
 	if !s.draining {
 		s.draining = true
@@ -78,6 +88,7 @@ func (s *Store) submit(r *request) error {
 		go s.drain()
 	}
 	s.mu.Unlock()
+
 	select {
 	case <-r.done:
 		return nil
@@ -92,31 +103,38 @@ func (s *Store) submit(r *request) error {
 // drain writes the queue, and ends when it is empty. Requests that arrive during one commit share the next.
 func (s *Store) drain() {
 	defer s.goroutines.Done()
+
 	for attempt := 0; ; {
 		s.mu.Lock()
 		batch, closed := s.queue, s.closed
 		s.queue, s.spare = s.spare[:0], batch
 		s.draining = len(batch) > 0
 		s.mu.Unlock()
+
 		if len(batch) == 0 {
 			return
 		}
+
 		batch = dropEnded(batch, closed)
 		if len(batch) == 0 {
 			continue
 		}
+
 		again, err := false, s.checkFile()
 		if err == nil {
 			again, err = s.write(batch)
 		}
+
 		if s.blocked.Store(again); again {
 			s.mu.Lock()
 			s.queue = append(slices.Clone(batch), s.queue...)
 			s.mu.Unlock()
+
 			time.Sleep(pause(attempt))
 			attempt++
 			continue
 		}
+
 		attempt = 0
 		answer(batch, s.withPath(err))
 		clear(batch)
@@ -131,12 +149,15 @@ func dropEnded(batch []*request, closed bool) []*request {
 		if closed {
 			err = driver.ErrClosed
 		}
+
 		if err != nil {
 			answer([]*request{r}, err)
 			continue
 		}
+
 		keep = append(keep, r)
 	}
+
 	return keep
 }
 
@@ -163,33 +184,75 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 			s.w = nil
 		}
 	}()
-	if s.w == nil {
-		// Whatever has failed, the file may have changed: an older copy may have been restored into it.
-		if err := prepareFile(background, s.path); err != nil {
-			return busy(err), err
-		}
-		if s.w, err = openWriter(s.path); err != nil {
-			return busy(err), err
-		}
+
+	if err := s.ensureWriter(); err != nil {
+		return busy(err), err
 	}
+
 	single := len(batch) == 1 && len(batch[0].in) == 1 && !batch[0].remove
 	if !single {
 		if _, err := s.w.begin.ExecContext(background, nil); err != nil {
 			return busy(err), err
 		}
 	}
+
 	applied := s.w.applied[:0]
 	defer func() { clear(applied) }()
+
 	var removed removal
+	if applied, err = s.execute(batch, &removed, applied); err != nil {
+		return single && busy(err), err
+	}
+	if err := removed.end(s); err != nil {
+		return false, err
+	}
+
+	if !single {
+		if _, err := s.w.commit.ExecContext(background, nil); err != nil {
+			return false, err
+		}
+	}
+
+	removed.committed(s)
+	s.announce(applied)
+	if cap(applied) <= maxKept {
+		s.w.applied = applied
+	}
+
+	return false, nil
+}
+
+// ensureWriter opens the writer's connection again, if an error has closed it.
+func (s *Store) ensureWriter() error {
+	if s.w != nil {
+		return nil
+	}
+
+	// Whatever has failed, the file may have changed: an older copy may have been restored into it.
+	if err := prepareFile(background, s.path); err != nil {
+		return err
+	}
+
+	w, err := openWriter(s.path)
+	if err == nil {
+		s.w = w
+	}
+	return err
+}
+
+// execute runs the requests of a batch, and sets their outcomes. It appends the swaps to applied. It returns an error of
+// SQLite, after which the outcome of the whole batch is unknown.
+func (s *Store) execute(batch []*request, removed *removal, applied []written) ([]written, error) {
 	for _, r := range batch {
 		for i, l := range r.in {
 			var n written
 			var err error
 			if r.remove {
-				err = s.remove(&removed, l)
+				err = s.remove(removed, l)
 			} else {
 				n, err = s.swap(l)
 			}
+
 			switch {
 			case err == nil && r.remove:
 				r.out[i] = driver.Outcome{}
@@ -200,24 +263,11 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 			case code(err) == 0: // a conflict, or a record that cannot be read
 				r.out[i] = driver.Outcome{Err: fmt.Errorf("%s %q at revision %q: %w", r.verb(), l.Name, l.Rev, err)}
 			default:
-				return single && busy(err), err
+				return applied, err
 			}
 		}
 	}
-	if err := removed.end(s); err != nil {
-		return false, err
-	}
-	if !single {
-		if _, err := s.w.commit.ExecContext(background, nil); err != nil {
-			return false, err
-		}
-	}
-	removed.committed(s)
-	s.announce(applied)
-	if cap(applied) <= maxKept {
-		s.w.applied = applied
-	}
-	return false, nil
+	return applied, nil
 }
 
 // written is a swap that was applied.
@@ -233,6 +283,7 @@ func (s *Store) swap(l driver.Record) (written, error) {
 	if l.Vacant() {
 		writer = ""
 	}
+
 	rev, at := s.revs.next(time.Now())
 	if l.Rev == "" {
 		err := s.w.exec(s.w.insert, l.Name, rev, writer, s.w.record(l), at)
@@ -243,6 +294,7 @@ func (s *Store) swap(l driver.Record) (written, error) {
 	if err != nil {
 		return written{}, err
 	}
+
 	if old.lease.Nonce == l.Nonce && !l.Vacant() {
 		writer = old.writer
 	}
@@ -253,6 +305,7 @@ func (s *Store) swap(l driver.Record) (written, error) {
 	} else {
 		err = s.w.exec(s.w.renew, rev, record, l.Name, l.Rev)
 	}
+
 	return n, err
 }
 

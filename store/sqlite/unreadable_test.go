@@ -31,9 +31,11 @@ func TestAnUnreadableRegister(t *testing.T) {
 						return err
 					}
 					defer db.Close()
+
 					_, err = db.Exec(`UPDATE regent_lease SET `+change+` WHERE name = ?`, name)
 					return err
 				}
+
 				return open, corrupt
 			})
 		})
@@ -61,12 +63,14 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			corrupt("odd")
 			wake, other := s.Wake(t.Context(), "seat"), s.Wake(t.Context(), "other")
 			for i := range 6 {
 				if i == 3 { // once more, while somebody waits
 					corrupt("seat too")
 				}
+
 				l.Epoch++
 				l = swap(t, s, l)
 				select {
@@ -75,9 +79,11 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 					t.Fatal("no hint of a change")
 				}
 			}
+
 			if len(other) != 0 {
 				t.Error("who watches nothing of it was woken")
 			}
+
 			if _, err := s.Get(t.Context(), "odd"); err != nil {
 				t.Error(err)
 			}

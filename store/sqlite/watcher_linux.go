@@ -22,6 +22,7 @@ func createWakeFile(path string, db fs.FileInfo) error {
 		return err
 	}
 	defer f.Close()
+
 	if st, ok := db.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		_ = f.Chown(int(st.Uid), int(st.Gid))
 	}
@@ -60,10 +61,12 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
 	}
+
 	if err = unix.SetNonblock(w.epfd, true); err != nil { // otherwise os.NewFile would not poll it
 		unix.Close(w.epfd)
 		return nil, err
 	}
+
 	w.ep = os.NewFile(uintptr(w.epfd), "epoll")
 	defer func() {
 		if err != nil {
@@ -71,13 +74,20 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 			w = nil
 		}
 	}()
+
 	if w.raw, err = w.ep.SyscallConn(); err != nil {
 		return w, err
 	}
+
 	if w.inotify, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
 		return w, err
 	}
-	if err = w.watchFile(); err != nil {
+
+	w.mu.Lock()
+	err = w.watchFileLocked()
+	w.mu.Unlock()
+
+	if err != nil {
 		return w, err
 	}
 	return w, w.poll(w.inotify)
@@ -85,16 +95,18 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 
 const watchMask = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// watchFile watches the wake file, and the database itself: a program that restores an older copy into it closes it.
+// watchFileLocked watches the wake file, and the database itself: a program that restores an older copy into it closes it.
 // Processes of Regent close it seldom, when they start and when they end.
-func (w *watcher) watchFile() (err error) {
+func (w *watcher) watchFileLocked() (err error) {
 	database := strings.TrimSuffix(w.path, wakeSuffix)
 	if db, err := os.Stat(database); err == nil {
 		_ = createWakeFile(w.path, db)
 	}
+
 	if _, err := unix.InotifyAddWatch(w.inotify, database, unix.IN_CLOSE_WRITE); err != nil {
 		return err
 	}
+
 	w.file, err = unix.InotifyAddWatch(w.inotify, w.path, watchMask)
 	return err
 }
@@ -108,26 +120,32 @@ func (w *watcher) poll(fd int) error {
 func (w *watcher) watch(writer string) (dead bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if writer == "" || w.closed || w.pids[writer] || len(w.pids) >= maxWatched {
 		return false
 	}
+
 	p, ok := parseProcess(writer)
 	if !ok || p == w.self || !p.visible(w.self) {
 		return false
 	}
+
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
 		return err == unix.ESRCH
 	}
+
 	// If the pid still belongs to p, the descriptor does too: it stays with the process even if the pid is reused.
 	if start := startTime(p.pid); start != 0 && start != p.start {
 		unix.Close(fd)
 		return true
 	}
+
 	if err := w.poll(fd); err != nil {
 		unix.Close(fd)
 		return false
 	}
+
 	w.pidfds[int32(fd)], w.pids[writer] = writer, true
 	return false
 }
@@ -144,17 +162,21 @@ func (w *watcher) wait() (touched bool, died []string, err error) {
 			}
 		}
 	})
+
 	if err = errors.Join(err, waitErr); err != nil {
 		return false, nil, err
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.closed {
 		return false, nil, fs.ErrClosed
 	}
+
 	for _, e := range events[:n] {
 		if int(e.Fd) == w.inotify {
-			w.drainInotify()
+			w.drainInotifyLocked()
 			touched = true
 		} else if writer, ok := w.pidfds[e.Fd]; ok {
 			died = append(died, writer)
@@ -163,11 +185,12 @@ func (w *watcher) wait() (touched bool, died []string, err error) {
 			unix.Close(int(e.Fd))
 		}
 	}
+
 	return touched, died, nil
 }
 
-// drainInotify reads all events, and watches the new file if the old one was removed.
-func (w *watcher) drainInotify() {
+// drainInotifyLocked reads all events, and watches the new file if the old one was removed.
+func (w *watcher) drainInotifyLocked() {
 	var buf [4096]byte
 	for {
 		n, err := unix.Read(w.inotify, buf[:])
@@ -177,10 +200,11 @@ func (w *watcher) drainInotify() {
 		if err != nil || n < unix.SizeofInotifyEvent {
 			return
 		}
+
 		for off := 0; off+unix.SizeofInotifyEvent <= n; {
 			field := func(i int) uint32 { return binary.NativeEndian.Uint32(buf[off+4*i:]) } // wd, mask, cookie, len
 			if field(1)&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0 && int(field(0)) == w.file {
-				_ = w.watchFile()
+				_ = w.watchFileLocked()
 			}
 			off += unix.SizeofInotifyEvent + int(field(3))
 		}
@@ -190,15 +214,19 @@ func (w *watcher) drainInotify() {
 func (w *watcher) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.closed {
 		return
 	}
+
 	w.closed = true
 	for fd := range w.pidfds {
 		unix.Close(int(fd))
 	}
+
 	if w.inotify >= 0 {
 		unix.Close(w.inotify)
 	}
+
 	w.ep.Close() // makes wait return
 }

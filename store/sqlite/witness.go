@@ -12,12 +12,15 @@ func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
 	if l.Vacant() || s.self == (process{}) {
 		return false
 	}
+
 	s.mu.Lock()
 	k, closed := s.known[l.Name], s.closed
 	s.mu.Unlock()
+
 	if closed {
 		return false
 	}
+
 	if k.rev != l.Rev {
 		now, err := s.Get(ctx, l.Name)
 		if err != nil || now.Rev != l.Rev {
@@ -27,6 +30,7 @@ func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
 		k = s.known[l.Name]
 		s.mu.Unlock()
 	}
+
 	p, ok := parseProcess(k.writer)
 	return ok && k.rev == l.Rev && p.dead(s.self)
 }

@@ -23,15 +23,18 @@ func holdRole(orders *bufio.Scanner, args []string) error {
 	if err != nil {
 		return err
 	}
+
 	l, err := s.Get(background, args[1])
 	if err != nil && !errors.Is(err, driver.ErrNotFound) {
 		return err
 	}
+
 	next := held(args[1], "child", l.Nonce+1)
 	next.Rev, next.Epoch = l.Rev, l.Epoch+1
 	if _, err := s.Swap(background, next); err != nil {
 		return err
 	}
+
 	if args[2] == "headless" { // leave the other threads alone
 		go func() {
 			for {
@@ -42,9 +45,11 @@ func holdRole(orders *bufio.Scanner, args []string) error {
 				runtime.Gosched()
 			}
 		}()
+
 		_, _, err := syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 		return err
 	}
+
 	fmt.Println("held")
 	orders.Scan()
 	return nil
@@ -63,22 +68,26 @@ func TestADeathIsWitnessed(t *testing.T) {
 			if err != nil || s.Gone(t.Context(), l) {
 				t.Fatalf("%v: gone while it lives", err)
 			}
+
 			began := time.Now()
 			if err := c.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
+
 			<-wake
 			took = append(took, time.Since(began))
 			if !s.Gone(t.Context(), l) { // though nobody has waited for it: a zombie
 				t.Error("the death was notified but is not proved")
 			}
 		}
+
 		slices.Sort(took)
 		t.Logf("from kill to wake: min %v, p50 %v, max %v", took[0], took[10], took[19])
 		if len(other) != 0 {
 			t.Error("somebody else was woken")
 		}
 	})
+
 	t.Run("by_who_comes_later", func(t *testing.T) {
 		s := fresh(t)
 		c := start(t, nil, "hold", s.path, "seat", "seen")
@@ -87,11 +96,13 @@ func TestADeathIsWitnessed(t *testing.T) {
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
+
 		<-wake
 		_ = c.cmd.Wait()
 		c.done = true
 		<-s.Wake(t.Context(), "se") // dead before anybody asked
 	})
+
 	t.Run("not_of_who_does_not_want_it", func(t *testing.T) {
 		s := fresh(t)
 		c := start(t, nil, "hold", s.path, "seat", "unseen")
@@ -104,6 +115,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 			t.Error(err, "gone")
 		}
 	})
+
 	t.Run("of_who_wrote_the_nonce_not_of_who_edited", func(t *testing.T) {
 		s := fresh(t)
 		c := start(t, nil, "hold", s.path, "seat", "seen")
@@ -112,19 +124,24 @@ func TestADeathIsWitnessed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		l.Next = "me"
 		l = swap(t, s, l)
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait()
 		c.done = true
+
 		if !s.Gone(t.Context(), l) || !open(t, s.path).Gone(t.Context(), l) {
 			t.Error("the editor took the holder's place")
 		}
+
 		l.Nonce++
 		if l = swap(t, s, l); s.Gone(t.Context(), l) {
 			t.Error("the new writer is declared dead")
 		}
-		vacant := swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+
+		vacant := swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+			Duration: l.Duration})
 		if s.Gone(t.Context(), vacant) || s.Gone(t.Context(), l) {
 			t.Error("a vacant or an outdated record has no witness")
 		}
@@ -142,12 +159,14 @@ func TestADeathIsNotImagined(t *testing.T) {
 		if err != nil || s.Gone(t.Context(), l) {
 			t.Error(err, "gone")
 		}
+
 		_ = c.cmd.Process.Kill()
 		<-wake
 		if !s.Gone(t.Context(), l) {
 			t.Error("not gone")
 		}
 	})
+
 	for fact, command := range map[string]string{
 		"from_another_time_namespace":       "unshare --time --boottime 100000 --fork --kill-child",
 		"from_another_pid_namespace":        "unshare --pid --fork --kill-child --mount-proc",
@@ -158,6 +177,7 @@ func TestADeathIsNotImagined(t *testing.T) {
 			if out, err := exec.Command("sh", "-c", command+" true").CombinedOutput(); err != nil {
 				t.Skipf("%s: %v, %s", command, err, out)
 			}
+
 			s := fresh(t)
 			c := startUnder(t, command, "hold", s.path, "seat", "seen")
 			c.line(t)
@@ -165,10 +185,12 @@ func TestADeathIsNotImagined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			t.Log(s.known["seat"].writer)
 			if s.Gone(t.Context(), l) {
 				t.Error("gone while it lives")
 			}
+
 			wake := s.Wake(t.Context(), "seat")
 			if len(wake) != 0 {
 				t.Error("woken as if it were dead")
@@ -184,10 +206,12 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 	c.kill(t)
 	c.awaitExit()
 	db := raw(t, s.path)
+
 	var writer string
 	if err := db.QueryRow(`SELECT writer FROM regent_lease WHERE name = 'seat'`).Scan(&writer); err != nil {
 		t.Fatal(err)
 	}
+
 	p, ok := parseProcess(writer)
 	if !ok || p.boot != s.self.boot {
 		t.Fatalf("the record was written by %q", writer)
@@ -200,19 +224,23 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 	if err != nil {
 		t.Log(err)
 	}
+
 	hash := fmt.Sprintf("%x", sha256.Sum256(append([]byte("regent "), machine...)))[:16]
 	for _, writer := range []string{p.String(), p.String() + " machine=" + hash} {
 		if _, err := db.Exec(`UPDATE regent_lease SET rev = hex(randomblob(16)), writer = ?`, writer); err != nil {
 			t.Fatal(err)
 		}
+
 		for _, s := range []*Store{s, open(t, s.path)} {
 			l, err := s.Get(t.Context(), "seat")
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if s.Gone(t.Context(), l) {
 				t.Errorf("the process of another boot is declared dead: %s", writer)
 			}
+
 			if wake := s.Wake(t.Context(), "seat"); len(wake) != 0 {
 				t.Errorf("somebody was woken as if the process of another boot were dead: %s", writer)
 			}
@@ -225,6 +253,7 @@ func TestProvedDead(t *testing.T) {
 	is := func(st procState, start uint64) func(int) (procState, uint64) {
 		return func(int) (procState, uint64) { return st, start }
 	}
+
 	for _, c := range []struct {
 		fact    string
 		change  func(p, self *process)
@@ -249,9 +278,11 @@ func TestProvedDead(t *testing.T) {
 			if c.change != nil {
 				c.change(&p, &self)
 			}
+
 			if got := p.provedDead(self, c.stateOf); got != c.want {
 				t.Errorf("dead: %v", got)
 			}
+
 			for _, written := range []string{p.String(), p.String() + " machine=0123456789abcdef"} {
 				if back, ok := parseProcess(written); p.boot != "" && (!ok || back != p) {
 					t.Errorf("%q reads as %+v", written, back)
@@ -259,6 +290,7 @@ func TestProvedDead(t *testing.T) {
 			}
 		})
 	}
+
 	for _, s := range []string{
 		"", "pid=1", "pid=x start=1 pidns=1 timens=1 boot=a", "pid=0 start=1 pidns=1 timens=1 boot=a",
 	} {
@@ -273,10 +305,12 @@ func TestThisProcessLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Log(me)
 	if me.dead(me) {
 		t.Error("it is dead")
 	}
+
 	if st, start := processState(me.pid); st != running || start != me.start {
 		t.Errorf("processState: %v, %v, not %v", st, start, me.start)
 	}

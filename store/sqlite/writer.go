@@ -41,10 +41,12 @@ func openWriter(path string) (*writeConn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	conn, err := connector.Connect(background)
 	if err != nil {
 		return nil, err
 	}
+
 	w := &writeConn{conn: conn}
 	for _, p := range []struct {
 		stmt *statement
@@ -67,6 +69,7 @@ func openWriter(path string) (*writeConn, error) {
 		}
 		*p.stmt = stmt.(statement)
 	}
+
 	return w, nil
 }
 
@@ -107,6 +110,7 @@ func (w *writeConn) read(name string) (row [3]sqldriver.Value, err error) {
 		return row, err
 	}
 	defer rows.Close()
+
 	if err := rows.Next(row[:]); err != nil && err != io.EOF {
 		return row, err
 	}
@@ -117,6 +121,7 @@ func (w *writeConn) close() error {
 	if w == nil || w.conn == nil {
 		return nil
 	}
+
 	for _, stmt := range []statement{w.begin, w.commit, w.insert, w.move, w.renew, w.remove, w.find} {
 		if stmt != nil {
 			_ = stmt.Close()
