@@ -275,7 +275,7 @@ func TestFencing(t *testing.T) {
 		if code, _, why := f.send(1<<64-1, true, time.Now()); code != http.StatusBadRequest || !strings.Contains(why, "no counting of terms can reach") {
 			t.Errorf("the largest number: %d %s", code, why)
 		}
-		f.await(`level=ERROR msg="fence cannot tell" leader=former epoch=1000000`)
+		f.await(`level=ERROR msg="fence check failed: nothing was accepted" leader=former epoch=1000000`)
 		c.goesOn(6)
 		if n := f.figures().Tasks.Taken; n <= before {
 			t.Errorf("%d tasks were taken before, %d after", before, n)

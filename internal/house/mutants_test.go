@@ -115,7 +115,7 @@ var fleetFaults = []fault{
 }
 
 var lockFaults = []fault{
-	{"L01", "store/redis", "TestLock/L01_", []mutant.Edit{edit("store/redis/swap.go", "	return !l.Vacant() && l.Via == \"\" && l.Duration > 0 &&", "	return l.Vacant() && l.Via == \"\" && l.Duration > 0 &&")}},
+	{"L01", "store/redis", "TestLock/L01_", []mutant.Edit{edit("store/redis/request.go", "	return !l.Vacant() && l.Via == \"\" && l.Duration > 0 &&", "	return l.Vacant() && l.Via == \"\" && l.Duration > 0 &&")}},
 	{"L02", "store/redis", "TestLock/L02_", []mutant.Edit{edit("store/redis/swap.go", "	switch err := res.Error(); {\n	case err == nil:\n		l.Rev = rev\n", "	switch err := res.Error(); {\n	case err == nil || rueidis.IsRedisNil(err):\n		l.Rev = rev\n")}},
 	{"L03", "store/redis", "TestLock/L03_", []mutant.Edit{edit("config.go", "	c.RenewInterval = 10 * time.Second\n", "	c.RenewInterval = 20 * time.Second\n")}},
 	{"L04", library, "TestLock/L04_a_failing", []mutant.Edit{edit("config.go", "[]time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},", "[]time.Duration{time.Second, time.Second, 2 * time.Second},")}},
