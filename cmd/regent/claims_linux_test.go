@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -185,4 +186,33 @@ func boottime() time.Duration {
 		panic(err) // Linux has had it since 2.6.39
 	}
 	return time.Duration(ts.Nano())
+}
+
+func TestOverlaps(t *testing.T) {
+	at := func(node string, epoch uint64, times ...time.Duration) *ledger {
+		l := newLedger()
+		for _, x := range times {
+			l.add(claim{Node: node, Epoch: epoch, Before: 10 * x, After: 10*x + 1})
+		}
+		return l
+	}
+	for name, c := range map[string]struct {
+		other *ledger
+		want  int
+	}{
+		"two_nodes_that_lead_at_once_are_found":                  {at("b", 2, 2, 4), 1},
+		"two_terms_of_one_node_at_once_are_found":                {at("a", 2, 2, 4), 1},
+		"a_node_that_leads_after_another_is_not":                 {at("b", 2, 3, 4), 0},
+		"claims_of_one_term_do_not_count_against_each_other":     {at("a", 1, 2, 4), 0},
+		"a_single_claim_proves_no_time_at_which_its_node_leads":  {at("b", 2, 2), 0},
+		"two_claims_around_the_end_of_another_term_are_an_error": {at("b", 2, 2, 3), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := at("a", 1, 1, 3)
+			l.all = append(l.all, c.other.all...)
+			if found := overlaps(l.sessions()); len(found) != c.want {
+				t.Error(found)
+			}
+		})
+	}
 }

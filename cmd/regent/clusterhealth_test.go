@@ -33,7 +33,7 @@ func TestClusterHealth(t *testing.T) {
 
 	t.Run("all_nodes_tell_the_same_until_nobody_is_left_to_look", func(t *testing.T) {
 		t.Parallel()
-		c := newCrew(t, startRedis(t).address(), "")
+		c := newCluster(t, startRedis(t).address(), "")
 		a := c.start("a", timing...)
 		a.until("/leader", 200)
 		b := c.start("b", append([]string{"--region", "north", "--labels", "disk=fast"}, timing...)...)
@@ -111,7 +111,7 @@ func TestClusterHealth(t *testing.T) {
 
 	t.Run("a_leader_that_is_dead_and_still_named_is_no_coordinator_either", func(t *testing.T) {
 		t.Parallel()
-		c := newCrew(t, startRedis(t).address(), "")
+		c := newCluster(t, startRedis(t).address(), "")
 		a := c.start("a", timing...)
 		a.until("/leader", 200)
 		w := c.start("w", append([]string{"--eligible=false"}, timing...)...)

@@ -53,7 +53,7 @@ done
 echo "begin $REGENT_EPOCH $REGENT_NODE $$" >>"$1"
 trap '' TERM
 while :; do echo "run $REGENT_EPOCH" >>"$1"; sleep 0.02; done`
-		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), everySecond(1, webTarget(t))+duty(script, out))
+		c := newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), everySecond(1, webTarget(t))+duty(script, out))
 		a := c.start("a")
 		a.until("/leader", 200)
 		b := c.start("b")
@@ -101,7 +101,7 @@ while :; do echo "run $REGENT_EPOCH" >>"$1"; sleep 0.02; done`
 		t.Parallel()
 		out := filepath.Join(t.TempDir(), "out")
 		script := `trap 'echo "end $REGENT_EPOCH" >>"$1"; exit 0' TERM; echo "begin $REGENT_EPOCH" >>"$1"; while :; do sleep 0.02; done`
-		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), duty(script, out))
+		c := newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), duty(script, out))
 		a := c.start("a")
 		c.wait("the program runs", func() bool { return lines(out)[0] == "begin 1" })
 		b := c.start("b")
@@ -120,7 +120,7 @@ while :; do echo "run $REGENT_EPOCH" >>"$1"; sleep 0.02; done`
 		t.Parallel()
 		out := filepath.Join(t.TempDir(), "out")
 		script := `echo begin >>"$1"; if [ "$(wc -l <"$1")" -lt 3 ]; then exit 3; fi; while :; do sleep 0.1; done`
-		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), duty(script, out))
+		c := newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), duty(script, out))
 		a := c.start("a")
 		f := seen(a, "/v1/metrics", func(f api.Figures) bool { d := find(f, "mine"); return d.Running && d.Failures == 2 })
 		if d := find(f, "mine"); d.InARow != 2 || !strings.Contains(d.LastError, "exit code 3") || f.DutyFailures != 2 || strings.Join(running(f), " ") != all {
@@ -138,7 +138,7 @@ while :; do echo "run $REGENT_EPOCH" >>"$1"; sleep 0.02; done`
 		t.Parallel()
 		out := filepath.Join(t.TempDir(), "out")
 		script := `echo "$REGENT_NODE $REGENT_EPOCH" >>"$1"; if [ "$REGENT_NODE" = a ]; then exit 1; fi; while :; do sleep 0.1; done`
-		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), duty(script, out))
+		c := newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), duty(script, out))
 		a := c.start("a")
 		a.until("/leader", 200)
 		b := c.start("b")

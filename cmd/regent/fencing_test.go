@@ -102,7 +102,7 @@ func (f *former) learned(epochs ...uint64) {
 func TestFencing(t *testing.T) {
 	other := map[string]string{"a": "b", "b": "a"}
 	// terms has leaders follow each other until there is a term of an epoch.
-	terms := func(c *crew, upTo uint64) {
+	terms := func(c *cluster, upTo uint64) {
 		c.t.Helper()
 		for {
 			d := c.leader()
@@ -119,9 +119,9 @@ func TestFencing(t *testing.T) {
 		}
 	}
 	// cluster is two nodes that may lead, and a worker that knows of epoch 6.
-	cluster := func(t *testing.T, config string, args ...string) (*crew, *former) {
+	cluster := func(t *testing.T, config string, args ...string) (*cluster, *former) {
 		t.Helper()
-		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), config)
+		c := newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), config)
 		c.workers = []string{"w"}
 		for name := range other { // who has handed over holds back for both intervals
 			c.start(name, "--worker=false", "--election-interval", "100ms", "--heartbeat-interval", "400ms").await("msg=member:joined")

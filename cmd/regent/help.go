@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
 )
@@ -92,16 +91,4 @@ func asksForHelp(args []string) bool {
 		args = args[:split]
 	}
 	return slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "-help" || a == "--help" })
-}
-
-// waitFlag returns what reads --timeout.
-func waitFlag(to *time.Duration) func(string) error {
-	return func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return fmt.Errorf("must be a duration such as 500ms, 30s or 5m, and not negative; 0 waits for ever")
-		}
-		*to = d
-		return nil
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
@@ -124,6 +125,33 @@ func TestLeadershipEvents(t *testing.T) {
 		}
 		for _, d := range nodes {
 			d.stop()
+		}
+	})
+}
+
+// TestLeaderChangedEvent follows a failover in the eyes of those who did not take part.
+func TestLeaderChangedEvent(t *testing.T) {
+	t.Run("E04_the_notice_on_a_standby_and_on_a_worker_carries_the_epoch", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t, "sqlite:"+t.TempDir()+"/x.db", "")
+		c.start("a").until("/leader", 200)
+		c.start("b").until("/standby", 200)
+		c.start("c").until("/standby", 200)
+		c.start("w", "--eligible=false").until("/readyz", 200)
+		began := time.Now()
+		c.nodes["a"].signal(syscall.SIGKILL)
+		next := c.leader(c.nodes["a"])
+		for _, d := range c.nodes {
+			if d == next || d.name == "a" {
+				continue
+			}
+			e := d.happens(regent.EventLeaderChanged, func(e regent.Event) bool { return e.Metadata["new_leader"] == next.name })
+			if e.Epoch != 2 || e.Metadata["previous_leader"] != "a" || e.Node != d.name || e.Election != "coordinator" || e.Time.Before(began) {
+				t.Errorf("%s tells %+v", d.name, e)
+			}
+		}
+		if e := next.happens(regent.EventBecameLeader, func(regent.Event) bool { return true }); e.Epoch != 2 {
+			t.Errorf("%s tells %+v", next.name, e)
 		}
 	})
 }

@@ -123,3 +123,13 @@ func TestSlowClients(t *testing.T) {
 		_ = resp.Body.Close()
 	})
 }
+
+// TestAddressInUse starts a node on the address of another.
+func TestAddressInUse(t *testing.T) {
+	a := start(t, "a", "memory:", nil)
+	address := strings.TrimPrefix(a.url, "http://")
+	code, out := ends(t, command(t, nil, serveArgs(t, "b", "memory:", "--listen", address)...))
+	if code != exitFailure || !strings.Contains(out, "address already in use") || !strings.Contains(out, "--listen") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}

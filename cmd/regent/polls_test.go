@@ -19,9 +19,9 @@ import (
 // TestPolls is the polls of the API, asked for at any node.
 func TestPolls(t *testing.T) {
 	// pair is a leader and a standby, which are workers as well.
-	pair := func(t *testing.T, config string, args ...string) (c *crew, leader, standby *daemon) {
+	pair := func(t *testing.T, config string, args ...string) (c *cluster, leader, standby *daemon) {
 		t.Helper()
-		c = newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), config)
+		c = newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), config)
 		leader = c.start("a", args...)
 		leader.until("/leader", 200)
 		standby = c.start("b", args...)
@@ -182,7 +182,7 @@ func TestPolls(t *testing.T) {
 		standby.stop()
 		leader.stop()
 
-		c := newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), "token: correct-horse-battery\n")
+		c := newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"), "token: correct-horse-battery\n")
 		leader = c.start("a")
 		leader.until("/leader", 200)
 		c.start("w", "--eligible=false", "--exec-polls")

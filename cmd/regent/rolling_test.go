@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// TestCrew stops and kills the nodes of a cluster that runs polls: whatever becomes of leaders, each slot runs once.
-func TestCrew(t *testing.T) {
+// TestRollingRestart stops and kills the nodes of a cluster that runs polls: whatever becomes of leaders, each slot runs once.
+func TestRollingRestart(t *testing.T) {
 	sqlite := func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "x.db") }
 	// follows waits for a leader other than the one that was stopped, which must be there within 5 s, unless the disk itself stood still meanwhile.
-	follows := func(c *crew, gone *daemon, since time.Time) *daemon {
+	follows := func(c *cluster, gone *daemon, since time.Time) *daemon {
 		c.t.Helper()
 		next := c.leader(gone)
 		took := time.Since(since)
@@ -24,7 +24,7 @@ func TestCrew(t *testing.T) {
 
 	t.Run("C08_after_a_graceful_stop_a_standby_leads_within_5s_and_no_slot_is_lost_or_doubled", func(t *testing.T) {
 		t.Parallel()
-		c := fullCrew(t, sqlite(t))
+		c := fullCluster(t, sqlite(t))
 		a := c.leader()
 		a.signal(syscall.SIGTERM)
 		follows(c, a, time.Now())
@@ -42,7 +42,7 @@ func TestCrew(t *testing.T) {
 
 	t.Run("C20_over_a_rolling_restart_of_all_each_slot_runs_once", func(t *testing.T) {
 		t.Parallel()
-		c := fullCrew(t, sqlite(t))
+		c := fullCluster(t, sqlite(t))
 		for _, name := range []string{"a", "b", "c", "w1", "w2"} {
 			d := c.nodes[name]
 			d.signal(syscall.SIGTERM)
@@ -61,7 +61,7 @@ func TestCrew(t *testing.T) {
 
 	t.Run("C07_over_five_leaders_killed_in_a_row_each_slot_runs_once", func(t *testing.T) {
 		t.Parallel()
-		c := fullCrew(t, sqlite(t))
+		c := fullCluster(t, sqlite(t))
 		for n := range uint64(5) {
 			d := c.leader()
 			d.signal(syscall.SIGKILL)

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -241,36 +240,5 @@ func TestServe(t *testing.T) {
 		r.start()
 		a.until("/leader", 200)
 		a.stop()
-	})
-}
-
-func TestRunProgram(t *testing.T) {
-	store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
-	t.Run("a_program_gets_its_election_epoch_term_and_node_and_its_exit_code_is_passed_on", func(t *testing.T) {
-		cmd := command(t, []string{"REGENT_EPOCH=99", "REGENT_TERM=old"}, "run", "nightly", "--store", store, "--node", "me", "--", "sh", "-c", "echo $REGENT_ELECTION $REGENT_EPOCH $REGENT_NODE $REGENT_TERM; exit 3")
-		out, _ := cmd.Output()
-		got, term, _ := strings.Cut(strings.TrimSpace(string(out)), " me ")
-		if got != "nightly 1" || !regexp.MustCompile(`^1\.[A-Z2-7]{26}$`).MatchString(term) || cmd.ProcessState.ExitCode() != 3 {
-			t.Errorf("%q, exit code %d", out, cmd.ProcessState.ExitCode())
-		}
-	})
-	t.Run("a_seat_that_is_not_won_in_time_is_75", func(t *testing.T) {
-		a := start(t, "a", store, nil, "--election", "busy")
-		a.until("/leader", 200)
-		cmd := command(t, nil, "run", "busy", "--store", store, "--timeout", "3s", "--", "true")
-		out, _ := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 75 {
-			t.Errorf("exit code %d\n%s", cmd.ProcessState.ExitCode(), out)
-		}
-		a.stop()
-	})
-	t.Run("nonsense_is_64_and_a_program_that_is_not_there_127", func(t *testing.T) {
-		for code, args := range map[int][]string{64: {"run", "x"}, 127: {"run", "x", "--store", store, "--", "no-such-program"}} {
-			cmd := command(t, nil, args...)
-			out, _ := cmd.CombinedOutput()
-			if cmd.ProcessState.ExitCode() != code {
-				t.Errorf("%q: exit code %d\n%s", args, cmd.ProcessState.ExitCode(), out)
-			}
-		}
 	})
 }

@@ -103,10 +103,10 @@ func TestUnusableData(t *testing.T) {
 // TestWorkerStops ends workers in the middle of a long check.
 func TestWorkerStops(t *testing.T) {
 	// slowly starts a leader, two workers, and a poll whose first check is held up, and returns who makes it, and the slot.
-	slowly := func(t *testing.T) (c *crew, target *holding, worker, slot string) {
+	slowly := func(t *testing.T) (c *cluster, target *holding, worker, slot string) {
 		t.Helper()
 		target = newHolding(t)
-		c = newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"),
+		c = newCluster(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"),
 			fmt.Sprintf("polls:\n  slow: {kind: http, target: %q, interval: 2s, timeout: 20s, concurrency: 10}\n", target.URL))
 		c.polls, c.workers = 1, []string{"w1", "w2"}
 		c.start("a", "--worker=false")
@@ -133,7 +133,7 @@ func TestWorkerStops(t *testing.T) {
 		return c, target, worker, slot
 	}
 	// ends returns the lines of a slot that tell of an end, by worker and attempt.
-	ends := func(c *crew, slot string) map[string]string {
+	ends := func(c *cluster, slot string) map[string]string {
 		all := map[string]string{}
 		for _, w := range c.workers {
 			for _, l := range c.lines(w) {

@@ -2,126 +2,15 @@ package api_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/api"
-	"github.com/regentd/regent/cmd/regent/internal/node"
-	"github.com/regentd/regent/driver"
-	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 )
-
-// face is a node with a server, on the loopback.
-type face struct {
-	*node.Node
-	t      *testing.T
-	server *httptest.Server
-}
-
-func serve(t *testing.T, store driver.Store, id, token string, change ...func(*api.Options)) *face {
-	t.Helper()
-	server := httptest.NewUnstartedServer(nil)
-	n, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Addr: server.Listener.Addr().String(), Log: slog.New(slog.DiscardHandler),
-		Open: func(context.Context) (driver.Store, error) { return store, nil }, Store: "memory:",
-		Crew: node.Crew{Token: signed.NewSecret(token), Client: &http.Client{Transport: &http.Transport{}}, Worker: true, DataDir: t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopping := make(chan struct{})
-	opts := api.Options{Node: n, Log: slog.New(slog.DiscardHandler), Token: signed.NewSecret(token), Version: "test"}
-	for _, f := range change {
-		f(&opts)
-	}
-	server.Config = api.Server(api.New(opts, stopping), opts.Log)
-	server.Start()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- n.Run(ctx) }()
-	t.Cleanup(func() {
-		close(stopping)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		server.Close()
-	})
-	return &face{n, t, server}
-}
-
-// becomes asks until the answer is as it should be.
-func (f *face) becomes(path string, good func(map[string]any) bool) map[string]any {
-	f.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.Now().Add(30 * time.Second); ; <-tick.C {
-		_, body := f.ask("GET", path, "")
-		if good(body) {
-			return body
-		}
-		if time.Now().After(limit) {
-			f.t.Fatalf("%s is %v", path, body)
-		}
-	}
-}
-
-// ask sends a request, and returns the code and the body.
-func (f *face) ask(method, path, body string, header ...string) (int, map[string]any) {
-	f.t.Helper()
-	r, err := http.NewRequestWithContext(f.t.Context(), method, f.server.URL+path, strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		if header[i] == "Host" {
-			r.Host = header[i+1]
-		}
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := f.server.Client().Do(r)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, _ := io.ReadAll(resp.Body)
-	var out map[string]any
-	if len(b) > 0 && json.Unmarshal(b, &out) != nil {
-		out = map[string]any{"text": string(b)}
-	}
-	return resp.StatusCode, out
-}
-
-// post sends a verb that succeeds.
-func (f *face) post(path, body string) {
-	f.t.Helper()
-	if got, answer := f.ask("POST", path, body); got != 200 {
-		f.t.Errorf("%s %s: %d %v", path, body, got, answer)
-	}
-}
-
-// until asks until the answer has the code.
-func (f *face) until(path string, code int) map[string]any {
-	f.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; {
-		got, body := f.ask("GET", path, "")
-		if got == code {
-			return body
-		}
-		if time.Now().After(end) {
-			f.t.Fatalf("%s is %d %v, and not %d", path, got, body, code)
-		}
-	}
-}
 
 func TestFace(t *testing.T) {
 	store := memstore.New()
@@ -245,63 +134,4 @@ func TestFace(t *testing.T) {
 		}
 		t.Error("the stream ended without the event")
 	})
-}
-
-// looked is a store that calls then, once, after a request over HTTP has looked at a register.
-type looked struct {
-	*memstore.Store
-	then atomic.Pointer[func()]
-}
-
-func (s *looked) Get(ctx context.Context, name string) (driver.Record, error) {
-	l, err := s.Store.Get(ctx, name)
-	if ctx.Value(http.ServerContextKey) != nil {
-		if then := s.then.Swap(nil); then != nil {
-			(*then)()
-		}
-	}
-	return l, err
-}
-
-func TestVerbsAtOneInstant(t *testing.T) {
-	for verb, to := range map[string]string{"step-down": "", "handoff": `,"to":"b"`, "pause": "", "resume": ""} {
-		t.Run("a_verb_whose_epoch_passes_while_it_runs_is_409_with_the_current_one_"+verb, func(t *testing.T) {
-			t.Parallel()
-			store := memstore.New()
-			a := serve(t, store, "a", "")
-			a.until("/leader", 200)
-			b := serve(t, store, "b", "")
-			b.until("/standby", 200)
-			for l, err := store.Get(t.Context(), driver.MemberRegister("b")); err != nil || l.Vacant(); l, err = store.Get(t.Context(), driver.MemberRegister("b")) {
-				<-time.After(time.Millisecond) // it is yet to join
-			}
-			slow := &looked{Store: store}
-			operator := serve(t, slow, "o", "")
-			operator.until("/standby", 200)
-			paused := verb == "resume"
-			if paused {
-				a.post("/v1/elections/seat/pause", `{"epoch":1}`)
-			}
-			other := func() { // another operator is quicker
-				if paused {
-					a.post("/v1/elections/seat/resume", `{"epoch":1}`)
-					for v, _ := a.Member.View("seat"); v.Paused; v, _ = a.Member.View("seat") {
-						<-time.After(time.Millisecond)
-					}
-				}
-				a.post("/v1/elections/seat/handoff", `{"epoch":1,"to":"b"}`)
-				b.until("/leader", 200)
-				if paused {
-					b.post("/v1/elections/seat/pause", `{"epoch":2}`)
-				}
-			}
-			slow.then.Store(&other)
-			if got, body := operator.ask("POST", "/v1/elections/seat/"+verb, `{"epoch":1`+to+`}`); got != 409 || body["epoch"] != 2.0 {
-				t.Errorf("%d %v", got, body)
-			}
-			if l, err := store.Get(t.Context(), "seat"); err != nil || l.Holder.ID != "b" || l.Epoch != 2 || l.Next != "" || l.Paused != paused {
-				t.Errorf("the record is %+v, %v", l, err)
-			}
-		})
-	}
 }

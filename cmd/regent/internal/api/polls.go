@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -136,18 +135,6 @@ func named(w http.ResponseWriter, r *http.Request) (epoch uint64, ok bool) {
 		return 0, false
 	}
 	return epoch, true
-}
-
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	b, err := io.ReadAll(r.Body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		answer(w, http.StatusRequestEntityTooLarge, failure{Error: fmt.Sprintf("the body has more than %d bytes", maxBody)})
-	case err != nil:
-		answer(w, http.StatusBadRequest, failure{Error: "the body cannot be read"})
-	}
-	return b, err == nil
 }
 
 func refusePoll(w http.ResponseWriter, err error) {

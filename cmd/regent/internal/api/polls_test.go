@@ -3,14 +3,12 @@ package api_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
@@ -108,28 +106,6 @@ func TestPolls(t *testing.T) {
 	})
 }
 
-func TestWithoutALeader(t *testing.T) {
-	store := memstore.New()
-	a := serve(t, store, "a", "")
-	a.until("/leader", 200)
-	if got, body := a.ask("POST", "/v1/elections/seat/pause", `{"epoch": 1}`); got != 200 {
-		t.Fatalf("%d %v", got, body)
-	}
-	if got, body := a.ask("POST", "/v1/elections/seat/step-down", `{"epoch": 1}`); got != 200 {
-		t.Fatalf("%d %v", got, body)
-	}
-	a.until("/standby", 200)
-	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no coordinator") {
-		t.Errorf("%d %v", got, body)
-	}
-	if got, body := a.ask("GET", "/v1/members", ""); got != 200 || body["status"] != "critical" || !strings.Contains(fmt.Sprint(body), "no coordinator") {
-		t.Errorf("%d %v", got, body)
-	}
-	if _, body := a.ask("GET", "/v1/status", ""); body["cluster"].(map[string]any)["status"] != "critical" {
-		t.Errorf("%v", body["cluster"])
-	}
-}
-
 // slowShelf is a store that keeps whoever reads polls waiting.
 type slowShelf struct {
 	*memstore.Store
@@ -171,41 +147,5 @@ func TestANewLeaderIsGivenAMomentToReadItsPolls(t *testing.T) {
 	close(s.open)
 	if code := <-answered; code != 200 && time.Since(began) < 2*time.Second {
 		t.Errorf("answered %d", code)
-	}
-}
-
-func TestGuarded(t *testing.T) {
-	a := serve(t, memstore.New(), "a", "")
-	a.until("/leader", 200)
-	open := a.server.Config.Handler
-	for guarded, want := range map[bool]int{true: 403, false: 404} {
-		h := open
-		if guarded {
-			h = api.New(api.Options{Node: a.Node, Log: slog.New(slog.DiscardHandler), Guarded: true}, make(chan struct{}))
-		}
-		for _, path := range []string{"DELETE /v1/polls/none", "POST /v1/polls/none/run"} {
-			method, path, _ := strings.Cut(path, " ")
-			w := httptest.NewRecorder()
-			r := httptest.NewRequest(method, path, strings.NewReader(`{"epoch": 1}`))
-			r.Host = "localhost"
-			h.ServeHTTP(w, r)
-			if w.Code != want {
-				t.Errorf("guarded %v: %s is %d %s", guarded, path, w.Code, w.Body)
-			}
-		}
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest("POST", "/v1/tasks", strings.NewReader(`{"election":"seat","epoch":1,"tasks":[]}`))
-		r.Host = "localhost"
-		h.ServeHTTP(w, r)
-		if refused := w.Code == 403; refused != guarded {
-			t.Errorf("guarded %v: tasks are answered %d", guarded, w.Code)
-		}
-		w = httptest.NewRecorder()
-		r = httptest.NewRequest("HEAD", "/v1/events", nil)
-		r.Host = "localhost"
-		h.ServeHTTP(w, r)
-		if refused := w.Code == 403; refused != guarded {
-			t.Errorf("guarded %v: events are answered %d", guarded, w.Code)
-		}
 	}
 }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	"github.com/regentd/regent"
-	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/memstore"
 )
@@ -136,99 +134,38 @@ func (f *face) stream(ctx context.Context, header ...string) *http.Response {
 	return resp
 }
 
-// lead has a member lead the seat at an address that may be anybody's.
-func lead(t *testing.T, store driver.Store, id, addr string) {
-	t.Helper()
-	m := &regent.Member{Store: store, ID: id, Addr: addr}
-	ctx, cancel := context.WithCancel(context.Background())
-	won, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = m.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
-			close(won)
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	<-won
-	t.Cleanup(func() { cancel(); <-done })
-}
-
-func TestLeaderWhoseAddressIsMoreThanAHostAndAPort(t *testing.T) {
-	var asked atomic.Int64
-	attacker := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-	t.Cleanup(attacker.Close)
-	store := memstore.New()
-	lead(t, store, "evil", attacker.Listener.Addr().String()+"/v1/elections/seat/pause?")
-	a := serve(t, store, "a", "")
-	a.becomes("/v1/status", func(s map[string]any) bool { return s["leader"] == "evil" })
-	if got, body := a.ask("POST", "/v1/polls/x/run", `{"epoch":1}`); got != 503 || !strings.Contains(fmt.Sprint(body), "is no host:port") {
-		t.Errorf("%d %v", got, body)
-	}
-	a.ask("GET", "/v1/members", "")
-	if n := asked.Load(); n != 0 {
-		t.Errorf("it was asked %d times", n)
-	}
-}
-
-// TestLeaderOfTheStore has a member lead whose address is an attacker's: whoever can write the store can do that.
-func TestLeaderOfTheStore(t *testing.T) {
-	const token = "correct horse battery staple"
-	type request struct {
-		r    *http.Request
-		body string
-	}
-	var mu sync.Mutex
-	var all []request
-	attacker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, request{r, string(body)})
-		w.WriteHeader(http.StatusTeapot)
-	}))
-	t.Cleanup(attacker.Close)
-
-	store := memstore.New()
-	lead(t, store, "evil", attacker.Listener.Addr().String())
-	a := serve(t, store, "a", token)
-	a.becomes("/v1/status", func(s map[string]any) bool { return s["leader"] == "evil" })
-
-	bearer := []string{"Authorization", "Bearer " + token, "Cookie", "session=" + token}
-	for _, path := range []string{"/v1/polls/x/run", "/v1/polls/y/run"} {
-		if got, body := a.ask("POST", path, `{"epoch":1}`, bearer...); got != http.StatusTeapot {
-			t.Fatalf("not passed on: %d %v", got, body)
+func TestGuarded(t *testing.T) {
+	a := serve(t, memstore.New(), "a", "")
+	a.until("/leader", 200)
+	open := a.server.Config.Handler
+	for guarded, want := range map[bool]int{true: 403, false: 404} {
+		h := open
+		if guarded {
+			h = api.New(api.Options{Node: a.Node, Log: slog.New(slog.DiscardHandler), Guarded: true}, make(chan struct{}))
 		}
-	}
-	if got, body := a.ask("POST", "/v1/polls/x/run", `{"epoch":1}`); got != 401 {
-		t.Errorf("without the token: %d %v", got, body)
-	}
-	a.ask("GET", "/v1/members", "", bearer...)
-
-	mu.Lock()
-	defer mu.Unlock()
-	signatures := 0
-	for _, seen := range all {
-		for name, values := range seen.r.Header {
-			if strings.Contains(strings.Join(values, " "), token) {
-				t.Errorf("%s %s has the token in the header %s", seen.r.Method, seen.r.RequestURI, name)
+		for _, path := range []string{"DELETE /v1/polls/none", "POST /v1/polls/none/run"} {
+			method, path, _ := strings.Cut(path, " ")
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(method, path, strings.NewReader(`{"epoch": 1}`))
+			r.Host = "localhost"
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("guarded %v: %s is %d %s", guarded, path, w.Code, w.Body)
 			}
 		}
-		if !signed.Present(seen.r) {
-			if seen.r.Method != "GET" {
-				t.Errorf("%s %s is not signed", seen.r.Method, seen.r.RequestURI)
-			}
-			continue
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/v1/tasks", strings.NewReader(`{"election":"seat","epoch":1,"tasks":[]}`))
+		r.Host = "localhost"
+		h.ServeHTTP(w, r)
+		if refused := w.Code == 403; refused != guarded {
+			t.Errorf("guarded %v: tasks are answered %d", guarded, w.Code)
 		}
-		signatures++
-		for _, path := range []string{seen.r.RequestURI, "/v1/elections/seat/step-down", "/v1/tasks"} {
-			got, body := a.ask("POST", path, seen.body, "Authorization", seen.r.Header.Get("Authorization"), "Regent-Forwarded", "a")
-			if got != 401 {
-				t.Errorf("%s replayed to %s: %d %v", seen.r.RequestURI, path, got, body)
-			}
+		w = httptest.NewRecorder()
+		r = httptest.NewRequest("HEAD", "/v1/events", nil)
+		r.Host = "localhost"
+		h.ServeHTTP(w, r)
+		if refused := w.Code == 403; refused != guarded {
+			t.Errorf("guarded %v: events are answered %d", guarded, w.Code)
 		}
-	}
-	if signatures != 2 {
-		t.Errorf("%d requests were signed", signatures)
 	}
 }

@@ -2,12 +2,9 @@ package api
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/driver"
 )
 
 // WhyLeading says how the last term ended, which is why the current one began.
@@ -59,24 +56,4 @@ func sentence(b regent.Before) string {
 		return text
 	}
 	return fmt.Sprintf("the term of %s ended: %s", who, b.Reason)
-}
-
-// neverHeld says that there is no such election.
-func neverHeld(name string) failure {
-	return failure{Error: fmt.Sprintf("election %q was never held", name)}
-}
-
-// electionName returns the election that a request names. It answers itself if there can be none of that name.
-func electionName(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
-	name = r.PathValue("election")
-	switch {
-	case !driver.ValidName(name):
-		none := fmt.Sprintf("election %q: there can be none of this name", name)
-		answer(w, http.StatusBadRequest, failure{Error: none})
-		return "", false
-	case strings.HasPrefix(name, "regent/"): // a register of Regent's own
-		answer(w, http.StatusNotFound, neverHeld(name))
-		return "", false
-	}
-	return name, true
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 
 	"github.com/regentd/regent/internal/regular"
 )
@@ -34,27 +33,4 @@ func bounded(f *os.File, limit int64) ([]byte, error) {
 		err = fmt.Errorf("%s: it has more than %d bytes", f.Name(), limit)
 	}
 	return data, err
-}
-
-// Exposed returns a warning if users who should not can read or write a file that holds a secret; else nothing. A group may
-// read it: that is how a service that does not run as root is given one.
-func Exposed(key, name string) string {
-	info, err := os.Stat(name)
-	if err != nil || runtime.GOOS == "windows" {
-		return ""
-	}
-	if owner := regular.Stranger(info); owner != "" {
-		return fmt.Sprintf("%s %s belongs to %s, who can read and change it: chown it to the user of the node or to root",
-			key, name, owner)
-	}
-
-	can := "read"
-	switch {
-	case info.Mode().Perm()&0o027 == 0:
-		return ""
-	case info.Mode().Perm()&0o022 != 0:
-		can = "write"
-	}
-	return fmt.Sprintf("%s %s has mode %04o: other users can %s it; chmod 600 it, or 640 for a group",
-		key, name, info.Mode().Perm(), can)
 }

@@ -159,3 +159,6 @@ func memberKeys() []Key {
 		{Name: "contentionThreshold", Doc: "how many heartbeat intervals are too long", field: func(s *Settings) any { return &s.Regent.ContentionThreshold }},
 	}
 }
+
+// Schemes returns how a store's address can begin: what this binary has a driver for.
+func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }

@@ -2,10 +2,7 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/regentd/regent"
 )
@@ -132,115 +129,4 @@ func (r *resolver) follow(base *Settings) {
 
 func (r *resolver) derive(key, from string) {
 	r.origins[key] = origin{text: "follows " + from, follows: from}
-}
-
-// readToken takes the token from its file.
-func (r *resolver) readToken() {
-	if r.TokenFile == "" || r.Token != "" {
-		return
-	}
-	data, err := r.readFile(r.TokenFile)
-	r.Token = strings.TrimSpace(string(data))
-	rule := ""
-	switch {
-	case err != nil:
-		rule = "cannot be read: " + err.Error()
-	case len(data) > maxToken:
-		rule = fmt.Sprintf("must have at most %d bytes", maxToken)
-	case r.Token == "":
-		rule = "must not be empty"
-	}
-	if rule != "" {
-		r.Token = ""
-		r.refuse(finding{key: "tokenFile", value: quote("tokenFile", r.TokenFile), rule: rule}, r.Origin("tokenFile"))
-	}
-	r.derive("token", "tokenFile")
-}
-
-// shortToken is the length below which a token is warned about: whoever records a signed request can try that many.
-const shortToken = 16
-
-// warnOfSecrets warns of secrets that others can see, or guess.
-func (r *resolver) warnOfSecrets() {
-	warn := func(text string) {
-		if text != "" {
-			r.Warnings = append(r.Warnings, text)
-		}
-	}
-	if r.TokenFile != "" {
-		warn(Exposed("tokenFile", r.TokenFile))
-	}
-	if r.TLSKey != "" {
-		warn(Exposed("tlsKey", r.TLSKey))
-	}
-	if strings.HasPrefix(r.Origin("store"), "flag") && Redact(r.Store) != r.Store {
-		warn("store is given by a flag with a secret in it, so that other users see it in the list of processes: use a variable or the file")
-	}
-	switch from := r.Origin("token"); {
-	case r.Token == "":
-		return
-	case strings.HasPrefix(from, "flag"):
-		warn("token is given by a flag, so that other users see it in the list of processes: use tokenFile")
-	case strings.HasPrefix(from, "file"):
-		warn(Exposed("config, which holds the token,", r.File))
-	}
-	if len(r.Token) < shortToken {
-		warn(fmt.Sprintf("token has %d characters: whoever records a request between nodes can guess it; take at least %d, "+
-			"at random", len(r.Token), shortToken))
-	}
-}
-
-// finding is a rule that a value breaks, and the other keys that play a part in it.
-type finding struct {
-	key, value, rule string
-	involves         []string
-}
-
-func (r *resolver) refuse(f finding, from string) {
-	r.bad[f.key] = true
-	err := &Error{from, &regent.ConfigError{Key: f.key, Value: f.value, Rule: f.rule}}
-	if !slices.ContainsFunc(r.errs, func(e error) bool { return e.Error() == err.Error() }) {
-		r.errs = append(r.errs, err)
-	}
-}
-
-// judge refuses what was found, but says each thing once: a value that could not be read was not compared to others, and one that only
-// follows another is not to blame.
-func (r *resolver) judge(found []finding) {
-	unread := maps.Clone(r.bad)
-	blamed := map[string]bool{}
-	for _, f := range found {
-		blamed[f.key] = true
-	}
-	for _, f := range found {
-		keys := append([]string{f.key}, f.involves...)
-		leader := r.origins[f.key].follows
-		if blamed[leader] || slices.ContainsFunc(keys, func(key string) bool { return unread[key] || unread[r.origins[key].follows] }) {
-			continue
-		}
-		r.refuse(f, r.where(keys))
-	}
-}
-
-// where names the places in which any of the keys, or what they follow, was given. If none was, the first key's default is at fault.
-func (r *resolver) where(keys []string) string {
-	var places []string
-	for _, key := range keys {
-		if leader := r.origins[key].follows; leader != "" {
-			key = leader
-		}
-		if o := r.origins[key]; o.given && !slices.Contains(places, o.text) {
-			places = append(places, o.text)
-		}
-	}
-	if len(places) == 0 {
-		return r.Origin(keys[0])
-	}
-	return strings.Join(places, " and ")
-}
-
-// oneOf writes a list as a sentence does.
-func oneOf(words []string) string {
-	last := len(words) - 1
-	return fmt.Sprintf("%s or %s", strings.Join(words[:last], ", "), words[last])
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCrew is the short form of 'make chaos': real processes, and a leader that is killed.
-func TestCrew(t *testing.T) {
+// TestChaos is the short form of 'make chaos': real processes, and a leader that is killed.
+func TestChaos(t *testing.T) {
 	for name, args := range map[string][]string{
 		"killed":  {"-for", "8s", "-kill-every", "3s"},
 		"stopped": {"-for", "8s", "-kill-every", "3s", "-signal", "TERM", "-rolling", "-both"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNewcomer is what somebody meets who has made a mistake.
-func TestNewcomer(t *testing.T) {
+// TestMessages checks what a node says to an operator who has made a mistake.
+func TestMessages(t *testing.T) {
 	t.Run("a_poll_of_a_kind_that_there_is_not_is_refused_by_key_value_and_kinds", func(t *testing.T) {
 		t.Parallel()
 		config := filepath.Join(t.TempDir(), "regent.yaml")

@@ -6,18 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // binary is the command as users have it, built once.
@@ -219,50 +221,143 @@ func (d *daemon) stop() int {
 	return d.cmd.ProcessState.ExitCode()
 }
 
-// neverTwo polls /leader of all nodes, every 10 ms, until the returned function is called.
-func neverTwo(t *testing.T, nodes ...*daemon) (stop func()) {
-	t.Helper()
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for polls := 0; ; polls++ {
-			select {
-			case <-quit:
-				t.Logf("%d rounds of polling", polls)
-				return
-			case <-tick.C:
-			}
-			first := leading(nodes)
-			if len(first) < 2 {
-				continue
-			}
-			// Those answers came one after the other. Who says the same again, in the same term, led when the last of them came.
-			again := leading(nodes)
-			maps.DeleteFunc(first, func(i int, epoch any) bool { return again[i] != epoch })
-			if len(first) > 1 {
-				t.Errorf("nodes lead at once: %v", first)
-			}
-		}
-	}()
-	return func() { close(quit); <-done }
+// saidSince returns the lines that match and were written at or after that time.
+func (d *daemon) saidSince(pattern string, since time.Time) []string {
+	return slices.DeleteFunc(d.said(pattern), func(line string) bool {
+		text, _, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
+		at, err := time.Parse(time.RFC3339Nano, text)
+		return err != nil || at.Before(since.Truncate(time.Millisecond))
+	})
 }
 
-// leading asks all nodes at once, and returns the epochs of those that say that they lead.
-func leading(nodes []*daemon) map[int]any {
-	epochs := map[int]any{}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i, n := range nodes {
-		wg.Go(func() {
-			if code, body := n.get("/leader"); code == http.StatusOK {
-				mu.Lock()
-				defer mu.Unlock()
-				epochs[i] = body["epoch"]
-			}
-		})
+// do sends a request, and returns the code and what was answered.
+func (d *daemon) do(method, path, body string, header ...string) (int, http.Header, map[string]any) {
+	d.t.Helper()
+	code, got, answer, err := d.try(method, path, body, header...)
+	if err != nil {
+		d.t.Fatalf("%s %s %s: %v", d.name, method, path, err)
 	}
-	wg.Wait()
-	return epochs
+	return code, got, answer
+}
+
+func (d *daemon) try(method, path, body string, header ...string) (int, http.Header, map[string]any, error) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 40*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	var answer map[string]any
+	_ = json.Unmarshal(b, &answer)
+	return resp.StatusCode, resp.Header, answer, err
+}
+
+// seen asks a node until its answer is as it should be, and returns it.
+func seen[T any](d *daemon, path string, is func(T) bool) T {
+	d.t.Helper()
+	var last []byte
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); <-tick.C {
+		resp, err := http.Get(d.url + path)
+		if err != nil {
+			continue
+		}
+		last, _ = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		var answer T
+		if json.Unmarshal(last, &answer) == nil && is(answer) {
+			return answer
+		}
+	}
+	d.t.Fatalf("%s: %s is never as it should be, but\n%s", d.name, path, last)
+	panic("unreachable")
+}
+
+// happens waits for an event on a node's /v1/events, which begins with those that have been.
+func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 60*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/events", nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
+		text, ok := strings.CutPrefix(in.Text(), "data: ")
+		var e regent.Event
+		if ok && json.Unmarshal([]byte(text), &e) == nil && e.Kind == kind && is(e) {
+			return e
+		}
+	}
+	d.t.Fatalf("%s: no such event %s", d.name, kind)
+	panic("unreachable")
+}
+
+// waitFor polls until a condition holds.
+func waitFor(t *testing.T, what string, good func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); !good(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// verb asks a node for something harmless that needs the token, and returns the code.
+func (d *daemon) verb(token string) int {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), "POST", d.url+"/v1/elections/coordinator/resume", strings.NewReader(`{"epoch":1}`))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// terms returns the epochs of the terms that a node logged, in order, and when each began or was lost.
+func (d *daemon) terms(message string) (epochs []uint64, at []time.Time) {
+	d.t.Helper()
+	for _, line := range d.said(`msg="` + message + `".* node=` + d.name + ` `) {
+		m := regexp.MustCompile(`^time=(\S+) .* epoch=(\d+)`).FindStringSubmatch(line)
+		when, err := time.Parse(time.RFC3339Nano, m[1])
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		epoch, _ := strconv.ParseUint(m[2], 10, 64)
+		epochs = append(epochs, epoch)
+		at = append(at, when)
+	}
+	return epochs, at
+}
+
+// logged returns when a node logged a line.
+func (d *daemon) logged(pattern string) time.Time {
+	d.t.Helper()
+	d.await(pattern)
+	at, err := time.Parse(time.RFC3339Nano, regexp.MustCompile(`time=(\S+)`).FindStringSubmatch(d.said(pattern)[0])[1])
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return at
 }

@@ -11,58 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
-
-// trouble lets the cluster run, and ends its leader, or one process after the other, as often as planned. It returns how long nobody led each time.
-func (c *cluster) trouble(ctx context.Context, out io.Writer) ([]time.Duration, error) {
-	end := time.NewTimer(c.plan.length)
-	defer end.Stop()
-	if c.plan.killEvery == 0 {
-		select {
-		case <-end.C:
-			return nil, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	tick := time.NewTicker(c.plan.killEvery)
-	defer tick.Stop()
-	var gaps []time.Duration
-	for turn := 0; ; turn++ {
-		select {
-		case <-end.C:
-			return gaps, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-tick.C:
-		}
-		victim, err := c.leader(ctx, nil)
-		if err != nil {
-			return nil, err
-		}
-		if c.plan.rolling {
-			victim = c.procs[turn%len(c.procs)]
-		}
-		sig := map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM}[c.plan.signal]
-		began := time.Now()
-		if err := victim.end(sig); err != nil {
-			return nil, err
-		}
-		heir, err := c.leader(ctx, victim)
-		if err != nil {
-			return nil, err
-		}
-		gaps = append(gaps, time.Since(began))
-		if c.plan.verbose {
-			fmt.Fprintf(out, "%s ended, %s leads after %v\n", victim.name, heir.name, gaps[len(gaps)-1].Round(time.Millisecond))
-		}
-		if err := c.launch(victim); err != nil {
-			return nil, err
-		}
-	}
-}
 
 func tellGaps(out io.Writer, p plan, gaps []time.Duration) {
 	slices.Sort(gaps)

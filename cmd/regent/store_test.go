@@ -6,12 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/regentd/regent/cmd/regent/internal/config"
 )
 
 // ends runs a command that must end by itself, and returns its exit code and what it wrote.
@@ -102,32 +99,6 @@ func TestTemporaryStoreErrors(t *testing.T) {
 	})
 }
 
-// TestHelpListsStores takes every scheme that help names, and tries it: none may be one that the binary has no driver for.
-func TestHelpListsStores(t *testing.T) {
-	_, help := ends(t, command(t, nil, "help", "config"))
-	line := regexp.MustCompile(`where the registers are: (.*)\.`).FindStringSubmatch(help)
-	if line == nil || line[1] != strings.Join(config.Schemes(), ", ") {
-		t.Fatalf("help says %q", line)
-	}
-	t.Chdir(t.TempDir()) // for SQLite the address is the name of a file
-	for _, scheme := range config.Schemes() {
-		store, err := opener(scheme+"127.0.0.1:1", false, 0, func(string) {})(t.Context())
-		switch {
-		case err == nil:
-			_ = store.Close()
-		case strings.Contains(err.Error(), "no such driver"):
-			t.Error(err)
-		}
-	}
-	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", false, 0, func(string) {})(t.Context())
-	if store != nil || err == nil {
-		t.Errorf("a store that cannot be opened is %v, %v", store, err)
-	}
-	if _, err := opener("etcd://127.0.0.1", false, 0, func(string) {})(t.Context()); err == nil || exitCode(err) != exitConfig {
-		t.Errorf("etcd: %v", err)
-	}
-}
-
 func TestCollidingKeys(t *testing.T) {
 	r := startRedis(t)
 	r.cli("RPUSH", "jobs", "a list of the user's")
@@ -193,15 +164,5 @@ func TestStoreInMemory(t *testing.T) {
 	}
 	if _, help := ends(t, command(t, nil, "help", "config")); !strings.Contains(help, "memory: is for one process alone") {
 		t.Error("help config does not say so")
-	}
-}
-
-// TestAddressInUse starts a node on the address of another.
-func TestAddressInUse(t *testing.T) {
-	a := start(t, "a", "memory:", nil)
-	address := strings.TrimPrefix(a.url, "http://")
-	code, out := ends(t, command(t, nil, serveArgs(t, "b", "memory:", "--listen", address)...))
-	if code != exitFailure || !strings.Contains(out, "address already in use") || !strings.Contains(out, "--listen") {
-		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }

@@ -1,9 +1,9 @@
-// Command crew runs a whole cluster of real processes under load, kills its leader again and again, and checks with 'regent slots' what the workers'
+// Command chaos runs a whole cluster of real processes under load, kills its leader again and again, and checks with 'regent slots' what the workers'
 // journals say: each slot of each poll completed once, none left out. From the top of the repository:
 //
-//	go run ./bench/crew                                      # 3 nodes, 2 workers; the leader killed every 10 s for 5 minutes
-//	go run ./bench/crew -nodes 1 -workers 20 -polls 10000 -interval 10s -for 1m -kill-every 0
-//	go run ./bench/crew -workers 20 -polls 10000 -interval 10s -for 4m -kill-every 10s
+//	go run ./bench/chaos                                      # 3 nodes, 2 workers; the leader killed every 10 s for 5 minutes
+//	go run ./bench/chaos -nodes 1 -workers 20 -polls 10000 -interval 10s -for 1m -kill-every 0
+//	go run ./bench/chaos -workers 20 -polls 10000 -interval 10s -for 4m -kill-every 10s
 //
 // Everything is on the loopback, and gone when it ends. Its exit code is that of the check.
 package main
@@ -37,7 +37,7 @@ func main() { os.Exit(invoke(os.Args[1:], os.Stdout)) }
 
 func invoke(args []string, out io.Writer) int {
 	var p plan
-	set := flag.NewFlagSet("crew", flag.ContinueOnError)
+	set := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	set.IntVar(&p.nodes, "nodes", 3, "nodes that may lead")
 	set.IntVar(&p.workers, "workers", 2, "nodes that only work")
 	set.IntVar(&p.polls, "polls", 50, "polls")
@@ -54,7 +54,7 @@ func invoke(args []string, out io.Writer) int {
 		return 64
 	}
 	if p.nodes < 1 || p.workers < 1 || p.polls < 1 || p.signal != "KILL" && p.signal != "TERM" || p.kind != "http" && p.kind != "tcp" {
-		fmt.Fprintln(os.Stderr, "crew: at least one node, one worker and one poll; -signal KILL or TERM; -kind http or tcp")
+		fmt.Fprintln(os.Stderr, "chaos: at least one node, one worker and one poll; -signal KILL or TERM; -kind http or tcp")
 		return 64
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,7 +62,7 @@ func invoke(args []string, out io.Writer) int {
 	ok, err := run(ctx, p, out)
 	switch {
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "crew:", err)
+		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1
 	case !ok:
 		return 1

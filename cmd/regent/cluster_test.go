@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,12 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/slots"
 )
 
-// crew is a cluster that runs polls. Each of its nodes can be started again as it was: with its name, its port and its data.
-type crew struct {
+// cluster is a cluster that runs polls. Each of its nodes can be started again as it was: with its name, its port and its data.
+type cluster struct {
 	t       *testing.T
 	store   string
 	dir     string // of the configuration file, and of what workers keep
@@ -37,26 +34,26 @@ type crew struct {
 	excused int      // how often a slow disk was the excuse
 }
 
-func newCrew(t *testing.T, store, config string) *crew {
+func newCluster(t *testing.T, store, config string) *cluster {
 	t.Helper()
-	c := &crew{t: t, store: store, dir: t.TempDir(), args: map[string][]string{}, nodes: map[string]*daemon{}}
+	c := &cluster{t: t, store: store, dir: t.TempDir(), args: map[string][]string{}, nodes: map[string]*daemon{}}
 	if err := os.WriteFile(c.config(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func (c *crew) config() string { return filepath.Join(c.dir, "regent.yaml") }
+func (c *cluster) config() string { return filepath.Join(c.dir, "regent.yaml") }
 
 // start starts a node for the first time.
-func (c *crew) start(name string, args ...string) *daemon {
+func (c *cluster) start(name string, args ...string) *daemon {
 	c.t.Helper()
 	c.args[name] = append([]string{"--listen", freePort(), "--data-dir", c.dir, "--config", c.config()}, args...)
 	return c.again(name)
 }
 
 // again starts a node as before.
-func (c *crew) again(name string) *daemon {
+func (c *cluster) again(name string) *daemon {
 	c.t.Helper()
 	c.nodes[name] = start(c.t, name, c.store, nil, c.args[name]...)
 	c.all = append(c.all, c.nodes[name])
@@ -81,7 +78,7 @@ func freePort() string {
 }
 
 // leader waits for a node that leads, other than those named, and returns it.
-func (c *crew) leader(but ...*daemon) *daemon {
+func (c *cluster) leader(but ...*daemon) *daemon {
 	c.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -102,26 +99,10 @@ func (c *crew) leader(but ...*daemon) *daemon {
 	return nil
 }
 
-// journalLine is a line of a worker's journal: a task that it has taken, or what became of it.
-type journalLine struct {
-	Begin   string
-	ID      string
-	Epoch   uint64
-	Outcome string
-}
-
-// slot is the poll and the due time of a line, and which attempt it is.
-func (l journalLine) slot() (poll string, due int64, attempt string) {
-	poll, rest, _ := strings.Cut(l.Begin+l.ID, "/")
-	rest, attempt, _ = strings.Cut(rest, "#")
-	due, _ = strconv.ParseInt(rest, 10, 64)
-	return poll, due, attempt
-}
-
-func (c *crew) journal(worker string) string { return filepath.Join(c.dir, worker, "journal") }
+func (c *cluster) journal(worker string) string { return filepath.Join(c.dir, worker, "journal") }
 
 // lines returns what a worker's journal says by now.
-func (c *crew) lines(worker string) []journalLine {
+func (c *cluster) lines(worker string) []journalLine {
 	b, _ := os.ReadFile(c.journal(worker)) // it may not be there yet
 	var all []journalLine
 	for text := range bytes.Lines(b) {
@@ -134,7 +115,7 @@ func (c *crew) lines(worker string) []journalLine {
 }
 
 // wait looks again and again until something is so.
-func (c *crew) wait(what string, is func() bool) {
+func (c *cluster) wait(what string, is func() bool) {
 	c.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -146,7 +127,7 @@ func (c *crew) wait(what string, is func() bool) {
 }
 
 // goesOn waits until each poll has run for a time that is due from now on, by an epoch from the given one on.
-func (c *crew) goesOn(epoch uint64) {
+func (c *cluster) goesOn(epoch uint64) {
 	c.t.Helper()
 	now := time.Now().UnixMilli()
 	c.wait("all polls go on", func() bool {
@@ -163,7 +144,7 @@ func (c *crew) goesOn(epoch uint64) {
 }
 
 // check stops everything, those who lead last, and has 'regent slots' check the journals.
-func (c *crew) check() slots.Report {
+func (c *cluster) check() slots.Report {
 	c.t.Helper()
 	last := c.leader()
 	for _, d := range c.nodes {
@@ -191,7 +172,7 @@ func (c *crew) check() slots.Report {
 	return r
 }
 
-func (c *crew) isWorker(name string) bool {
+func (c *cluster) isWorker(name string) bool {
 	for _, w := range c.workers {
 		if w == name {
 			return true
@@ -223,10 +204,10 @@ func everySecond(polls int, target string) string {
 	return b.String()
 }
 
-// fullCrew is three nodes that may lead, two workers, and ten polls of one second, all under way.
-func fullCrew(t *testing.T, store string, args ...string) *crew {
+// fullCluster is three nodes that may lead, two workers, and ten polls of one second, all under way.
+func fullCluster(t *testing.T, store string, args ...string) *cluster {
 	t.Helper()
-	c := newCrew(t, store, everySecond(10, webTarget(t)))
+	c := newCluster(t, store, everySecond(10, webTarget(t)))
 	c.polls, c.workers = 10, []string{"w1", "w2"}
 	for _, name := range []string{"a", "b", "c"} {
 		c.start(name, append([]string{"--worker=false"}, args...)...)
@@ -239,7 +220,7 @@ func fullCrew(t *testing.T, store string, args ...string) *crew {
 }
 
 // underWay waits until all polls run, and each worker has had a part in it.
-func (c *crew) underWay() {
+func (c *cluster) underWay() {
 	c.t.Helper()
 	c.goesOn(1)
 	for _, w := range c.workers {
@@ -250,11 +231,11 @@ func (c *crew) underWay() {
 }
 
 // hurried reports whether a node had no time to end its tasks before it stopped: a machine that stands still for a second makes it so.
-func (c *crew) hurried() bool { return c.anySaid("stopping with tasks under way") }
+func (c *cluster) hurried() bool { return c.anySaid("stopping with tasks under way") }
 
 // excuse fails, unless a node had to wait for the store since then, longer than anybody would for a disk that works. A run
 // has that excuse once.
-func (c *crew) excuse(since time.Time, format string, args ...any) {
+func (c *cluster) excuse(since time.Time, format string, args ...any) {
 	c.t.Helper()
 	stalled := slices.ContainsFunc(c.all, func(d *daemon) bool {
 		return len(d.saidSince("reason=partition|context deadline exceeded", since)) > 0
@@ -265,104 +246,6 @@ func (c *crew) excuse(since time.Time, format string, args ...any) {
 	}
 }
 
-// saidSince returns the lines that match and were written at or after that time.
-func (d *daemon) saidSince(pattern string, since time.Time) []string {
-	return slices.DeleteFunc(d.said(pattern), func(line string) bool {
-		text, _, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
-		at, err := time.Parse(time.RFC3339Nano, text)
-		return err != nil || at.Before(since.Truncate(time.Millisecond))
-	})
-}
-
-func (c *crew) anySaid(pattern string) bool {
+func (c *cluster) anySaid(pattern string) bool {
 	return slices.ContainsFunc(c.all, func(d *daemon) bool { return len(d.said(pattern)) > 0 })
-}
-
-// do sends a request, and returns the code and what was answered.
-func (d *daemon) do(method, path, body string, header ...string) (int, http.Header, map[string]any) {
-	d.t.Helper()
-	code, got, answer, err := d.try(method, path, body, header...)
-	if err != nil {
-		d.t.Fatalf("%s %s %s: %v", d.name, method, path, err)
-	}
-	return code, got, answer
-}
-
-func (d *daemon) try(method, path, body string, header ...string) (int, http.Header, map[string]any, error) {
-	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 40*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	var answer map[string]any
-	_ = json.Unmarshal(b, &answer)
-	return resp.StatusCode, resp.Header, answer, err
-}
-
-// seen asks a node until its answer is as it should be, and returns it.
-func seen[T any](d *daemon, path string, is func(T) bool) T {
-	d.t.Helper()
-	var last []byte
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); <-tick.C {
-		resp, err := http.Get(d.url + path)
-		if err != nil {
-			continue
-		}
-		last, _ = io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		var answer T
-		if json.Unmarshal(last, &answer) == nil && is(answer) {
-			return answer
-		}
-	}
-	d.t.Fatalf("%s: %s is never as it should be, but\n%s", d.name, path, last)
-	panic("unreachable")
-}
-
-// happens waits for an event on a node's /v1/events, which begins with those that have been.
-func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
-	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 60*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/events", nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	for in := bufio.NewScanner(resp.Body); in.Scan(); {
-		text, ok := strings.CutPrefix(in.Text(), "data: ")
-		var e regent.Event
-		if ok && json.Unmarshal([]byte(text), &e) == nil && e.Kind == kind && is(e) {
-			return e
-		}
-	}
-	d.t.Fatalf("%s: no such event %s", d.name, kind)
-	panic("unreachable")
-}
-
-// waitFor polls until a condition holds.
-func waitFor(t *testing.T, what string, good func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !good(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("never: " + what)
-		}
-	}
 }

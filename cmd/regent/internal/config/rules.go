@@ -2,8 +2,8 @@ package config
 
 import (
 	"errors"
-	"net"
-	"net/netip"
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,8 +13,60 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Schemes returns how a store's address can begin: what this binary has a driver for.
-func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }
+// finding is a rule that a value breaks, and the other keys that play a part in it.
+type finding struct {
+	key, value, rule string
+	involves         []string
+}
+
+// oneOf writes a list as a sentence does.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return fmt.Sprintf("%s or %s", strings.Join(words[:last], ", "), words[last])
+}
+
+// judge refuses what was found, but says each thing once: a value that could not be read was not compared to others, and one that only
+// follows another is not to blame.
+func (r *resolver) judge(found []finding) {
+	unread := maps.Clone(r.bad)
+	blamed := map[string]bool{}
+	for _, f := range found {
+		blamed[f.key] = true
+	}
+	for _, f := range found {
+		keys := append([]string{f.key}, f.involves...)
+		leader := r.origins[f.key].follows
+		if blamed[leader] || slices.ContainsFunc(keys, func(key string) bool { return unread[key] || unread[r.origins[key].follows] }) {
+			continue
+		}
+		r.refuse(f, r.where(keys))
+	}
+}
+
+// where names the places in which any of the keys, or what they follow, was given. If none was, the first key's default is at fault.
+func (r *resolver) where(keys []string) string {
+	var places []string
+	for _, key := range keys {
+		if leader := r.origins[key].follows; leader != "" {
+			key = leader
+		}
+		if o := r.origins[key]; o.given && !slices.Contains(places, o.text) {
+			places = append(places, o.text)
+		}
+	}
+	if len(places) == 0 {
+		return r.Origin(keys[0])
+	}
+	return strings.Join(places, " and ")
+}
+
+func (r *resolver) refuse(f finding, from string) {
+	r.bad[f.key] = true
+	err := &Error{from, &regent.ConfigError{Key: f.key, Value: f.value, Rule: f.rule}}
+	if !slices.ContainsFunc(r.errs, func(e error) bool { return e.Error() == err.Error() }) {
+		r.errs = append(r.errs, err)
+	}
+}
 
 // check returns every rule that is broken: the node's, and the library's.
 func (s *Settings) check() []finding {
@@ -58,15 +110,6 @@ func (s *Settings) check() []finding {
 	return append(found, s.checkMember()...)
 }
 
-// Exposed reports whether others than this machine can reach the node, and it was not said that anybody may write.
-func (s *Settings) Exposed() bool {
-	host, _, err := splitAddress(s.Listen)
-	return (err != nil || !loopback(host)) && !s.Insecure
-}
-
-// comparedTo finds the keys that the library's rules compare a value to: "must be >= startupJitterMin (5s)".
-var comparedTo = regexp.MustCompile(`(\w+) \(`)
-
 // checkMember returns what the library refuses.
 func (s *Settings) checkMember() []finding {
 	err := s.Regent.Validate()
@@ -91,26 +134,5 @@ func (s *Settings) checkMember() []finding {
 	return found
 }
 
-func splitAddress(s string) (host string, port uint64, err error) {
-	host, p, err := net.SplitHostPort(s)
-	if err != nil {
-		return "", 0, err
-	}
-	port, err = strconv.ParseUint(p, 10, 16)
-	return host, port, err
-}
-
-// loopback reports whether only this machine can reach the host. A name other than localhost may mean anything.
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
-}
-
-// everywhere reports whether the host stands for all addresses of the machine.
-func everywhere(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "" || err == nil && a.Unmap().IsUnspecified()
-}
+// comparedTo finds the keys that the library's rules compare a value to: "must be >= startupJitterMin (5s)".
+var comparedTo = regexp.MustCompile(`(\w+) \(`)

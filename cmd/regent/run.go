@@ -144,3 +144,15 @@ func unreachable(s *config.Settings, waited time.Duration, cause error) error {
 	}
 	return fmt.Errorf("store %s was not reached within %v: %w", config.Redact(s.Store), waited, cause)
 }
+
+// waitFlag returns what reads --timeout.
+func waitFlag(to *time.Duration) func(string) error {
+	return func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return fmt.Errorf("must be a duration such as 500ms, 30s or 5m, and not negative; 0 waits for ever")
+		}
+		*to = d
+		return nil
+	}
+}
