@@ -1,37 +1,40 @@
-// Package api is a node's HTTP face: how it is, who leads, what happens, and the verbs that ask a leader for something. Reads never ask the
-// store unless their answer is in it; health and role are told from what the node knows.
+// Package api serves the HTTP API of a node: health and role for probes, metrics, events, the state of elections,
+// members and polls, and the verbs that an operator asks a leader for.
+//
+// Health and role are answered from what the node knows: they never wait for the store. A read asks the store only if
+// its answer is there, or the leader if only a leader knows the answer. Every error is JSON with a stable [Code].
 package api
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/internal/signed"
 )
 
-// Options is what the face needs to know.
+// Options configures the handler of a node.
 type Options struct {
 	Node    *node.Node
 	Log     *slog.Logger
-	Token   *signed.Secret // that write verbs and streams must prove; nil for none
-	Guarded bool           // writes need a proof, even if no token is set: a certificate
-	Hosts   []string       // names under which the node may be asked, besides addresses and localhost
+	Token   *signed.Secret // that writes and streams must prove; nil for none
+	Guarded bool           // writes need a proof even if no token is set: a certificate
+	Hosts   []string       // names that a Host header may have, besides addresses and localhost
 	Version string
 	Limits  *Limits // of streams and connections; those of NewLimits if nil
 }
 
-// maxBody is the largest body that a request may have.
-const maxBody = 64 << 10
+const (
+	// maxBody is the largest body that a request may have, in bytes.
+	maxBody = 64 << 10
 
-// tasks is where a worker takes tasks, with a limit of its own for their size.
-const tasks = "/v1/tasks"
+	// tasksPath is where a worker takes tasks. Their size has a limit of its own.
+	tasksPath = "/v1/tasks"
 
-// patience is how long a request that asks the store, or a leader, may take.
-const patience = 30 * time.Second
+	// requestTimeout is how long a request that asks the store, or a leader, may take.
+	requestTimeout = 30 * time.Second
+)
 
 type server struct {
 	Options
@@ -44,47 +47,35 @@ func New(opts Options, stopping <-chan struct{}) http.Handler {
 	if opts.Limits == nil {
 		opts.Limits = NewLimits(opts.Log)
 	}
-	s := &server{Options: opts, stopping: stopping, verifier: signed.NewVerifier(opts.Token, opts.Node.Member.ID, opts.Node.Member.Addr)}
+
+	m := opts.Node.Member
+	s := &server{Options: opts, stopping: stopping, verifier: signed.NewVerifier(opts.Token, m.ID, m.Addr)}
+
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", s.livez)
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /healthz", s.readyz)
-	mux.HandleFunc("GET /leader", s.role(node.Leader))
-	mux.HandleFunc("GET /standby", s.role(node.Standby))
+	s.serveHealth(mux)
+	s.serveElections(mux)
+	s.servePolls(mux)
 	mux.Handle("GET /metrics", s.metrics())
 	mux.HandleFunc("GET /v1/metrics", s.stats)
 	mux.HandleFunc("GET /v1/status", s.status)
-	mux.HandleFunc("GET /v1/elections/{election}", s.election)
-	mux.HandleFunc("GET /v1/elections/{election}/history", s.history)
 	mux.HandleFunc("GET /v1/members", s.members())
-	s.servePolls(mux)
-	if opts.Node.Worker != nil {
-		mux.Handle("POST "+tasks, s.fromMembers(opts.Node.Worker))
-		mux.Handle("POST "+tasks+"/results", s.fromMembers(opts.Node.Worker))
-	}
 	mux.Handle("GET /v1/events", s.readers(s.events))
-	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
-		return m.HandOff(ctx, election, b.To, regent.AtEpoch(*b.Epoch))
-	}))
-	mux.Handle("POST /v1/elections/{election}/step-down", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
-		return m.StepDown(ctx, election, regent.AtEpoch(*b.Epoch))
-	}))
-	mux.Handle("POST /v1/elections/{election}/pause", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
-		return m.Pause(ctx, election, regent.AtEpoch(*b.Epoch))
-	}))
-	mux.Handle("POST /v1/elections/{election}/resume", s.verb(func(ctx context.Context, m *regent.Member, election string, b request) error {
-		return m.Resume(ctx, election, regent.AtEpoch(*b.Epoch))
-	}))
-	return s.protect(mux)
+
+	if worker := opts.Node.Worker; worker != nil {
+		mux.Handle("POST "+tasksPath, s.fromMembers(worker))
+		mux.Handle("POST "+tasksPath+"/results", s.fromMembers(worker))
+	}
+
+	return s.protect(withJSONErrors(mux))
 }
 
-// Server returns an HTTP server with every limit set.
+// Server returns an HTTP server in which every limit is set.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      patience + 10*time.Second, // a stream moves its own
+		WriteTimeout:      requestTimeout + 10*time.Second, // a stream sets its own, per write
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
