@@ -67,7 +67,7 @@ func TestRunTerminated(t *testing.T) {
 	}
 }
 
-// TestRunKillIsLogged has programs that ignore TERM killed: after a TERM that was passed on, and after the end of a term.
+// TestRunKillIsLogged has programs that ignore TERM killed: after a TERM that was forwarded, and after the end of a term.
 func TestRunKillIsLogged(t *testing.T) {
 	const stubborn = `trap '' TERM; echo ready; while :; do sleep 1000; done`
 	begin := func(t *testing.T, store string, args ...string) *daemon {
@@ -86,7 +86,7 @@ func TestRunKillIsLogged(t *testing.T) {
 		t.Parallel()
 		d := begin(t, "sqlite:"+filepath.Join(t.TempDir(), "regent.db"))
 		d.signal(syscall.SIGTERM)
-		d.await(`level=WARN msg="program did not stop in time.* election=jobs reason="TERM was passed on.* after=1s stopTimeout=1s`)
+		d.await(`level=WARN msg="program did not stop in time.* election=jobs reason="TERM was forwarded.* after=1s stopTimeout=1s`)
 		<-d.gone
 	})
 

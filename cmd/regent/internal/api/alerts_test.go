@@ -31,7 +31,6 @@ func described() map[string][]string {
 	}()
 
 	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
-
 	metrics := map[string][]string{}
 	for d := range all {
 		m := form.FindStringSubmatch(d.String())

@@ -64,7 +64,6 @@ func TestHandOffErrors(t *testing.T) {
 			t.Errorf("%s: %d %v", body, status, answer)
 		}
 	}
-
 	ask(`{"epoch":1}`, "to must name the successor")
 	a.post("/v1/elections/seat/pause", `{"epoch":1}`)
 	ask(`{"epoch":1,"to":"b"}`, "resume it first, or use step-down")

@@ -131,7 +131,6 @@ func TestNode(t *testing.T) {
 	t.Run("P02_a_handoff_asked_of_a_standby_reaches_the_leader_and_events_are_streamed", func(t *testing.T) {
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", b.server.URL+"/v1/events", nil)
 		r.Header.Set("Last-Event-ID", "0")
-
 		resp, err := b.server.Client().Do(r)
 		if err != nil || resp.Header.Get("Content-Type") != "text/event-stream" {
 			t.Fatalf("%v %v", resp, err)
@@ -144,7 +143,6 @@ func TestNode(t *testing.T) {
 
 		b.until("/leader", 200)
 		a.until("/standby", 200)
-
 		lines := bufio.NewScanner(resp.Body)
 		for lines.Scan() {
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
@@ -152,7 +150,6 @@ func TestNode(t *testing.T) {
 				if err := json.Unmarshal([]byte(data), &e); err != nil {
 					t.Fatal(err)
 				}
-
 				if e.Kind == regent.EventBecameLeader && e.Epoch == 2 {
 					return
 				}

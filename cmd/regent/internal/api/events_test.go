@@ -55,7 +55,6 @@ func TestLastEventID(t *testing.T) {
 		}
 
 		var text strings.Builder
-
 		for in := bufio.NewScanner(resp.Body); lines > 0 && in.Scan(); lines-- {
 			text.WriteString(in.Text() + "\n")
 		}
@@ -82,6 +81,7 @@ func TestLastEventID(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+
 	t.Run("of_an_earlier_run_skips_nothing_and_shows_the_gap", func(t *testing.T) {
 		for _, other := range []string{"AAAAAAAAAAAAA-3", "3"} {
 			if got := read(6, other); !strings.Contains(got, "event: stream:gap\n") ||
@@ -90,6 +90,7 @@ func TestLastEventID(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("that_is_none_is_refused", func(t *testing.T) {
 		if got := read(3, "x"); !strings.Contains(got, `Last-Event-ID \"x\": must be the ID of an event`) {
 			t.Errorf("got %s", got)

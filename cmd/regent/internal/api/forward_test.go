@@ -127,7 +127,6 @@ func TestFrozenLeader(t *testing.T) {
 		ice := freeze(t, store)
 		b := serve(t, store, "b", "secret")
 		b.knows("ice")
-
 		type reply struct {
 			code int
 			body map[string]any
@@ -151,7 +150,6 @@ func TestFrozenLeader(t *testing.T) {
 		}
 
 		got := <-answered
-
 		return got.code, got.body, time.Since(began), b
 	}
 

@@ -65,7 +65,6 @@ func TestConnectionLimit(t *testing.T) {
 	s.Config = server
 	s.Start()
 	t.Cleanup(func() { close(release); s.Close() })
-
 	dial := func(text string) net.Conn {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {
@@ -74,7 +73,6 @@ func TestConnectionLimit(t *testing.T) {
 
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprint(conn, text)
-
 		return conn
 	}
 

@@ -41,7 +41,6 @@ func serve(t *testing.T, store driver.Store, id, token string, change ...func(*a
 	}
 
 	stopping := make(chan struct{})
-
 	opts := api.Options{Node: n, Log: slog.New(slog.DiscardHandler), Token: signed.NewSecret(token), Version: "test"}
 	for _, f := range change {
 		f(&opts)
@@ -59,7 +58,6 @@ func serve(t *testing.T, store driver.Store, id, token string, change ...func(*a
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-
 		server.Close()
 	})
 
@@ -105,7 +103,6 @@ func (f *testNode) ask(method, path, body string, header ...string) (int, map[st
 	defer resp.Body.Close()
 
 	b, _ := io.ReadAll(resp.Body)
-
 	var out map[string]any
 	if len(b) > 0 && json.Unmarshal(b, &out) != nil {
 		out = map[string]any{"text": string(b)}

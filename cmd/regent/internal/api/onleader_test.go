@@ -53,7 +53,6 @@ func TestLeaderWhoseAddressIsMoreThanAHostAndAPort(t *testing.T) {
 	}
 
 	a.ask("GET", "/v1/members", "")
-
 	if n := asked.Load(); n != 0 {
 		t.Errorf("it was asked %d times", n)
 	}
@@ -76,7 +75,6 @@ func TestForwardingToAnAttacker(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	t.Cleanup(attacker.Close)
-
 	store := memstore.New()
 	lead(t, store, "evil", attacker.Listener.Addr().String())
 	a := serve(t, store, "a", token)
@@ -94,7 +92,6 @@ func TestForwardingToAnAttacker(t *testing.T) {
 	}
 
 	a.ask("GET", "/v1/members", "", bearer...)
-
 	mu.Lock()
 	defer mu.Unlock()
 
@@ -114,7 +111,6 @@ func TestForwardingToAnAttacker(t *testing.T) {
 		}
 
 		signatures++
-
 		for _, path := range []string{seen.r.RequestURI, "/v1/elections/seat/step-down", "/v1/tasks"} {
 			got, body := a.ask("POST", path, seen.body, "Authorization", seen.r.Header.Get("Authorization"),
 				"Regent-Forwarded", "a")
@@ -142,7 +138,6 @@ func TestWithoutALeader(t *testing.T) {
 	}
 
 	a.until("/standby", 200)
-
 	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no coordinator") {
 		t.Errorf("%d %v", got, body)
 	}

@@ -169,7 +169,6 @@ func TestRequestWaitsForPollsOfANewLeader(t *testing.T) {
 	}
 
 	close(s.open)
-
 	if code := <-answered; code != 200 && time.Since(began) < 2*time.Second {
 		t.Errorf("answered %d", code)
 	}

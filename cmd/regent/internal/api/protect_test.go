@@ -38,7 +38,6 @@ func (f *testNode) signature(token, method, path, body string) []string {
 	}
 
 	_ = resp.Body.Close()
-
 	return []string{"Authorization", header}
 }
 
@@ -56,6 +55,7 @@ func TestToken(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_signature_stands_for_it_once", func(t *testing.T) {
 		header := a.signature("s3cret", "POST", "/v1/elections/seat/resume", `{"epoch":1}`)
 		for _, want := range []int{200, 401} {
@@ -64,6 +64,7 @@ func TestToken(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("answers_to_writes_carry_a_challenge_and_a_signature_without_one_is_asked_for_again", func(t *testing.T) {
 		for _, path := range []string{"/v1/elections/seat/resume", "/v1/polls/x/run", "/v1/tasks",
 			"/v1/tasks/results"} {
@@ -87,12 +88,12 @@ func TestToken(t *testing.T) {
 			}
 
 			_ = resp.Body.Close()
-
 			if len(codes) != 2 || codes[0] != "401" || codes[1] == "401" || len(given) != 2 {
 				t.Errorf("%s: answers %v with challenges %q", path, codes, given)
 			}
 		}
 	})
+
 	t.Run("a_stream_needs_it", func(t *testing.T) {
 		if got, body := a.ask("GET", "/v1/events", ""); got != 401 ||
 			!strings.Contains(body["error"].(string), "cluster's token") {
@@ -104,12 +105,14 @@ func TestToken(t *testing.T) {
 			t.Error(resp.Status)
 		}
 	})
+
 	t.Run("a_HEAD_of_a_stream_ends", func(t *testing.T) {
 		if got, body := a.ask("HEAD", "/v1/events", "", "Authorization", "Bearer s3cret"); got != 200 {
 			t.Errorf("%d %v", got, body)
 		}
 		eventually(t, "no stream is left", func() bool { return a.metric("regent_event_streams") == "0" })
 	})
+
 	t.Run("a_probe_that_names_no_host_is_answered", func(t *testing.T) {
 		conn, err := net.Dial("tcp", a.server.Listener.Addr().String())
 		if err != nil {
@@ -118,11 +121,11 @@ func TestToken(t *testing.T) {
 		defer conn.Close()
 
 		fmt.Fprint(conn, "GET /leader HTTP/1.0\r\n\r\n")
-
 		if b, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(b), "HTTP/1.0 200") {
 			t.Errorf("%.100s, %v", b, err)
 		}
 	})
+
 	t.Run("probes_and_reads_do_not", func(t *testing.T) {
 		for _, path := range []string{"/leader", "/readyz", "/healthz", "/livez", "/metrics", "/v1/status",
 			"/v1/members", "/v1/elections/seat"} {
@@ -144,7 +147,6 @@ func (f *testNode) stream(ctx context.Context, header ...string) *http.Response 
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-
 	resp, err := f.server.Client().Do(r)
 	if err != nil {
 		f.t.Fatal(err)
@@ -156,11 +158,9 @@ func (f *testNode) stream(ctx context.Context, header ...string) *http.Response 
 func TestGuarded(t *testing.T) {
 	a := serve(t, memstore.New(), "a", "")
 	a.until("/leader", 200)
-
 	open := a.server.Config.Handler
 	for guarded, want := range map[bool]int{true: 403, false: 404} {
 		h := open
-
 		if guarded {
 			h = api.New(api.Options{Node: a.Node, Log: slog.New(slog.DiscardHandler), Guarded: true},
 				make(chan struct{}))

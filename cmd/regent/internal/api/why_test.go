@@ -32,7 +32,6 @@ func TestWhy(t *testing.T) {
 	if err == nil {
 		err = regent.Reap(t.Context(), store, l.Name, l.Holder)
 	}
-
 	if err != nil {
 		t.Fatal(err)
 	}

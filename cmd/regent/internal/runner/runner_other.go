@@ -11,7 +11,7 @@ import (
 	"github.com/regentd/regent/reaper/proctree"
 )
 
-// There are no process groups here, so that a program could not be stopped with all that it has started: it is not started.
+// Without process groups a program could not be stopped with everything that it has started. So it is not started.
 
 type process struct {
 	tree   proctree.Tree
@@ -26,9 +26,9 @@ func exitCode(*os.ProcessState) (int, syscall.Signal) { return 1, 0 }
 type terminal struct{}
 
 func takeTerminal(*os.File, proctree.Tree, func()) *terminal { return nil }
-func (*terminal) giveBack()                                  {}
+func (*terminal) restore()                                   {}
 
-func others() []os.Signal { return nil }
+func forwarded() []os.Signal { return nil }
 
 func suspensions() []os.Signal { return nil }
 
