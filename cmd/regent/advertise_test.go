@@ -24,7 +24,7 @@ func TestAdvertise(t *testing.T) {
 			if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsUnspecified() || port == "0" {
 				t.Errorf("%s: it advertises %q", listen, told)
 			}
-			if len(d.said("others are told "+host)) != 1 {
+			if len(d.said("this node advertises "+host)) != 1 {
 				t.Errorf("%s: it does not say what was chosen", listen)
 			}
 			d.signal(syscall.SIGHUP)

@@ -7,76 +7,93 @@ import (
 	"github.com/regentd/regent"
 )
 
-// given is a value as it was given, before it is known whether it makes sense.
+// given is a value as it was given, before it is checked.
 type given struct {
 	text   string
 	origin string
-	rule   string // that its form breaks already
+	rule   string // that its form in the file breaks
 }
 
-// Load reads the variables in environ and the file that flag or variable names, and returns what all of them amount to.
+// Load returns the settings that the flags, the variables in environ and the file that they name give.
 func (s *Source) Load(environ []string, readFile func(name string) ([]byte, error)) (*Settings, error) {
 	all, warnings := variables(environ)
 	maps.Copy(all, s.given())
 	var errs []error
 	var file contents
+
 	if g := all["config"]; g.text != "" {
 		data, err := readFile(g.text)
 		if err != nil {
-			return nil, &Error{g.origin, &regent.ConfigError{Key: "config", Value: quote("config", g.text), Rule: "cannot be read: " + err.Error()}}
+			rule := "cannot be read: " + err.Error()
+			return nil, &Error{g.origin, &regent.ConfigError{Key: "config", Value: quote("config", g.text), Rule: rule}}
 		}
+
 		if file, err = readYAML(g.text, data); err != nil {
 			return nil, err
 		}
 		maps.Copy(file.values, all)
-		all, errs, warnings = file.values, file.errs, append(file.warnings, warnings...)
+		all = file.values
+		errs = file.errs
+		warnings = append(file.warnings, warnings...)
 	}
+
 	r := &resolver{given: all, readFile: readFile, bad: map[string]bool{}, errs: errs, file: file}
 	r.resolve()
+
 	if err := errors.Join(r.errs...); err != nil {
 		return nil, err
 	}
+
 	r.Args = s.set.Args()
 	r.Warnings = append(warnings, r.Warnings...)
 	return r.Settings, nil
 }
 
-// resolver turns what was given into settings.
+// resolver turns given values into settings.
 type resolver struct {
 	*Settings
 	given    map[string]given
 	readFile func(string) ([]byte, error)
 	file     contents
-	bad      map[string]bool // keys whose values are refused, so that others cannot be judged by them
+	bad      map[string]bool // keys whose values are refused, so that no rule compares others to them
 	errs     []error
 }
 
+// resolve sets every key, and collects errors and warnings.
 func (r *resolver) resolve() {
 	profile := Profiles()[0]
 	if g, ok := r.given["profile"]; ok && g.rule == "" {
 		profile = g.text
 	}
+
 	base, ok := defaults(profile)
 	if !ok {
-		r.refuse(finding{key: "profile", value: quote("profile", profile), rule: "must be " + oneOf(Profiles())}, r.given["profile"].origin)
+		bad := finding{key: "profile", value: quote("profile", profile), rule: "must be " + oneOf(Profiles())}
+		r.refuse(bad, r.given["profile"].origin)
 	}
+
 	copied := *base
 	r.Settings = &copied
 	r.origins = map[string]origin{}
-	r.Polls, r.Duties, r.parts = r.file.polls, r.file.duties, r.file.parts
+	r.Polls = r.file.polls
+	r.Duties = r.file.duties
+	r.entries = r.file.entries
+
 	for _, k := range Keys() {
 		r.take(k)
 	}
+
 	if r.bad["profile"] {
-		return // every default is in doubt
+		return // no default is known
 	}
+
 	r.follow(base)
 	r.readToken()
 	r.warnOfSecrets()
-	r.judge(r.check())
+	r.refuseAll(r.check())
 }
 
-// take sets a key to what was given.
+// take sets a key to the given value.
 func (r *resolver) take(k Key) {
 	g, ok := r.given[k.Name]
 	if !ok {
@@ -84,21 +101,25 @@ func (r *resolver) take(k Key) {
 		if k.byProfile {
 			text = "profile " + r.Profile
 		}
+
 		r.origins[k.Name] = origin{text: text}
 		return
 	}
+
 	r.origins[k.Name] = origin{text: g.origin, given: true}
 	value := g.text
+
 	if g.rule == "" {
 		value = quote(k.Name, g.text)
 		g.rule = parse(k.field(r.Settings), g.text)
 	}
+
 	if g.rule != "" {
 		r.refuse(finding{key: k.Name, value: value, rule: g.rule}, g.origin)
 	}
 }
 
-// follow derives what was not given from what was, where a profile's default would contradict it.
+// follow derives keys that were not given from keys that were, where the default of the profile would contradict them.
 func (r *resolver) follow(base *Settings) {
 	c, b := &r.Regent, base.Regent
 	if r.Given("electionInterval") && !r.Given("electionIntervalMax") &&
@@ -106,11 +127,13 @@ func (r *resolver) follow(base *Settings) {
 		c.ElectionIntervalMax = c.ElectionInterval
 		r.derive("electionIntervalMax", "electionInterval")
 	}
+
 	if r.Given("leaseDuration") && !r.Given("workerTimeout") && b.WorkerTimeout == b.LeaseDuration {
 		c.WorkerTimeout = c.LeaseDuration
 		r.derive("workerTimeout", "leaseDuration")
 	}
-	switch { // the heartbeat renews the seats, unless they have leases of their own
+
+	switch { // without ownLease the heartbeat renews the elections
 	case c.OwnLease:
 	case !r.Given("renewInterval"):
 		if r.Given("heartbeatInterval") || c.RenewInterval != c.HeartbeatInterval {
@@ -121,12 +144,14 @@ func (r *resolver) follow(base *Settings) {
 		c.HeartbeatInterval = c.RenewInterval
 		r.derive("heartbeatInterval", "renewInterval")
 	}
+
 	if r.Advertise == "" {
 		r.Advertise = r.Listen
 		r.derive("advertise", "listen")
 	}
 }
 
+// derive records that a key has the value of another one.
 func (r *resolver) derive(key, from string) {
 	r.origins[key] = origin{text: "follows " + from, follows: from}
 }
