@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	maxPEM    = 1 << 20          // bytes of a file of certificates, or of a key
-	lookAgain = 10 * time.Second // how often the files are looked at
+	maxPEM       = 1 << 20          // bytes of a file of certificates, or of a key
+	pollInterval = 10 * time.Second // how often the files are read again
 )
 
-// peers is how this node is reached, and how it reaches others: by HTTP, or, if it has a certificate, by HTTPS. It reads
-// its files again when they change. Connections that are open stay as they are.
-type peers struct {
+// certificates configures the listener of a node, and the client by which it asks other nodes: for HTTPS if tlsCert is
+// set, else for HTTP. It reloads the files when they change. Open connections stay as they are.
+type certificates struct {
 	cert, key, ca string
 	log           *slog.Logger
 	current       atomic.Pointer[identity]
@@ -31,102 +31,130 @@ type peers struct {
 	failed string     // why the files could not be used when they were last read
 }
 
-// identity is what was in the files.
+// identity is the content of the files.
 type identity struct {
 	digest [sha256.Size]byte
 	server *tls.Config // nil without a certificate
 	client *http.Transport
 }
 
-// newPeers reads the files that the configuration names.
-func newPeers(s *config.Settings, log *slog.Logger) (*peers, error) {
-	p := &peers{cert: s.TLSCert, key: s.TLSKey, ca: s.TLSCA, log: log}
-	id, err := p.read()
+// newCertificates reads the files that the configuration names.
+func newCertificates(s *config.Settings, log *slog.Logger) (*certificates, error) {
+	c := &certificates{cert: s.TLSCert, key: s.TLSKey, ca: s.TLSCA, log: log}
+	id, err := c.read()
 	if err != nil {
 		return nil, err
 	}
-	p.current.Store(id)
-	return p, nil
+
+	c.current.Store(id)
+	return c, nil
 }
 
+// newTransport returns a transport to other nodes.
 func newTransport(secure *tls.Config) *http.Transport {
-	return &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ResponseHeaderTimeout: time.Minute, TLSClientConfig: secure}
+	return &http.Transport{
+		MaxIdleConnsPerHost:   4,
+		IdleConnTimeout:       time.Minute,
+		ResponseHeaderTimeout: time.Minute,
+		TLSClientConfig:       secure,
+	}
 }
 
-// read makes an identity of the files.
-func (p *peers) read() (*identity, error) {
-	if p.cert == "" {
+// read reads the files and returns their identity.
+func (c *certificates) read() (*identity, error) {
+	if c.cert == "" {
 		return &identity{client: newTransport(nil)}, nil
 	}
-	files := map[string]string{"tlsCert": p.cert, "tlsKey": p.key}
-	if p.ca != "" {
-		files["tlsCA"] = p.ca
-	}
-	data, sum := map[string][]byte{}, sha256.New()
-	for _, key := range []string{"tlsCert", "tlsKey", "tlsCA"} {
-		if files[key] == "" {
-			continue
-		}
-		b, err := config.ReadRegular(files[key], maxPEM)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-		data[key] = b
-		one := sha256.Sum256(b)
-		sum.Write(one[:])
+
+	data, digest, err := c.readFiles()
+	if err != nil {
+		return nil, err
 	}
 
 	pair, err := tls.X509KeyPair(data["tlsCert"], data["tlsKey"])
 	if err != nil {
-		return nil, fmt.Errorf("tlsCert %s, tlsKey %s: %w", p.cert, p.key, err)
+		return nil, fmt.Errorf("tlsCert %s, tlsKey %s: %w", c.cert, c.key, err)
 	}
-	// A session that is resumed was verified by what the files held before.
-	server := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true,
-		NextProtos: []string{"h2", "http/1.1"}}
+
+	server := &tls.Config{
+		Certificates: []tls.Certificate{pair},
+		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"h2", "http/1.1"},
+		// A resumed session would be verified by the former content of the files.
+		SessionTicketsDisabled: true,
+	}
 	client := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if p.ca != "" {
+
+	if c.ca != "" {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(data["tlsCA"]) {
-			return nil, fmt.Errorf("tlsCA %s: there is no certificate in it", p.ca)
+			return nil, fmt.Errorf("tlsCA %s: there is no certificate in it", c.ca)
 		}
+
 		client.RootCAs = pool
-		server.ClientCAs, server.ClientAuth = pool, tls.VerifyClientCertIfGiven
+		server.ClientCAs = pool
+		server.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	return &identity{digest: [sha256.Size]byte(sum.Sum(nil)), server: server, client: newTransport(client)}, nil
+
+	return &identity{digest: digest, server: server, client: newTransport(client)}, nil
 }
 
-// reload reads the files again, and uses what is in them if it has changed. If it cannot be used, it goes on with what was
-// there before, and says so once.
-func (p *peers) reload() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	id, err := p.read()
-	if err != nil {
-		if p.failed != err.Error() {
-			p.log.Warn("certificates cannot be reloaded: the former ones stay in use", "error", err)
+// readFiles returns the content of the files by their keys, and a digest of all of them.
+func (c *certificates) readFiles() (map[string][]byte, [sha256.Size]byte, error) {
+	data := map[string][]byte{}
+	sum := sha256.New()
+	for _, file := range []struct{ key, path string }{{"tlsCert", c.cert}, {"tlsKey", c.key}, {"tlsCA", c.ca}} {
+		if file.path == "" {
+			continue
 		}
-		p.failed = err.Error()
+		content, err := config.ReadRegular(file.path, maxPEM)
+		if err != nil {
+			return nil, [sha256.Size]byte{}, fmt.Errorf("%s: %w", file.key, err)
+		}
+
+		data[file.key] = content
+		one := sha256.Sum256(content)
+		sum.Write(one[:])
+	}
+
+	return data, [sha256.Size]byte(sum.Sum(nil)), nil
+}
+
+// reload reads the files again, and uses them if they have changed. If they cannot be used, the former content stays in
+// use, and a warning is logged once.
+func (c *certificates) reload() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	id, err := c.read()
+	if err != nil {
+		if c.failed != err.Error() {
+			c.log.Warn("certificates cannot be reloaded: the former ones stay in use", "error", err)
+		}
+		c.failed = err.Error()
 		return
 	}
-	p.failed = ""
-	if old := p.current.Load(); old.digest != id.digest {
-		p.current.Store(id)
+
+	c.failed = ""
+	if old := c.current.Load(); old.digest != id.digest {
+		c.current.Store(id)
 		old.client.CloseIdleConnections()
-		p.log.Info("certificates reloaded", "tlsCert", p.cert)
+		c.log.Info("certificates reloaded", "tlsCert", c.cert)
 	}
 }
 
 // watch reloads the files when they have changed, until ctx ends.
-func (p *peers) watch(ctx context.Context) {
-	if p.cert == "" {
+func (c *certificates) watch(ctx context.Context) {
+	if c.cert == "" {
 		return
 	}
-	tick := time.NewTicker(lookAgain)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-tick.C:
-			p.reload()
+			c.reload()
 		case <-ctx.Done():
 			return
 		}
@@ -134,30 +162,37 @@ func (p *peers) watch(ctx context.Context) {
 }
 
 // server returns the TLS configuration of the listener; nil for none.
-func (p *peers) server() *tls.Config {
-	id := p.current.Load()
+func (c *certificates) server() *tls.Config {
+	id := c.current.Load()
 	if id.server == nil {
 		return nil
 	}
-	c := id.server.Clone() // it tells which client certificates are asked for; a handshake goes by the current one
-	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return p.current.Load().server, nil }
-	return c
+
+	// The clone says whether client certificates are asked for. Each handshake uses the current configuration.
+	listener := id.server.Clone()
+	listener.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return c.current.Load().server, nil
+	}
+
+	return listener
 }
 
-// client returns what other nodes are asked with.
-func (p *peers) client() (client *http.Client, scheme string) {
+// client returns the client by which this node asks others, and the scheme of their addresses.
+func (c *certificates) client() (client *http.Client, scheme string) {
 	// A redirect could send tasks elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if scheme = "http"; p.cert != "" {
+	scheme = "http"
+
+	if c.cert != "" {
 		scheme = "https"
 	}
-	return &http.Client{Transport: p, CheckRedirect: stay}, scheme
+	return &http.Client{Transport: c, CheckRedirect: stay}, scheme
 }
 
-// RoundTrip implements [http.RoundTripper].
-func (p *peers) RoundTrip(r *http.Request) (*http.Response, error) {
-	return p.current.Load().client.RoundTrip(r)
+// RoundTrip implements [http.RoundTripper]. It uses the current certificates.
+func (c *certificates) RoundTrip(r *http.Request) (*http.Response, error) {
+	return c.current.Load().client.RoundTrip(r)
 }
 
 // CloseIdleConnections is for [http.Client.CloseIdleConnections].
-func (p *peers) CloseIdleConnections() { p.current.Load().client.CloseIdleConnections() }
+func (c *certificates) CloseIdleConnections() { c.current.Load().client.CloseIdleConnections() }
