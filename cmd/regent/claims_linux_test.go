@@ -56,10 +56,12 @@ func (l *ledger) await(from time.Duration, limit <-chan time.Time) (claim, error
 		news := l.news
 		i := slices.IndexFunc(l.all, func(c claim) bool { return c.Before >= from })
 		var found claim
+
 		if i >= 0 {
 			found = l.all[i]
 		}
 		l.mu.Unlock()
+
 		if i >= 0 {
 			return found, nil
 		}
@@ -98,9 +100,11 @@ func (l *ledger) sessions() []session {
 			all = append(all, session{node: c.Node, epoch: c.Epoch, first: c.After, last: c.Before})
 			continue
 		}
+
 		all[i].first = min(all[i].first, c.After)
 		all[i].last = max(all[i].last, c.Before)
 	}
+
 	return all
 }
 
@@ -113,6 +117,7 @@ func overlaps(all []session) (found []string) {
 			}
 		}
 	}
+
 	return found
 }
 
@@ -140,9 +145,11 @@ func pollLeader(d *daemon, l *ledger, quit <-chan struct{}) {
 			if err != nil {
 				continue
 			}
+
 			conn = c
 			answers = bufio.NewReader(c)
 		}
+
 		if err := askLeader(d.name, address, conn, answers, l); err != nil {
 			_ = conn.Close()
 			conn = nil
@@ -159,14 +166,17 @@ func askLeader(node, address string, conn net.Conn, answers *bufio.Reader, l *le
 	if _, err := fmt.Fprintf(conn, "GET /leader HTTP/1.1\r\nHost: %s\r\n\r\n", address); err != nil {
 		return err
 	}
+
 	response, err := http.ReadResponse(answers, nil)
 	if err != nil {
 		return err
 	}
+
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
 	}
+
 	after := boottime()
 
 	if response.StatusCode == http.StatusOK {
@@ -176,6 +186,7 @@ func askLeader(node, address string, conn net.Conn, answers *bufio.Reader, l *le
 		}
 		l.add(claim{Node: node, Epoch: about.Epoch, Before: before, After: after})
 	}
+
 	return nil
 }
 

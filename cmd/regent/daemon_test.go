@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -21,33 +18,6 @@ import (
 
 	"github.com/regentd/regent"
 )
-
-// binary is the command as users have it, built once.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "regent-test-")
-	if err != nil {
-		return "", err
-	}
-	bin := filepath.Join(dir, "regent")
-	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return bin, nil
-})
-
-// command returns the built command with arguments, and without the variables of this process that would configure it.
-func command(t testing.TB, env []string, args ...string) *exec.Cmd {
-	t.Helper()
-	bin, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(bin, args...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REGENT_") || strings.HasPrefix(v, "COORDINATOR_") })
-	cmd.Env = append(cmd.Env, env...)
-	return cmd
-}
 
 // daemon is a real 'regent serve'.
 type daemon struct {
@@ -76,8 +46,8 @@ func serveArgs(t testing.TB, name, store string, args ...string) []string {
 	return append(node, args...)
 }
 
-// launch starts a process. It keeps the lines of its standard error, and passes those of its
-// standard output to out unless that is nil.
+// launch starts a process. It keeps the lines of its standard error, and calls out with those of its standard output
+// unless out is nil.
 func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *daemon {
 	t.Helper()
 	d := &daemon{t: t, name: name, cmd: cmd, gone: make(chan struct{}), news: make(chan struct{})}
@@ -87,20 +57,24 @@ func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *da
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if out != nil {
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		readers.Go(func() {
 			for in := bufio.NewScanner(stdout); in.Scan(); {
 				out(in.Bytes())
 			}
 		})
 	}
+
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	readers.Go(func() {
 		for in := bufio.NewScanner(stderr); in.Scan(); {
 			d.mu.Lock()
@@ -110,6 +84,7 @@ func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *da
 			d.mu.Unlock()
 		}
 	})
+
 	go func() {
 		defer close(d.gone)
 		readers.Wait()
@@ -118,14 +93,16 @@ func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *da
 
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
-		select { // with its companion, which writes to the store too
+		select { // until its reaper has ended, which writes to the store too
 		case <-d.gone:
 		case <-time.After(10 * time.Second):
 		}
+
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, strings.Join(d.said(""), "\n"))
 		}
 	})
+
 	return d
 }
 
@@ -148,15 +125,18 @@ func (d *daemon) await(pattern string) string {
 	d.t.Helper()
 	re := regexp.MustCompile(pattern)
 	limit := time.After(60 * time.Second)
+
 	for from := 0; ; {
 		d.mu.Lock()
 		news := d.news
+
 		for ; from < len(d.lines); from++ {
 			if m := re.FindStringSubmatch(d.lines[from]); m != nil {
 				d.mu.Unlock()
 				return m[len(m)-1]
 			}
 		}
+
 		d.mu.Unlock()
 		select {
 		case <-news:
@@ -168,40 +148,46 @@ func (d *daemon) await(pattern string) string {
 	}
 }
 
-// get asks the node, and returns the code, 0 if it did not answer.
+// get sends a GET, and returns the status and the body; 0 if the node does not answer.
 func (d *daemon) get(path string) (int, map[string]any) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Second)
 	defer cancel()
+
 	r, err := http.NewRequestWithContext(ctx, "GET", d.url+path, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, nil
 	}
 	defer resp.Body.Close()
+
 	b, _ := io.ReadAll(resp.Body)
 	var body map[string]any
 	_ = json.Unmarshal(b, &body)
 	return resp.StatusCode, body
 }
 
-// until asks until the answer has the code, and returns its body.
+// until repeats a GET until the answer has the status, and returns its body.
 func (d *daemon) until(path string, code int) map[string]any {
 	d.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
+
 	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); <-tick.C {
 		if got, body := d.get(path); got == code {
 			return body
 		}
 	}
+
 	got, body := d.get(path)
 	d.t.Fatalf("%s %s is %d %v, and never %d", d.name, path, got, body, code)
 	return nil
 }
 
+// signal sends a signal to the process.
 func (d *daemon) signal(sig syscall.Signal) {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(sig); err != nil {
@@ -213,11 +199,13 @@ func (d *daemon) signal(sig syscall.Signal) {
 func (d *daemon) stop() int {
 	d.t.Helper()
 	d.signal(syscall.SIGTERM)
+
 	select {
 	case <-d.gone:
 	case <-time.After(60 * time.Second):
 		d.t.Fatalf("%s did not stop", d.name)
 	}
+
 	return d.cmd.ProcessState.ExitCode()
 }
 
@@ -230,24 +218,28 @@ func (d *daemon) saidSince(pattern string, since time.Time) []string {
 	})
 }
 
-// do sends a request, and returns the code and what was answered.
+// do sends a request, and returns the status, the header and the body of the answer.
 func (d *daemon) do(method, path, body string, header ...string) (int, http.Header, map[string]any) {
 	d.t.Helper()
 	code, got, answer, err := d.try(method, path, body, header...)
 	if err != nil {
 		d.t.Fatalf("%s %s %s: %v", d.name, method, path, err)
 	}
+
 	return code, got, answer
 }
 
+// try is do that returns an error if there is no answer.
 func (d *daemon) try(method, path, body string, header ...string) (int, http.Header, map[string]any, error) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 40*time.Second)
 	defer cancel()
+
 	r, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -256,23 +248,26 @@ func (d *daemon) try(method, path, body string, header ...string) (int, http.Hea
 		return 0, nil, nil, err
 	}
 	defer resp.Body.Close()
+
 	b, err := io.ReadAll(resp.Body)
 	var answer map[string]any
 	_ = json.Unmarshal(b, &answer)
 	return resp.StatusCode, resp.Header, answer, err
 }
 
-// seen asks a node until its answer is as it should be, and returns it.
+// seen repeats a GET until the answer is as is wants it, and returns it.
 func seen[T any](d *daemon, path string, is func(T) bool) T {
 	d.t.Helper()
 	var last []byte
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+
 	for limit := time.Now().Add(60 * time.Second); time.Now().Before(limit); <-tick.C {
 		resp, err := http.Get(d.url + path)
 		if err != nil {
 			continue
 		}
+
 		last, _ = io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		var answer T
@@ -280,24 +275,28 @@ func seen[T any](d *daemon, path string, is func(T) bool) T {
 			return answer
 		}
 	}
-	d.t.Fatalf("%s: %s is never as it should be, but\n%s", d.name, path, last)
+
+	d.t.Fatalf("%s: %s never becomes as the test wants it, it is\n%s", d.name, path, last)
 	panic("unreachable")
 }
 
-// happens waits for an event on a node's /v1/events, which begins with those that have been.
+// happens waits for an event of a node. The stream begins with the events before.
 func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 60*time.Second)
 	defer cancel()
+
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/v1/events", nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer resp.Body.Close()
+
 	for in := bufio.NewScanner(resp.Body); in.Scan(); {
 		text, ok := strings.CutPrefix(in.Text(), "data: ")
 		var e regent.Event
@@ -305,6 +304,7 @@ func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
 			return e
 		}
 	}
+
 	d.t.Fatalf("%s: no such event %s", d.name, kind)
 	panic("unreachable")
 }
@@ -312,6 +312,7 @@ func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
 // waitFor polls until a condition holds.
 func waitFor(t *testing.T, what string, good func() bool) {
 	t.Helper()
+
 	for deadline := time.Now().Add(60 * time.Second); !good(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: " + what)
@@ -319,35 +320,41 @@ func waitFor(t *testing.T, what string, good func() bool) {
 	}
 }
 
-// verb asks a node for something harmless that needs the token, and returns the code.
+// verb sends a harmless verb with a token, and returns the status.
 func (d *daemon) verb(token string) int {
 	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), "POST", d.url+"/v1/elections/coordinator/resume", strings.NewReader(`{"epoch":1}`))
+	r, err := http.NewRequestWithContext(d.t.Context(), "POST", d.url+"/v1/elections/coordinator/resume",
+		strings.NewReader(`{"epoch":1}`))
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	r.Header.Set("Authorization", "Bearer "+token)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer resp.Body.Close()
+
 	return resp.StatusCode
 }
 
-// terms returns the epochs of the terms that a node logged, in order, and when each began or was lost.
+// terms returns the epochs of the terms that a node has logged with this message, in order, and when.
 func (d *daemon) terms(message string) (epochs []uint64, at []time.Time) {
 	d.t.Helper()
+
 	for _, line := range d.said(`msg="` + message + `".* node=` + d.name + ` `) {
 		m := regexp.MustCompile(`^time=(\S+) .* epoch=(\d+)`).FindStringSubmatch(line)
 		when, err := time.Parse(time.RFC3339Nano, m[1])
 		if err != nil {
 			d.t.Fatal(err)
 		}
+
 		epoch, _ := strconv.ParseUint(m[2], 10, 64)
 		epochs = append(epochs, epoch)
 		at = append(at, when)
 	}
+
 	return epochs, at
 }
 
@@ -359,5 +366,6 @@ func (d *daemon) logged(pattern string) time.Time {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+
 	return at
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/node"
 )
 
-// TestDeposed takes the seat away from a leader that does not notice, or cannot, while it has polls run.
+// TestDeposed takes leadership from a node that runs polls and does not notice.
 func TestDeposed(t *testing.T) {
-	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
+	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms",
+		"--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
 
 	// inOrder checks that no worker has begun a task of an epoch after one of a later epoch.
 	inOrder := func(c *cluster) {
 		c.t.Helper()
+
 		for _, w := range c.workers {
 			newest, begun := uint64(0), map[uint64]int{}
 			for _, l := range c.lines(w) {
@@ -24,8 +26,10 @@ func TestDeposed(t *testing.T) {
 				if newest = max(newest, l.Epoch); l.Epoch < newest {
 					c.t.Errorf("%s has begun %s of epoch %d after a task of epoch %d", w, l.Begin, l.Epoch, newest)
 				}
+
 				begun[l.Epoch]++
 			}
+
 			c.t.Logf("%s has begun, by epoch: %v", w, begun)
 			if begun[1] == 0 || begun[newest] == 0 || newest < 2 {
 				c.t.Errorf("%s had no part in it: %v", w, begun)
@@ -41,7 +45,9 @@ func TestDeposed(t *testing.T) {
 		next := c.leader(old)
 		c.goesOn(2)
 		old.signal(syscall.SIGCONT)
-		seen(old, "/readyz", func(h node.Health) bool { return h.Role == node.Standby && h.Leader == next.name && h.Epoch == 2 })
+		seen(old, "/readyz", func(h node.Health) bool {
+			return h.Role == node.Standby && h.Leader == next.name && h.Epoch == 2
+		})
 		old.await(`msg="lost leadership" .* epoch=1`)
 		c.goesOn(2)
 		inOrder(c)
@@ -59,9 +65,11 @@ func TestDeposed(t *testing.T) {
 		c.store = r.address()
 		next := c.start("b", append([]string{"--worker=false"}, timing...)...)
 		next.until("/standby", 200)
+
 		for _, w := range c.workers {
 			c.start(w, append([]string{"--eligible=false"}, timing...)...)
 		}
+
 		c.underWay()
 		stop := neverTwo(t, old, next)
 		p.cutTo.Store(true)
@@ -69,11 +77,15 @@ func TestDeposed(t *testing.T) {
 		next.await("became leader")
 		c.goesOn(2)
 		p.heal()
-		seen(old, "/readyz", func(h node.Health) bool { return h.Role == node.Standby && h.Leader == "b" && h.Epoch == 2 })
+		seen(old, "/readyz", func(h node.Health) bool {
+			return h.Role == node.Standby && h.Leader == "b" && h.Epoch == 2
+		})
 		stop()
+
 		if got := old.await("lost leadership.*"); !strings.Contains(got, "reason=partition") {
 			t.Errorf("a says %q", got)
 		}
+
 		c.goesOn(2)
 		inOrder(c)
 		c.check()

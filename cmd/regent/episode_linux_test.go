@@ -33,12 +33,13 @@ func cells(lock regent.Config) []*cell {
 				{kind: kind, profile: "cluster", reaper: reaper, cfg: regent.Cluster()},
 				{kind: kind, profile: "lock", reaper: reaper, cfg: lock},
 			} {
-				// To stop takes longer where so many processes run, and a program longest. The deadline stays
-				// where it is.
+				// Where so many processes run, it takes longer to stop, for a program longest. The deadline stays as it
+				// is.
 				stop := 5 * time.Second
 				if kind == "run" {
 					stop = 15 * time.Second
 				}
+
 				more := max(0, stop-c.cfg.StopTimeout)
 				c.cfg.LeaseDuration += more
 				c.cfg.StopTimeout += more
@@ -47,6 +48,7 @@ func cells(lock regent.Config) []*cell {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -59,10 +61,11 @@ func shortLock() regent.Config {
 	c.HeartbeatInterval = 1500 * time.Millisecond
 	c.WorkerTimeout = 6 * time.Second
 	c.ElectionIntervalMax = 10 * time.Second
+
 	return c
 }
 
-// episode is one fault of one store, and the processes that meet it.
+// episode is one fault of one store, and the processes that use the store.
 type episode struct {
 	t     *testing.T
 	fault fault
@@ -84,6 +87,7 @@ func newEpisode(t *testing.T, f fault, cells []*cell) *episode {
 		quit: make(chan struct{}),
 		done: make(chan struct{}),
 	}
+
 	if f.proxied {
 		e.proxy = startProxy(t, "127.0.0.1:"+e.redis.port)
 	}
@@ -92,11 +96,13 @@ func newEpisode(t *testing.T, f fault, cells []*cell) *episode {
 		if c.reaper {
 			c.name += "-reaper"
 		}
+
 		c.ledger = newLedger()
 		for _, suffix := range []string{"a", "b"} {
 			c.nodes = append(c.nodes, e.launch(c, c.name+"-"+suffix))
 		}
 	}
+
 	return e
 }
 
@@ -112,6 +118,7 @@ func (e *episode) launch(c *cell, name string) *daemon {
 	if e.proxy != nil {
 		store = e.proxy.address()
 	}
+
 	store += "?prefix=" + c.name + ":"
 
 	flags := []string{
@@ -120,6 +127,7 @@ func (e *episode) launch(c *cell, name string) *daemon {
 		"--heartbeat-interval", c.cfg.HeartbeatInterval.String(), "--worker-timeout", c.cfg.WorkerTimeout.String(),
 		"--takeover-delay", c.cfg.TakeoverDelay.String(), "--election-interval-max", c.cfg.ElectionIntervalMax.String(),
 	}
+
 	if c.cfg.OwnLease {
 		flags = append(flags, "--renew-interval", c.cfg.RenewInterval.String())
 	}
@@ -131,18 +139,21 @@ func (e *episode) launch(c *cell, name string) *daemon {
 		args := append([]string{"run", c.name, "--node", name, "--store", store, "--restart"}, flags[2:]...)
 		return launch(e.t, name, command(e.t, nil, append(args, "--", program, "claim")...), c.ledger.parse)
 	}
+
 	setup, err := json.Marshal(map[string]any{
 		"Store": store, "Node": name, "Election": c.name, "Config": c.cfg, "Reaper": c.reaper,
 	})
 	if err != nil {
 		e.t.Fatal(err)
 	}
+
 	return launch(e.t, name, exec.Command(program, "member", string(setup)), c.ledger.parse)
 }
 
 // ready waits until each election has a leader, and a standby that knows it.
 func (e *episode) ready() {
 	e.t.Helper()
+
 	for _, c := range e.cells {
 		for _, n := range c.nodes {
 			if c.kind == "serve" {
@@ -151,6 +162,7 @@ func (e *episode) ready() {
 			}
 		}
 	}
+
 	for _, c := range e.cells {
 		for _, n := range c.nodes {
 			n.await(`msg="became leader"|msg="leader changed"`)
@@ -161,10 +173,11 @@ func (e *episode) ready() {
 	}
 }
 
-// play is the fault, from its beginning to its end. It begins a little later than the others, so
-// that not all programs are stopped at once.
+// play begins and ends the fault. It begins later than the others by a little, so that not all programs are stopped at
+// once.
 func (e *episode) play(later time.Duration) {
 	defer close(e.done)
+
 	<-time.After(later)
 	e.fault.begin(e)
 	e.began = boottime()
@@ -174,7 +187,7 @@ func (e *episode) play(later time.Duration) {
 	e.heals = boottime()
 }
 
-// verify checks what became of the processes.
+// verify checks that no process died, that no two led at once, and that somebody leads again.
 func (e *episode) verify(t *testing.T) {
 	<-e.done
 	for _, c := range e.cells {
@@ -185,9 +198,11 @@ func (e *episode) verify(t *testing.T) {
 			t.Errorf("%s: %v since the store answers again", c.name, err)
 			continue
 		}
+
 		t.Logf("%s: %s leads %v after the store answers again; lease and takeover delay are %v",
 			c.name, found.Node, (found.After - e.heals).Round(time.Millisecond), bound)
 	}
+
 	for _, c := range e.cells {
 		for _, n := range c.nodes {
 			if !running(n.cmd.Process.Pid) {
@@ -197,6 +212,7 @@ func (e *episode) verify(t *testing.T) {
 				t.Errorf("%s says: %s", n.name, line)
 			}
 		}
+
 		if e.fault.total {
 			c.verifyDeadline(t, e.began, e.ended)
 		}
@@ -206,6 +222,7 @@ func (e *episode) verify(t *testing.T) {
 	for _, c := range e.cells {
 		c.terminate()
 	}
+
 	for _, c := range e.cells {
 		c.gone(t)
 		for _, text := range overlaps(c.ledger.sessions()) {
@@ -214,14 +231,15 @@ func (e *episode) verify(t *testing.T) {
 	}
 }
 
-// verifyDeadline checks that nobody leads past its deadline while the store answers nothing. The
-// last heartbeat that counts was sent before the fault began.
+// verifyDeadline checks that nobody leads past its deadline while the store does not answer. The last heartbeat that
+// counts was sent before the fault began.
 func (c *cell) verifyDeadline(t *testing.T, began, ended time.Duration) {
 	trusted := c.cfg.LeaseDuration - c.cfg.LeaseDuration/500 - c.cfg.StopTimeout
 	if c.kind == "run" {
-		// The program is a process of its own, which a busy machine may be slow to end.
+		// The program is a process of its own, and a busy machine may be slow to end it.
 		trusted += c.cfg.StopTimeout + 20*time.Second
 	}
+
 	if late := c.ledger.within(began+trusted, ended); len(late) > 0 {
 		t.Errorf("%s: %d claims past the deadline, the last %v after the store's last answer: %+v", c.name, len(late),
 			late[len(late)-1].Before-began, late[len(late)-1])
@@ -235,7 +253,7 @@ func (c *cell) terminate() {
 	}
 }
 
-// gone waits until the processes of a cell have stopped, and checks that they have stopped well.
+// gone waits until the processes of a cell have stopped, and checks their exit codes.
 func (c *cell) gone(t *testing.T) {
 	for _, n := range c.nodes {
 		select {
@@ -244,9 +262,10 @@ func (c *cell) gone(t *testing.T) {
 			t.Errorf("%s does not stop", n.name)
 			continue
 		}
+
 		codes := []int{0}
 		if c.kind == "run" {
-			codes = append(codes, 128+int(syscall.SIGTERM)) // a standby's
+			codes = append(codes, 128+int(syscall.SIGTERM)) // of a standby
 		}
 		if code := n.cmd.ProcessState.ExitCode(); !slices.Contains(codes, code) {
 			t.Errorf("%s: exit code %d", n.name, code)
@@ -257,12 +276,14 @@ func (c *cell) gone(t *testing.T) {
 // playAll plays episodes at the same time, and verifies each.
 func playAll(t *testing.T, all []*episode) {
 	t.Helper()
+
 	for _, e := range all {
 		e.ready()
 	}
 	for i, e := range all {
 		go e.play(time.Duration(i) * time.Second)
 	}
+
 	for _, e := range all {
 		t.Run("nobody_dies_or_leads_on_with_a_store_"+e.fault.name, e.verify)
 	}

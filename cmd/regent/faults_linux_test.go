@@ -12,12 +12,12 @@ import (
 	"github.com/regentd/regent"
 )
 
-// fault is what happens to a store.
+// fault is a fault of a store.
 type fault struct {
 	name    string
 	lasts   time.Duration
 	total   bool // no request is answered while it lasts
-	proxied bool // it is the network's, not the server's
+	proxied bool // of the network, not of the server
 	begin   func(*episode)
 	end     func(*episode)
 }
@@ -30,8 +30,7 @@ func hung(lasts time.Duration) fault {
 	}
 }
 
-// storeFaults are the faults of the short form. Each lasts longer than a lease of 6 s, but the
-// first.
+// storeFaults returns the faults of the short form. Each but the first lasts longer than a lease of 6 s.
 func storeFaults() []fault {
 	heal := func(e *episode) { e.proxy.heal() }
 	const lasts = 8 * time.Second
@@ -66,9 +65,9 @@ func storeFaults() []fault {
 	}
 }
 
-// TestStoreFaults has real processes meet the faults of a real store. Nobody dies, nobody leads
-// past its deadline, and somebody leads when the store answers again. A few faults are played at
-// the same time, each on a server of its own, since most of this is waiting.
+// TestStoreFaults runs real processes on a real store with faults. No process dies, nobody leads past its deadline, and
+// somebody leads when the store answers again. Several faults run at the same time, each on a server of its own,
+// because most of this is waiting.
 func TestStoreFaults(t *testing.T) {
 	const atOnce = 4
 	t.Parallel()
@@ -81,6 +80,7 @@ func TestStoreFaults(t *testing.T) {
 			}
 			all = append(all, newEpisode(t, f, which))
 		}
+
 		playAll(t, all)
 	}
 }
@@ -93,11 +93,12 @@ func TestStoreFaultsLong(t *testing.T) {
 	playAll(t, []*episode{newEpisode(t, hung(time.Minute), cells(regent.Lock()))})
 }
 
-// TestRunWithHungStore has two 'regent run' without --restart meet a store that hangs. The leader
-// stops its program and exits with 90, as it does whenever leadership is lost. The standby lives,
-// and runs the program when the store answers again.
+// TestRunWithHungStore runs two 'regent run' without --restart on a store that hangs. The leader stops its program and
+// exits with 90, as it does whenever leadership is lost. The standby lives, and runs the program when the store answers
+// again.
 func TestRunWithHungStore(t *testing.T) {
 	t.Parallel()
+
 	for _, profile := range []string{"cluster", "lock"} {
 		t.Run("the_leader_exits_with_90_and_the_standby_takes_over_"+profile, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +106,7 @@ func TestRunWithHungStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			redis := startRedis(t)
 			claims := newLedger()
 			run := func(name string) *daemon {
@@ -113,6 +115,7 @@ func TestRunWithHungStore(t *testing.T) {
 					"--lease-duration", "20s", "--stop-timeout", "15s", "--worker-timeout", "20s",
 					"--heartbeat-interval", "1500ms", "--takeover-delay", "500ms",
 				}
+
 				if profile == "lock" {
 					args = append(args, "--renew-interval", "1500ms")
 				}
@@ -122,12 +125,14 @@ func TestRunWithHungStore(t *testing.T) {
 			leader.await(`msg="became leader"`)
 			standby := run("b")
 			standby.await(`msg="leader changed"`)
+
 			if _, err := claims.await(0, time.After(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 
 			freeze(redis.cmd.Process.Pid)
 			leader.await(`regent: leadership lost`)
+
 			if !running(standby.cmd.Process.Pid) {
 				t.Error("the standby has died")
 			}
@@ -138,20 +143,24 @@ func TestRunWithHungStore(t *testing.T) {
 			if err != nil || next.Node != "b" {
 				t.Errorf("%+v, %v", next, err)
 			}
+
 			t.Logf("the standby leads %v after the store answers again", next.After-answers)
 			select {
 			case <-leader.gone:
 			case <-time.After(time.Minute):
 				t.Fatal("the leader, or its reaper, does not end")
 			}
+
 			if code := leader.cmd.ProcessState.ExitCode(); code != 90 {
 				t.Errorf("the leader exits with %d", code)
 			}
+
 			for _, n := range []*daemon{leader, standby} {
 				for _, line := range n.said(`silent past its deadline|duty:stuck`) {
 					t.Errorf("%s says: %s", n.name, line)
 				}
 			}
+
 			for _, text := range overlaps(claims.sessions()) {
 				t.Error(text)
 			}
@@ -159,7 +168,7 @@ func TestRunWithHungStore(t *testing.T) {
 	}
 }
 
-// freeze stops a process, and returns when all its threads have stopped.
+// freeze suspends a process, and returns when all its threads are suspended.
 func freeze(pid int) {
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
 	for state(pid) == "R" || state(pid) == "S" || state(pid) == "D" {
@@ -172,16 +181,18 @@ func running(pid int) bool {
 	return s != "" && s != "Z" && s != "X"
 }
 
-// state returns the state of a process as the kernel shows it, or nothing if there is none.
+// state returns the state of a process as the kernel shows it, or nothing if there is no such process.
 func state(pid int) string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
+
 	text := string(b)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) == 0 {
 		return ""
 	}
+
 	return fields[0]
 }

@@ -3,23 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
-	"regexp"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// served is a command that a server has run.
-type served struct {
-	at     float64 // seconds of the server's clock
-	name   string
-	line   string
-	script bool // called by a script, not by a client
-}
-
-var monitorLine = regexp.MustCompile(`^\+?(\d+\.\d+) \[\d+ (\S+?)\] "([^"]*)"`)
-
-var monitorWord = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
 
 // fleet is many real nodes of profile fleet on one Redis server.
 type fleet struct {
@@ -33,16 +20,19 @@ type fleet struct {
 
 func newFleet(t *testing.T, size int, args ...string) *fleet {
 	t.Helper()
-	if _, err := binary(); err != nil { // built before the clock runs
+
+	if _, err := binary(); err != nil { // so that no measurement includes the build
 		t.Fatal(err)
 	}
 	r := newRedis(t)
-	r.sync = "no" // what is measured is what nodes send, not the disk
+	r.sync = "no" // the test measures what nodes send, not the disk
 	r.start()
+
 	f := &fleet{t: t, redis: r, size: size, args: append([]string{"--profile", "fleet"}, args...)}
 	for range size {
 		f.dirs = append(f.dirs, t.TempDir())
 	}
+
 	return f
 }
 
@@ -60,6 +50,7 @@ func (f *fleet) start() {
 // stop stops all nodes at once, and waits for them.
 func (f *fleet) stop() {
 	f.t.Helper()
+
 	for _, d := range f.nodes {
 		d.signal(syscall.SIGTERM)
 	}
@@ -72,11 +63,12 @@ func (f *fleet) stop() {
 	}
 }
 
-// leader waits until all nodes name the same leader, each by its own word, and returns it.
+// leader waits until all nodes name the same leader, and returns it.
 func (f *fleet) leader() *daemon {
 	f.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+
 	for limit := time.Now().Add(90 * time.Second); time.Now().Before(limit); <-tick.C {
 		var first *daemon
 		for _, d := range f.nodes {
@@ -85,6 +77,7 @@ func (f *fleet) leader() *daemon {
 				break
 			}
 		}
+
 		if first == nil {
 			continue
 		}
@@ -94,16 +87,18 @@ func (f *fleet) leader() *daemon {
 				known++
 			}
 		}
+
 		if known == f.size {
 			return first
 		}
 	}
+
 	f.t.Fatal("no leader that all nodes name")
 	return nil
 }
 
-// prompt reports whether this machine was quick enough for the smallest ID to be known in time: it had joined when the first
-// of all nodes was done with its wait for the others. On a slow machine processes do not start at once, whatever a test does.
+// prompt reports whether this machine was quick enough: the smallest ID had joined before the first node ended its wait
+// for the others. On a slow machine processes do not start at once.
 func (f *fleet) prompt(jitter time.Duration) bool {
 	first := f.nodes[0].logged("msg=serving")
 	for _, d := range f.nodes {
@@ -111,11 +106,12 @@ func (f *fleet) prompt(jitter time.Duration) bool {
 			first = at
 		}
 	}
+
 	return f.nodes[0].logged("member:joined").Before(first.Add(jitter + 800*time.Millisecond))
 }
 
-// watchMachine measures how late this process is scheduled, until the function that it returns is called. That one returns
-// the longest delay. Where it is long, the nodes were late as well, whatever they did.
+// watchMachine measures how late this process is scheduled. The returned function ends that and returns the longest
+// delay. If it is long, the nodes were late as well.
 func watchMachine() func() time.Duration {
 	const step = 20 * time.Millisecond
 	stop, longest := make(chan struct{}), make(chan time.Duration)
@@ -132,30 +128,37 @@ func watchMachine() func() time.Duration {
 			}
 		}
 	}()
+
 	return func() time.Duration { close(stop); return <-longest }
 }
 
-// led checks who leads: the smallest ID, in this many rounds of restarting all nodes over the same store. Each starts them,
-// and reports whether the round counts. A round in which another node leads does not count if the machine stood still.
+// led checks that the smallest ID leads, in this many rounds of restarting all nodes over the same store. The function
+// each starts them, and reports whether the round counts. A round in which another node leads does not count if the
+// machine stalled.
 func (f *fleet) led(jitter time.Duration, rounds int, each func() bool) {
 	f.t.Helper()
 	const still = 300 * time.Millisecond
+
 	for done, tries := 0, 0; done < rounds; tries++ {
 		if tries > rounds+5 {
-			f.t.Skipf("only %d of %d rounds count: the machine is too slow to start %d processes at once; TestFleet of the "+
+			f.t.Skipf("only %d of %d rounds count: the machine is too slow to start %d processes at once; TestFleet "+
+				"of the "+
 				"library proves the same in virtual time", done, tries, f.size)
 		}
+
 		delay := watchMachine()
 		counts := each()
 		first := f.leader()
 		late := delay()
 		f.t.Logf("%s leads; this process was late by at most %v", first.name, late)
+
 		if counts && (first == f.nodes[0] || late < still && f.prompt(jitter)) {
 			done++
 			if first != f.nodes[0] {
 				f.t.Errorf("round %d: %s leads", done, first.name)
 			}
 		}
+
 		f.stop()
 	}
 }
@@ -163,28 +166,32 @@ func (f *fleet) led(jitter time.Duration, rounds int, each func() bool) {
 func TestFleet(t *testing.T) {
 	const half = 30 // seconds
 
-	// Few processes vary more than many: so they have more time, and chance may spoil one round, but not three.
-	t.Run("J01_J11_J13_no_second_of_the_first_half_minute_has_three_times_the_mean_and_the_smallest_ID_leads", func(t *testing.T) {
-		t.Parallel()
-		f := newFleet(t, 24, "--startup-jitter-max", "10s")
-		log := f.redis.monitor()
-		uneven := 0
-		f.led(10*time.Second, 1, func() bool {
-			from := f.redis.now()
-			f.start()
-			<-time.After((half + 1) * time.Second)
-			counted, err := log.spread(t, from, half)
-			if err == nil {
-				return counted
-			}
-			if uneven++; uneven == 3 {
-				t.Error(err)
-				return true
-			}
-			t.Logf("chance, or a herd: %v", err)
-			return false
+	// A few processes vary more than many. So they have more time, and one round may fail by chance, but not three.
+	t.Run("J01_J11_J13_no_second_of_the_first_half_minute_has_three_times_the_mean_and_the_smallest_ID_leads",
+		func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 24, "--startup-jitter-max", "10s")
+			log := f.redis.monitor()
+			uneven := 0
+			f.led(10*time.Second, 1, func() bool {
+				from := f.redis.now()
+				f.start()
+				<-time.After((half + 1) * time.Second)
+
+				counted, err := log.spread(t, from, half)
+				if err == nil {
+					return counted
+				}
+
+				if uneven++; uneven == 3 {
+					t.Error(err)
+					return true
+				}
+
+				t.Logf("chance, or a herd: %v", err)
+				return false
+			})
 		})
-	})
 
 	t.Run("J15_after_every_restart_of_all_over_a_used_store_the_smallest_ID_leads", func(t *testing.T) {
 		t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// journalLine is a line of a worker's journal: a task that it has taken, or what became of it.
+// journalLine is a line of the journal of a worker: a task that it has begun, or how the task has ended.
 type journalLine struct {
 	Begin   string
 	ID      string
@@ -13,7 +13,7 @@ type journalLine struct {
 	Outcome string
 }
 
-// slot is the poll and the due time of a line, and which attempt it is.
+// slot returns the poll, the due time and the attempt of a line.
 func (l journalLine) slot() (poll string, due int64, attempt string) {
 	poll, rest, _ := strings.Cut(l.Begin+l.ID, "/")
 	rest, attempt, _ = strings.Cut(rest, "#")

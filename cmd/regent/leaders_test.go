@@ -9,51 +9,58 @@ import (
 	"time"
 )
 
-// roles polls what the nodes say of themselves on /readyz until stopped, and fails if two say that they lead.
+// roles polls /readyz of all nodes until stop is called, and fails if two nodes are leader.
 func roles(t *testing.T, every time.Duration, nodes ...*daemon) (stop func()) {
 	t.Helper()
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+
 		tick := time.NewTicker(every)
 		defer tick.Stop()
+
 		for {
 			select {
 			case <-quit:
 				return
 			case <-tick.C:
 			}
+
 			var leaders []string
 			for _, n := range nodes {
 				if _, body := n.get("/readyz"); body["role"] == "leader" {
 					leaders = append(leaders, n.name)
 				}
 			}
+
 			if len(leaders) > 1 {
 				t.Errorf("%v say at once that they lead", leaders)
 			}
 		}
 	}()
+
 	return func() { close(quit); <-done }
 }
 
-// tookOver checks that b has led after a, as their logs have it: a was granted the first epoch, and lost it before b was
-// granted the second one, unless it was frozen.
+// tookOver checks by their logs that b has led after a: a had the first epoch, and lost it before b had the second one,
+// unless a was frozen.
 func tookOver(t *testing.T, a, b *daemon, frozen bool) {
 	t.Helper()
 	granted, _ := a.terms("became leader")
 	lost, lostAt := a.terms("lost leadership")
+
 	next, nextAt := b.terms("became leader")
 	if !slices.Equal(granted, []uint64{1}) || !slices.Equal(lost, []uint64{1}) || !slices.Equal(next, []uint64{2}) {
 		t.Fatalf("a was granted %v and lost %v, b was granted %v", granted, lost, next)
 	}
-	// Lines are written a moment after what they tell of. Whether two led at once is polled.
+
+	// A line is written a moment after its event. Whether two led at once is polled.
 	if late := lostAt[0].Sub(nextAt[0]); late > 2*time.Second && !frozen {
 		t.Errorf("a logged its loss %v after b its term", late)
 	}
 }
 
-// epochsGrow checks that no epoch was granted twice.
+// epochsGrow checks that no two terms had the same epoch, and that epochs only grow.
 func epochsGrow(t *testing.T, nodes ...*daemon) {
 	t.Helper()
 	seen := map[uint64]string{}
@@ -62,6 +69,7 @@ func epochsGrow(t *testing.T, nodes ...*daemon) {
 		if !slices.IsSorted(epochs) {
 			t.Errorf("%s led in epochs %v", d.name, epochs)
 		}
+
 		for _, epoch := range epochs {
 			if seen[epoch] != "" {
 				t.Errorf("%s and %s both led in epoch %d", seen[epoch], d.name, epoch)
@@ -77,8 +85,10 @@ func neverTwo(t *testing.T, nodes ...*daemon) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
+
 		for polls := 0; ; polls++ {
 			select {
 			case <-quit:
@@ -86,22 +96,27 @@ func neverTwo(t *testing.T, nodes ...*daemon) (stop func()) {
 				return
 			case <-tick.C:
 			}
+
 			first := leading(nodes)
 			if len(first) < 2 {
 				continue
 			}
-			// Those answers came one after the other. Who says the same again, in the same term, led when the last of them came.
+
+			// Those answers came one after the other. A node that gives the same answer again, in the same term, led
+			// when the last of them came.
 			again := leading(nodes)
 			maps.DeleteFunc(first, func(i int, epoch any) bool { return again[i] != epoch })
+
 			if len(first) > 1 {
 				t.Errorf("nodes lead at once: %v", first)
 			}
 		}
 	}()
+
 	return func() { close(quit); <-done }
 }
 
-// leading asks all nodes at once, and returns the epochs of those that say that they lead.
+// leading asks all nodes at once whether they lead, and returns the epochs of those that do, by index.
 func leading(nodes []*daemon) map[int]any {
 	epochs := map[int]any{}
 	var mu sync.Mutex
@@ -115,6 +130,7 @@ func leading(nodes []*daemon) map[int]any {
 			}
 		})
 	}
+
 	wg.Wait()
 	return epochs
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// clockOf makes a file that says by how much a node's clock is wrong, and returns the variable that names it.
+// clockOf makes a file with the error of a node's clock, and returns the variable that names the file.
 func clockOf(t *testing.T, offset string) (file string, env []string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "offset")
@@ -20,15 +20,14 @@ func clockOf(t *testing.T, offset string) (file string, env []string) {
 func setClock(t *testing.T, file, offset string) {
 	t.Helper()
 	next := file + ".new"
-	if err := os.WriteFile(next, []byte(offset), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, next, offset)
+
 	if err := os.Rename(next, file); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestClocks has polls run by leaders whose wall clocks are wrong. Each node is a worker as well.
+// TestClocks runs polls by leaders whose wall clocks are wrong. Each node is a worker as well.
 func TestClocks(t *testing.T) {
 	type standing struct {
 		Counts  map[string]uint64
@@ -37,7 +36,8 @@ func TestClocks(t *testing.T) {
 			Slot  string
 		}
 	}
-	// grows waits until a poll has run so many times more, asked at a node.
+
+	// grows waits until a poll has run so many times more.
 	grows := func(d *daemon, by uint64) {
 		t.Helper()
 		first := seen(d, "/v1/polls/p0", func(s standing) bool { return true }).Counts["ok"]
@@ -47,10 +47,8 @@ func TestClocks(t *testing.T) {
 	t.Run("a_leader_whose_clock_was_ahead_dies_and_its_successor_runs_polls_at_once", func(t *testing.T) {
 		t.Parallel()
 		config := filepath.Join(t.TempDir(), "regent.yaml")
-		if err := os.WriteFile(config, []byte(everySecond(1, webTarget(t))), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+		writeFile(t, config, everySecond(1, webTarget(t)))
+		store := sqliteStore(t)
 		_, ahead := clockOf(t, "10m")
 		a := start(t, "a", store, ahead, "--config", config)
 		a.until("/leader", 200)
@@ -61,8 +59,11 @@ func TestClocks(t *testing.T) {
 		<-a.gone
 		b.until("/leader", 200)
 		began := time.Now()
-		// Well within the ten minutes that the clock was ahead by.
-		seen(b, "/v1/polls/p0", func(s standing) bool { return len(s.Results) > 0 && s.Results[0].Epoch == 2 && s.Counts["ok"] >= 3 })
+
+		// Well within the ten minutes by which the clock was ahead.
+		seen(b, "/v1/polls/p0", func(s standing) bool {
+			return len(s.Results) > 0 && s.Results[0].Epoch == 2 && s.Counts["ok"] >= 3
+		})
 		t.Logf("polls ran again after %v", time.Since(began).Round(time.Second))
 		b.await(`poll:clock_jumped.*ahead of this node's clock`)
 		b.stop()
@@ -71,11 +72,9 @@ func TestClocks(t *testing.T) {
 	t.Run("a_clock_that_is_set_while_a_node_leads_stops_nothing", func(t *testing.T) {
 		t.Parallel()
 		config := filepath.Join(t.TempDir(), "regent.yaml")
-		if err := os.WriteFile(config, []byte(everySecond(1, webTarget(t))), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, config, everySecond(1, webTarget(t)))
 		file, env := clockOf(t, "0s")
-		a := start(t, "a", "sqlite:"+filepath.Join(t.TempDir(), "x.db"), env, "--config", config)
+		a := start(t, "a", sqliteStore(t), env, "--config", config)
 		a.until("/leader", 200)
 		grows(a, 2)
 		setClock(t, file, "-1h")
@@ -84,21 +83,20 @@ func TestClocks(t *testing.T) {
 		setClock(t, file, "2h")
 		a.await(`poll:clock_jumped.*the clock of this node went ahead by`)
 		grows(a, 3)
+
 		if missed := a.said("poll:missed"); len(missed) != 0 {
 			t.Errorf("it calls slots missed: %v", missed)
 		}
 		a.stop()
 	})
 
-	// Nodes sign what they send each other with the token, and their clocks decide nothing about that.
+	// Nodes sign what they send each other. Their clocks do not matter for that.
 	for _, offset := range []string{"300s", "-300s", "87600h"} {
 		t.Run("a_leader_with_a_token_whose_clock_is_off_by_"+offset+"_has_workers_run_polls", func(t *testing.T) {
 			t.Parallel()
 			config := filepath.Join(t.TempDir(), "regent.yaml")
-			if err := os.WriteFile(config, []byte(everySecond(1, webTarget(t))), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+			writeFile(t, config, everySecond(1, webTarget(t)))
+			store := sqliteStore(t)
 			const token = "REGENT_TOKEN=correct-horse-battery-staple"
 			_, off := clockOf(t, offset)
 			a := start(t, "a", store, append(off, token), "--config", config, "--worker=false")
@@ -106,7 +104,7 @@ func TestClocks(t *testing.T) {
 			w := start(t, "w", store, []string{token}, "--config", config, "--eligible=false")
 			grows(a, 3)
 
-			// The worker is started again at its address, and knows none of its challenges any more.
+			// The worker is started again at its address, and has forgotten its challenges.
 			listen := strings.TrimPrefix(w.url, "http://")
 			w.signal(syscall.SIGKILL)
 			<-w.gone

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// proxy stands between a node and Redis, and swallows what it is told to.
+// proxy forwards between a node and Redis, with faults that a test can set.
 type proxy struct {
 	to       string
 	listener net.Listener
 	cutTo    atomic.Bool // requests
 	cutFrom  atomic.Bool // answers
 	delay    atomic.Int64
-	late     atomic.Int64 // answers are passed on so much later
-	single   atomic.Bool  // bytes are passed on one by one
+	late     atomic.Int64 // answers are forwarded so much later
+	single   atomic.Bool  // bytes are forwarded one by one
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 }
@@ -29,6 +29,7 @@ func startProxy(t *testing.T, to string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p := &proxy{to: to, listener: l, conns: map[net.Conn]bool{}}
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -37,11 +38,13 @@ func startProxy(t *testing.T, to string) *proxy {
 			if err != nil {
 				return
 			}
+
 			s, err := net.Dial("tcp", to)
 			if err != nil {
 				_ = c.Close()
 				continue
 			}
+
 			p.keep(c, s)
 			requests := make(chan chunk, 1024)
 			answers := make(chan chunk, 1024)
@@ -52,16 +55,17 @@ func startProxy(t *testing.T, to string) *proxy {
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); p.drop(); work.Wait() })
+
 	return p
 }
 
-// chunk is what was read at once, and when it is to be passed on.
+// chunk is the bytes of one read, and when they are to be forwarded.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// byteInterval is the time between two bytes that are passed on one by one.
+// byteInterval is the time between two bytes that are forwarded one by one.
 const byteInterval = time.Millisecond
 
 func (p *proxy) address() string { return "redis://" + p.listener.Addr().String() }
@@ -74,10 +78,11 @@ func (p *proxy) keep(cs ...net.Conn) {
 	}
 }
 
-// drop closes every connection: what was swallowed cannot be made up for.
+// drop closes every connection: bytes that were dropped cannot be sent any more.
 func (p *proxy) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	for c := range p.conns {
 		_ = c.Close()
 	}
@@ -94,10 +99,11 @@ func (p *proxy) heal() {
 	p.drop()
 }
 
-// read queues what comes from one side. It closes the connection and the queue at the end.
+// read queues the bytes from one side. It closes the connection and the queue at the end.
 func (p *proxy) read(from net.Conn, queue chan<- chunk, cut *atomic.Bool, late *atomic.Int64) {
 	defer from.Close()
 	defer close(queue)
+
 	b := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(b)
@@ -110,15 +116,17 @@ func (p *proxy) read(from net.Conn, queue chan<- chunk, cut *atomic.Bool, late *
 		if cut.Load() {
 			continue
 		}
+
 		c := chunk{data: bytes.Clone(b[:n]), due: time.Now()}
 		if late != nil {
 			c.due = c.due.Add(time.Duration(late.Load()))
 		}
+
 		queue <- c
 	}
 }
 
-// write passes on what is queued, each chunk when it is due. It closes the connection at the end.
+// write forwards queued chunks when they are due. It closes the connection at the end.
 func (p *proxy) write(to net.Conn, queue <-chan chunk) {
 	defer to.Close()
 	for c := range queue {
@@ -126,12 +134,13 @@ func (p *proxy) write(to net.Conn, queue <-chan chunk) {
 			<-time.After(wait)
 		}
 		size := len(c.data)
+
 		if p.single.Load() {
 			size = 1
 		}
 		for part := range slices.Chunk(c.data, size) {
 			if _, err := to.Write(part); err != nil {
-				break // the queue is read to its end
+				break // the loop still reads the queue to its end
 			}
 			if size == 1 {
 				<-time.After(byteInterval)

@@ -24,13 +24,14 @@ func startRedis(t *testing.T) *redisServer {
 	return r
 }
 
-// newRedis is a server that does not run yet.
+// newRedis returns a server that does not run yet.
 func newRedis(t *testing.T) *redisServer {
 	t.Helper()
 	_, port, err := net.SplitHostPort(freePort())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r := &redisServer{t: t, port: port, dir: t.TempDir(), sync: "always"}
 	t.Cleanup(func() {
 		if r.cmd != nil {
@@ -38,15 +39,18 @@ func newRedis(t *testing.T) *redisServer {
 			_ = r.cmd.Wait()
 		}
 	})
+
 	return r
 }
 
 func (r *redisServer) start() {
 	r.t.Helper()
-	r.cmd = exec.Command("redis-server", "--port", r.port, "--bind", "127.0.0.1", "--dir", r.dir, "--appendonly", "yes", "--appendfsync", r.sync, "--save", "")
+	r.cmd = exec.Command("redis-server", "--port", r.port, "--bind", "127.0.0.1", "--dir", r.dir, "--appendonly", "yes",
+		"--appendfsync", r.sync, "--save", "")
 	if err := r.cmd.Start(); err != nil {
 		r.t.Fatalf("%v: 'make test' installs redis-server", err)
 	}
+
 	for limit := time.Now().Add(30 * time.Second); r.cli("PING") != "PONG"; {
 		if time.Now().After(limit) {
 			r.t.Fatal("redis-server does not answer")
