@@ -66,9 +66,9 @@ var coordinatorFaults = []fault{
 	{"C15", library, "TestEvents/C15_whoever", []mutant.Edit{edit("internal/core/leader.go", "	if p := k.ended; p.Epoch != 0 {\n", "	if p := k.ended; p.Epoch == maxEpoch {\n")}},
 	{"C16", library, "TestEvents/C16_", []mutant.Edit{edit("internal/core/rollback.go", "Holder: r.Holder, Previous: was.leader,\n", "Holder: r.Holder,\n")}},
 	{"C17", library, "TestTakeover/C17_", []mutant.Edit{edit("run.go", "	go r.shell.Do(core.Close{Cause: core.Panicked})\n", "")}},
-	{"C18", settings, "TestWarnings/C18_", []mutant.Edit{edit("cmd/regent/internal/config/file.go", "key.Value == \"cluster_coordinator\" || key.Value == \"clusterCoordinator\"", "key.Value == \"\"")}},
-	{"C19", settings, "TestWarnings/C19_", []mutant.Edit{edit("cmd/regent/internal/config/file.go", "	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled\n", "")}},
-	{"C20", daemon, "TestCrew/C20_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C18", settings, "TestWarnings/C18_", []mutant.Edit{edit("cmd/regent/internal/config/yaml.go", "key.Value == \"cluster_coordinator\" || key.Value == \"clusterCoordinator\"", "key.Value == \"\"")}},
+	{"C19", settings, "TestWarnings/C19_", []mutant.Edit{edit("cmd/regent/internal/config/yaml.go", "	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled\n", "")}},
+	{"C20", daemon, "TestRollingRestart/C20_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
 	{"C21", library, "TestLead/C21_", []mutant.Edit{edit("run.go", "	c.StartDelay = cfg.StartupJitterMin\n", "	c.StartDelay = cfg.StartupJitterMin + 500*time.Millisecond\n")}},
 	{"C22", library, "TestConfig/C22_a_negative_delay", []mutant.Edit{edit("config.go", "	check(c.TakeoverDelay >= 0, \"takeoverDelay\", c.TakeoverDelay, \"cannot be negative\")\n", "")}},
 }
