@@ -132,7 +132,7 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
 		Open:     forElection(s.Election, storeWarning(log), open),
 		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
-		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
+		Coordination: node.Coordination{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
 			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls},
 	})
 	if err != nil {

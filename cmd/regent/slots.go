@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/schedule"
 	"github.com/regentd/regent/cmd/regent/internal/slots"
 )
 
@@ -34,7 +34,7 @@ func checkSlots(args []string, out io.Writer) error {
 	if len(settings.Args) == 0 {
 		return fmt.Errorf("slots needs the journals of all workers: regent slots JOURNAL ...: %w", errUsage)
 	}
-	c := &slots.Checker{Schedules: map[string]poll.Schedule{}}
+	c := &slots.Checker{Schedules: map[string]schedule.Schedule{}}
 	for _, p := range settings.Polls {
 		if !p.Enabled {
 			continue

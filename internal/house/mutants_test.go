@@ -49,7 +49,7 @@ var coordinatorFaults = []fault{
 	{"C07", library, "TestTakeover/C07_", []mutant.Edit{edit("round.go", "	for _, l := range dead {\n		e.mu.Lock()\n", "	for _, l := range dead[:0] {\n		e.mu.Lock()\n")}},
 	{"C07", daemon, "TestServe/C07_after_kill_9_at_a_30s_lease_a_standby_leads_at_once_lock", []mutant.Edit{edit("cmd/regent/main.go", "	if !s.Reaper || ", "	if true || "),
 		edit("cmd/regent/stores.go", "NoWitness: children", "NoWitness: true")}},
-	{"C08", "cmd/regent/internal/poll", "TestConduct/C08_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C08", "cmd/regent/internal/orchestrate", "TestOrchestrator/C08_", []mutant.Edit{edit("cmd/regent/internal/orchestrate/load.go", "readCheckpoint(t.Saved())", "readCheckpoint(nil)")}},
 	{"C09", library, "TestLead/C09_", []mutant.Edit{edit("follow.go", "	case l.Vacant():\n		return free, 0\n", "	case l.Vacant() || e.m.runs > 1:\n		return free, 0\n")}},
 	{"C10", library, "TestLead/C10_", []mutant.Edit{edit("read.go", "	case s.term == nil:\n		s.stale = true\n", "	case s.term == nil:\n"),
 		edit("follow.go", "			e.calm(conflictWait)\n			e.reread(s)\n", "			e.calm(conflictWait)\n")}},
@@ -68,7 +68,7 @@ var coordinatorFaults = []fault{
 	{"C17", library, "TestTakeover/C17_", []mutant.Edit{edit("engine.go", "	e.end(context.Cause(e.ctx), \"\", e.held(nil)...)\n", "")}},
 	{"C18", settings, "TestWarnings/C18_", []mutant.Edit{edit("cmd/regent/internal/config/file.go", "key.Value == \"cluster_coordinator\" || key.Value == \"clusterCoordinator\"", "key.Value == \"\"")}},
 	{"C19", settings, "TestWarnings/C19_", []mutant.Edit{edit("cmd/regent/internal/config/file.go", "	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled\n", "")}},
-	{"C20", daemon, "TestCrew/C20_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C20", daemon, "TestCrew/C20_", []mutant.Edit{edit("cmd/regent/internal/orchestrate/load.go", "readCheckpoint(t.Saved())", "readCheckpoint(nil)")}},
 	{"C21", library, "TestLead/C21_", []mutant.Edit{edit("engine.go", "	wait := e.cfg.StartupJitterMin\n", "	wait := e.cfg.StartupJitterMin + 500*time.Millisecond\n")}},
 	{"C22", library, "TestConfig/C22_a_negative_delay", []mutant.Edit{edit("config.go", "	check(c.TakeoverDelay >= 0, \"takeoverDelay\", c.TakeoverDelay, \"cannot be negative\")\n", "")}},
 }

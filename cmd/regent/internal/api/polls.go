@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/orchestrate"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 	"github.com/regentd/regent/gate"
 )
@@ -160,11 +161,11 @@ func refusePoll(w http.ResponseWriter, err error) {
 	case errors.As(err, &moved):
 		answer(w, http.StatusConflict, failure{Error: err.Error(), Epoch: moved.Epoch})
 		return
-	case errors.Is(err, poll.ErrNoPoll):
+	case errors.Is(err, orchestrate.ErrNoPoll):
 		code = http.StatusNotFound
-	case errors.Is(err, poll.ErrFixed):
+	case errors.Is(err, orchestrate.ErrFixed):
 		code = http.StatusConflict
-	case errors.Is(err, poll.ErrNotLeading), errors.Is(err, poll.ErrStopping), errors.Is(err, regent.ErrNotLeader):
+	case errors.Is(err, orchestrate.ErrNotLeading), errors.Is(err, orchestrate.ErrStopping), errors.Is(err, regent.ErrNotLeader):
 		w.Header().Set("Retry-After", "1")
 		code = http.StatusServiceUnavailable
 	case errors.Is(err, context.DeadlineExceeded):

@@ -26,7 +26,7 @@ func TestDataDir(t *testing.T) {
 		for _, id := range []string{"../../x", "..", ".", "a/b", `a\b`, "/x", "a/../b", "x/"} {
 			dir := filepath.Join(t.TempDir(), "data", "deeper")
 			_, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id, Log: slog.New(slog.DiscardHandler),
-				Open: open(memstore.New()), Crew: node.Crew{Worker: true, DataDir: dir}})
+				Open: open(memstore.New()), Coordination: node.Coordination{Worker: true, DataDir: dir}})
 			if err == nil || !strings.Contains(err.Error(), "must be a single name") {
 				t.Errorf("%q: %v", id, err)
 			}
@@ -48,7 +48,7 @@ func TestDataDir(t *testing.T) {
 			var log bytes.Buffer
 			a, stop := start(t, "a", open(memstore.New()), func(o *node.Options) {
 				o.Log = slog.New(slog.NewTextHandler(&log, nil))
-				o.Crew = node.Crew{Worker: true, DataDir: dir}
+				o.Coordination = node.Coordination{Worker: true, DataDir: dir}
 			})
 			time.Sleep(5 * time.Second)
 			if n := a.Member.Stats().Transitions; n != 1 || a.Health().Role != node.Leader {

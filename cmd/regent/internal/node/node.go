@@ -14,7 +14,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/health"
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/orchestrate"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/work"
@@ -22,18 +22,18 @@ import (
 
 // Options is what a node is made of.
 type Options struct {
-	Config   regent.Config
-	Election string
-	ID       string // the library's default if empty
-	Addr     string // that others are told
-	Log      *slog.Logger
-	Open     func(context.Context) (driver.Store, error)
-	Duties   []regent.Duty // run while the node leads, besides what every leader does
-	Crew     Crew
-	Lifeline func(regent.Lifeline) // for a companion process, or nil
-	Store    string                // the store's address, without secrets
-	Facts    map[string]string     // what others are told of this node: see Facts
-	Now      func() time.Time      // the wall clock that polls are due by; time.Now if nil
+	Config       regent.Config
+	Election     string
+	ID           string // the library's default if empty
+	Addr         string // that others are told
+	Log          *slog.Logger
+	Open         func(context.Context) (driver.Store, error)
+	Duties       []regent.Duty // run while the node leads, besides what every leader does
+	Coordination Coordination
+	Lifeline     func(regent.Lifeline) // for a companion process, or nil
+	Store        string                // the store's address, without secrets
+	Facts        map[string]string     // what others are told of this node: see Facts
+	Now          func() time.Time      // the wall clock that polls are due by; time.Now if nil
 }
 
 // Node is a member that runs as a daemon.
@@ -41,7 +41,7 @@ type Node struct {
 	Member  *regent.Member
 	Hub     *Hub
 	Cluster *health.Monitor
-	Polls   *poll.Orchestrator
+	Polls   *orchestrate.Orchestrator
 	Worker  *work.Worker // nil if it is none
 
 	opts    Options
@@ -141,8 +141,8 @@ func logEvents(l *slog.Logger) func(regent.Event) {
 		switch {
 		case e.Kind == health.EventHealthCheck: // twice a minute is too much for a log
 			quieter(e)
-		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == poll.EventMissed, e.Kind == poll.EventClock,
-			e.Kind == poll.EventChanged && e.Metadata["to"] == string(poll.Down):
+		case e.Kind == EventConfigDiffers && e.Metadata["key"] != factVersion, e.Kind == health.EventNodeDown, e.Kind == health.EventPartition, e.Kind == orchestrate.EventMissed, e.Kind == orchestrate.EventClock,
+			e.Kind == orchestrate.EventChanged && e.Metadata["to"] == string(orchestrate.Down):
 			louder(e)
 		default:
 			log(e)
@@ -302,7 +302,7 @@ func (n *Node) Config() regent.Config { return n.opts.Config }
 
 // Peers returns how other nodes are reached.
 func (n *Node) Peers() (client *http.Client, scheme string) {
-	return n.opts.Crew.Client, n.opts.Crew.Scheme
+	return n.opts.Coordination.Client, n.opts.Coordination.Scheme
 }
 
 // Signer signs requests to other nodes, where there is a token.

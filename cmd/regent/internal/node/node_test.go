@@ -140,7 +140,7 @@ func TestFence(t *testing.T) {
 		held := write(driver.Record{Name: "seat", Holder: driver.Identity{ID: "x", Incarnation: "X"}, Epoch: 6, Nonce: 1, Duration: time.Hour, Since: time.Now()})
 		n, stop := start(t, "w", func(context.Context) (driver.Store, error) { return store.Client("w", memstore.Faults{}), nil }, func(o *node.Options) {
 			o.Config.Eligible = false
-			o.Crew.Worker, o.Crew.DataDir = true, t.TempDir()
+			o.Coordination.Worker, o.Coordination.DataDir = true, t.TempDir()
 		})
 		defer stop()
 		time.Sleep(2 * time.Second)

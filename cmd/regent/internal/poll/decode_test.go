@@ -111,12 +111,12 @@ func TestRefusedForms(t *testing.T) {
 		{"nothing", ``, "polls.web {…}: polls.web must be a JSON object: unexpected EOF"},
 		{"a_list", `[]`, "must be a JSON object"},
 		{"half_an_object", `{"kind":`, "must be a JSON object: unexpected"},
-		{"two_objects", `{} {}`, "must be a JSON object: something follows it"},
-		{"an_unknown_key", `{` + rest + `,"intervall":"2s"}`, "polls.web.intervall (set): polls.web.intervall is no key of a poll, did you mean interval?"},
-		{"a_key_in_another_case", `{` + rest + `,"Timeout":"1s"}`, "polls.web.Timeout is no key of a poll, did you mean timeout?"},
-		{"a_key_that_is_like_none", `{` + rest + `,"password":"hush"}`, "polls.web.password (set): polls.web.password is no key of a poll"},
-		{"a_key_twice", `{` + rest + `,"kind":"tcp"}`, "polls.web.kind must be there once"},
-		{"an_option_twice", `{` + rest + `,"options":{"send":"a","send":"b"}}`, "polls.web.options.send must be there once"},
+		{"two_objects", `{} {}`, "must be a JSON object: there is more after it"},
+		{"an_unknown_key", `{` + rest + `,"intervall":"2s"}`, "polls.web.intervall (set): polls.web.intervall is not a key of a poll, did you mean interval?"},
+		{"a_key_in_another_case", `{` + rest + `,"Timeout":"1s"}`, "polls.web.Timeout is not a key of a poll, did you mean timeout?"},
+		{"a_key_that_is_like_none", `{` + rest + `,"password":"hush"}`, "polls.web.password (set): polls.web.password is not a key of a poll"},
+		{"a_key_twice", `{` + rest + `,"kind":"tcp"}`, "polls.web.kind must be set only once"},
+		{"an_option_twice", `{` + rest + `,"options":{"send":"a","send":"b"}}`, "polls.web.options.send must be set only once"},
 		{"null", `{` + rest + `,"timeout":null}`, "polls.web.timeout null: polls.web.timeout must have a value; leave the key out for the default"},
 		{"a_list_where_a_value_belongs", `{` + rest + `,"assign":["any"]}`, "polls.web.assign […]: polls.web.assign cannot be a list"},
 		{"a_list_of_objects", `{` + rest + `,"assign":[{}]}`, "polls.web.assign cannot be a list"},
@@ -127,7 +127,7 @@ func TestRefusedForms(t *testing.T) {
 		{"a_number_that_is_none", `{` + rest + `,"retries":1.5}`, `polls.web.retries "1.5": polls.web.retries must be a whole number`},
 		{"a_boolean_that_is_none", `{` + rest + `,"enabled":"maybe"}`, `polls.web.enabled "maybe": polls.web.enabled must be true or false`},
 		{"a_time_that_is_none", `{` + rest + `,"since":"now"}`, "polls.web.since must be a time"},
-		{"another_name", `{` + rest + `,"name":"web2"}`, `polls.web.name "web2": polls.web.name must be as it is where the poll is defined`},
+		{"another_name", `{` + rest + `,"name":"web2"}`, `polls.web.name "web2": polls.web.name must be the name that the poll is defined under`},
 		{"too_much", `{` + rest + `,"options":{"send":"` + strings.Repeat("x", 17<<10) + `"}}`, "must be at most 16384 bytes"},
 	} {
 		t.Run(c.name+"_is_refused", func(t *testing.T) {
@@ -184,7 +184,10 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		q, err := Decode(p.Name, again)
-		if err != nil || !p.Same(q) || !p.Since.Equal(q.Since) {
+		if len(p.Options) == 0 {
+			p.Options = nil // JSON leaves out empty options
+		}
+		if err != nil || !reflect.DeepEqual(p, q) {
 			t.Fatalf("%s: %v %+v", again, err, q)
 		}
 	})

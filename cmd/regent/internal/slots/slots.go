@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/schedule"
 )
 
 // Report is what the journals show.
@@ -66,7 +66,7 @@ type run struct {
 // Checker collects journals.
 type Checker struct {
 	// Schedules says when polls are due. One that is not in it is taken to be due at even intervals, the shortest that it shows.
-	Schedules map[string]poll.Schedule
+	Schedules map[string]schedule.Schedule
 	// Settle is how long before the end of the journals a slot may be due and still be under way; 10 s if 0.
 	Settle time.Duration
 

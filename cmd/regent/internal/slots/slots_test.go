@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/schedule"
 	"github.com/regentd/regent/cmd/regent/internal/slots"
 )
 
@@ -70,7 +71,7 @@ func TestCheck(t *testing.T) {
 		}
 		due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 		journal := line(fmt.Sprintf("c/%d", due), "done", true, due) + line(fmt.Sprintf("c/%d", due+30*60_000), "done", true, due+30*60_000)
-		r := check(t, &slots.Checker{Schedules: map[string]poll.Schedule{"c": s}}, journal)
+		r := check(t, &slots.Checker{Schedules: map[string]schedule.Schedule{"c": s}}, journal)
 		if want := []string{fmt.Sprintf("c/%d", due+15*60_000)}; !slices.Equal(r.Holes, want) {
 			t.Errorf("got %v, want %v", r.Holes, want)
 		}
@@ -83,7 +84,7 @@ func TestCheck(t *testing.T) {
 		}
 	})
 
-	steady := func(t *testing.T) poll.Schedule {
+	steady := func(t *testing.T) schedule.Schedule {
 		s, err := poll.Poll{Name: "never", Interval: poll.Duration(time.Second)}.Schedule()
 		if err != nil {
 			t.Fatal(err)
@@ -92,11 +93,11 @@ func TestCheck(t *testing.T) {
 	}
 
 	t.Run("a_poll_that_never_ran_is_named_and_all_its_slots_are_left_out", func(t *testing.T) {
-		r := check(t, &slots.Checker{Schedules: map[string]poll.Schedule{"never": steady(t)}}, row(0, 30))
+		r := check(t, &slots.Checker{Schedules: map[string]schedule.Schedule{"never": steady(t)}}, row(0, 30))
 		if !slices.Equal(r.Never, []string{"never"}) || len(r.Holes) != 19 || r.OK() {
 			t.Errorf("got %+v", r)
 		}
-		r = check(t, &slots.Checker{Schedules: map[string]poll.Schedule{"never": steady(t)}})
+		r = check(t, &slots.Checker{Schedules: map[string]schedule.Schedule{"never": steady(t)}})
 		if !slices.Equal(r.Never, []string{"never"}) || r.OK() {
 			t.Errorf("without any slot: %+v", r)
 		}
