@@ -23,8 +23,8 @@ const (
 	maxDown = 24 << 10
 )
 
-// checkpoint is what a leader leaves to the next one: all slots up to a time are settled, except for the open ones. It may
-// be a little old; the workers know the rest.
+// checkpoint is what a leader leaves to the next one: all slots up to a time are settled, except for the open ones. It
+// may be a little old; the workers know the rest.
 type checkpoint struct {
 	Through int64    `json:"through"`         // Unix milliseconds
 	Again   int64    `json:"again,omitempty"` // the IDs of slots that are due up to here have this Repeat
@@ -139,8 +139,8 @@ func (t *term) saveDue() bool {
 	return len(t.entries) > 0 && (t.changes != t.saved || time.Since(t.savedAt) >= saveIdle)
 }
 
-// saveFirst saves a checkpoint if there has never been one. A leader without a checkpoint begins with the slots that are
-// due from then on: a slot that was due under the last leader, which died before it sent the slot, would be lost.
+// saveFirst saves a checkpoint if there has never been one. A leader without a checkpoint begins with the slots that
+// are due from then on: a slot that was due under the last leader, which died before it sent the slot, would be lost.
 func (t *term) saveFirst(ctx context.Context) error {
 	if len(t.Saved()) > 0 {
 		return nil

@@ -13,9 +13,9 @@ import (
 // Due times are wall-clock times. Wall clocks differ between machines and are set while processes run. This file keeps
 // that from stopping polls unnoticed. The rules, for each poll:
 //
-//   - If the next slot is later than the first one that is due by this node's clock, by more than the interval of the poll
-//     and clockSlack, the clock was set back, or the last leader's was ahead. The poll then begins at now. Up to that
-//     bound it waits, so that no slot runs twice.
+//   - If the next slot is later than the first one that is due by this node's clock, by more than the interval of the
+//     poll and clockSlack, the clock was set back, or the last leader's was ahead. The poll then begins at now. Up to
+//     that bound it waits, so that no slot runs twice.
 //   - Slots that ran before the clock was set back are then run again when they are due, once, with IDs of their own:
 //     NAME/DUE~MARK. Otherwise workers would answer with the old results.
 //   - If the clock is set forward, the slots that it has passed over are skipped. They do not count as missed.
@@ -76,9 +76,9 @@ func (e *entry) tooFarAhead(due, now time.Time) bool {
 	return period > 0 && due.Sub(first) > period+clockSlack
 }
 
-// fromWrongClockLocked reports whether the slot of a worker is so far ahead that the clock of the leader that sent it was
-// wrong. Its result says nothing about the slot that is due at this time by this node's clock: that one gets an ID of its
-// own.
+// fromWrongClockLocked reports whether the slot of a worker is so far ahead that the clock of the leader that sent it
+// was wrong. Its result says nothing about the slot that is due at this time by this node's clock: that one gets an ID
+// of its own.
 func (t *term) fromWrongClockLocked(e *entry, due int64) bool {
 	if !e.tooFarAhead(time.UnixMilli(due), t.o.now()) {
 		return false
@@ -117,8 +117,8 @@ func (t *term) checkpointAheadLocked(polls int, through, now time.Time) {
 	}
 
 	t.markRepeatLocked(through)
-	text := fmt.Sprintf("the last leader had polls run up to %s, which is %v ahead of this node's clock: one of the two "+
-		"clocks is wrong. %d polls begin at now; slots that ran already run again",
+	text := fmt.Sprintf("the last leader had polls run up to %s, which is %v ahead of this node's clock: "+
+		"one of the two clocks is wrong. %d polls begin at now; slots that ran already run again",
 		through.UTC().Format(time.RFC3339), through.Sub(now).Round(time.Millisecond), polls)
 	t.emitClock(now.Sub(through), polls, 0, text)
 }
@@ -151,11 +151,13 @@ func (t *term) clockSetBackLocked(offset time.Duration, now time.Time) {
 
 	if polls > 0 {
 		t.markRepeatLocked(t.through)
-		text := fmt.Sprintf("the clock of this node went back by %v: %d polls begin at now; slots that ran already run again",
-			-offset.Round(time.Millisecond), polls)
+		text := fmt.Sprintf("the clock of this node went back by %v: %d polls begin at now; "+
+			"slots that ran already run again", -offset.Round(time.Millisecond), polls)
 		t.emitClock(offset, polls, 0, text)
 	}
-	t.repeatMark = max(t.repeatMark, t.through.UnixMilli()) // under the next leader, polls that wait do not begin before it
+
+	// Under the next leader, polls that wait do not begin before the mark.
+	t.repeatMark = max(t.repeatMark, t.through.UnixMilli())
 	t.through = now
 }
 

@@ -52,11 +52,18 @@ type worker struct {
 }
 
 func newCluster(t *testing.T, polls ...poll.Poll) *cluster {
-	return &cluster{t: t, store: memstore.New(), fixed: polls, workers: map[string]*worker{}, changed: make(chan struct{})}
+	return &cluster{
+		t:       t,
+		store:   memstore.New(),
+		fixed:   polls,
+		workers: map[string]*worker{},
+		changed: make(chan struct{}),
+	}
 }
 
 // addWorker starts a worker for a kind. Its checks succeed, unless do returns an error.
-func (c *cluster) addWorker(name, kind string, labels map[string]string, do func(context.Context, work.Task) error) *worker {
+func (c *cluster) addWorker(name, kind string, labels map[string]string,
+	do func(context.Context, work.Task) error) *worker {
 	c.t.Helper()
 	w := &worker{Worker: &work.Worker{Election: "seat"}, name: name, labels: labels}
 	w.Handle(kind, func(ctx context.Context, t work.Task) (json.RawMessage, error) {

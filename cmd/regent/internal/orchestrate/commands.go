@@ -173,6 +173,7 @@ func (o *Orchestrator) RunNow(ctx context.Context, name string, epoch uint64) (R
 	case <-ctx.Done():
 		return Run{}, fmt.Errorf("poll %q: the run was requested, but has not ended: %w", name, context.Cause(ctx))
 	case <-t.ctx.Done():
-		return Run{}, fmt.Errorf("poll %q: the run was requested, but the term has ended: %w", name, context.Cause(t.ctx))
+		return Run{}, fmt.Errorf("poll %q: the run was requested, but the term has ended: %w",
+			name, context.Cause(t.ctx))
 	}
 }

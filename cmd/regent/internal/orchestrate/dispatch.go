@@ -120,7 +120,7 @@ func (t *term) sendLocked(s *slot, w *work.WorkerView, now time.Time) {
 	s.sent = now
 	e.markSent(s, now)
 
-	// The task is not marked as idempotent: a worker must refuse tasks of the last leader once it has answered this one.
+	// The task is not marked as idempotent: a worker that has answered must refuse tasks of the last leader.
 	task := work.Task{
 		ID:      s.String(),
 		Kind:    e.poll.Kind,

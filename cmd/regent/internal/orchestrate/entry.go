@@ -117,8 +117,8 @@ func (e *entry) find(id schedule.Slot) *slot {
 	return nil
 }
 
-// sendable returns the slot to send next, or the time at which there may be one. A slot is not sent before the time that
-// held returns for it; later slots may overtake it.
+// sendable returns the slot to send next, or the time at which there may be one. A slot is not sent before the time
+// that held returns for it; later slots may overtake it.
 func (e *entry) sendable(now time.Time, held func(*slot) time.Time) (s *slot, next time.Time) {
 	if now.Before(e.pause) {
 		return nil, e.pause
@@ -143,8 +143,8 @@ func (e *entry) sendable(now time.Time, held func(*slot) time.Time) (s *slot, ne
 	return nil, next
 }
 
-// markSent moves a slot from the queue to the running slots. The slots behind it are late, and wait for half an interval
-// each, so that a target which was unreachable does not get a burst of checks.
+// markSent moves a slot from the queue to the running slots. The slots behind it are late, and wait for half an
+// interval each, so that a target which was unreachable does not get a burst of checks.
 func (e *entry) markSent(s *slot, now time.Time) {
 	e.remove(s)
 	e.running = append(e.running, s)

@@ -65,7 +65,8 @@ func TestLateSlots(t *testing.T) {
 		e := entryOf(t, poll.Poll{Cron: "*/2 * * * *"})
 		odd := now.Add(time.Minute + 30*time.Second)
 		missed := e.begin(odd.AddDate(0, -2, 0), odd)
-		if ago, _ := dues(e, odd); missed != schedule.MaxCount || !slices.Equal(ago, []time.Duration{90 * time.Second}) {
+		ago, _ := dues(e, odd)
+		if missed != schedule.MaxCount || !slices.Equal(ago, []time.Duration{90 * time.Second}) {
 			t.Errorf("%d missed, to run: %v", missed, ago)
 		}
 	})
@@ -99,7 +100,8 @@ func TestLateSlots(t *testing.T) {
 				sent = append(sent, at.Sub(now))
 			}
 		}
-		if !slices.Equal(sent, []time.Duration{0, 5 * time.Second, 10 * time.Second, 15 * time.Second}[:len(sent)]) || len(sent) < 3 {
+		want := []time.Duration{0, 5 * time.Second, 10 * time.Second, 15 * time.Second}
+		if len(sent) < 3 || !slices.Equal(sent, want[:len(sent)]) {
 			t.Errorf("sent after %v", sent)
 		}
 	})

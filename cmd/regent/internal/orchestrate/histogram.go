@@ -33,8 +33,8 @@ func (h *Histogram) add(d time.Duration) {
 	h.Sum += d
 }
 
-// Buckets returns the histogram in the form of Prometheus: the number of latencies up to each bound, in seconds, and the
-// number of all.
+// Buckets returns the histogram in the form of Prometheus: the number of latencies up to each bound, in seconds, and
+// the number of all.
 func (h *Histogram) Buckets() (cumulative map[float64]uint64, count uint64) {
 	cumulative = map[float64]uint64{}
 	for i, b := range bounds {

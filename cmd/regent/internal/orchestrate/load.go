@@ -22,7 +22,8 @@ func (t *term) load() error {
 
 	cp, err := readCheckpoint(t.Saved())
 	if err != nil {
-		t.o.opts.Log.Error("the checkpoint cannot be parsed: slots since the last leader's end may be lost", "error", err)
+		t.o.opts.Log.Error("the checkpoint cannot be parsed: slots since the last leader's end may be lost",
+			"error", err)
 	}
 
 	t.mu.Lock()
@@ -112,9 +113,10 @@ func (t *term) restoreSlotLocked(text string) {
 	t.addPendingLocked(e)
 }
 
-// beginLocked computes the slots of a poll from a time on, up to which all slots were queued, and returns the time that
-// it begins at. All slots up to repeat were queued too, before a clock was set back, so that the poll begins there if it
-// can wait for so long. It reports whether the poll begins at now instead, because that time is too far ahead.
+// beginLocked computes the slots of a poll from a time on, up to which all slots were queued, and returns the time
+// that it begins at. All slots up to repeat were queued too, before a clock was set back, so that the poll begins
+// there if it can wait for so long. It reports whether the poll begins at now instead, because that time is too far
+// ahead.
 func (t *term) beginLocked(e *entry, from, repeat, now time.Time) (start time.Time, restarted bool) {
 	e.lastRun = time.Now()
 	start = later(later(from, repeat), e.poll.Since)

@@ -22,8 +22,8 @@ func (t *term) addMissedLocked(e *entry, n uint64, reason string) {
 	t.missedReasons[reason] = true
 }
 
-// emitMissedLocked sends one event for all missed slots: there may be thousands, and observers must not lose other events
-// because of them.
+// emitMissedLocked sends one event for all missed slots: there may be thousands, and observers must not lose other
+// events because of them.
 func (t *term) emitMissedLocked() {
 	if len(t.missed) == 0 {
 		return

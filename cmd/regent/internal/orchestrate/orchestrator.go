@@ -30,8 +30,8 @@ type Options struct {
 	Members func(context.Context) ([]regent.MemberView, error)
 	// ListInterval is the time between two listings of the members.
 	ListInterval time.Duration
-	// MembersChanged returns a channel that receives when members have joined or left: they are then listed at once. Nil
-	// for none.
+	// MembersChanged returns a channel that receives when members have joined or left: they are then listed at once.
+	// Nil for none.
 	MembersChanged func(context.Context) <-chan driver.Record
 
 	Pool work.Options // how workers are reached
@@ -77,8 +77,8 @@ func New(opts Options) *Orchestrator {
 	}
 }
 
-// Run has the polls run until the term ends: it is the Run of a [regent.Duty]. When it returns, no request, goroutine or
-// timer of the term is left.
+// Run has the polls run until the term ends: it is the Run of a [regent.Duty]. When it returns, no request, goroutine
+// or timer of the term is left.
 func (o *Orchestrator) Run(ctx context.Context, lead regent.Term) error {
 	t := newTerm(ctx, o, lead)
 	defer t.close()
@@ -151,7 +151,8 @@ func (o *Orchestrator) termAt(epoch uint64) (*term, error) {
 }
 
 // Quiesce prepares a leader for its stop. It sends nothing more, waits until workers have ended what they run or ctx
-// ends, and saves the checkpoint. The next leader then knows all results, even those of workers that stop with this node.
+// ends, and saves the checkpoint. The next leader then knows all results, even those of workers that stop with this
+// node.
 func (o *Orchestrator) Quiesce(ctx context.Context) error {
 	t, err := o.term()
 	if err != nil {

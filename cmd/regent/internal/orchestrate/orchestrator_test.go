@@ -25,6 +25,7 @@ func TestOrchestrator(t *testing.T) {
 		for i := range 40 {
 			polls = append(polls, define(t, fmt.Sprintf("p%d", i), `"interval":"1s"`))
 		}
+
 		c := newCluster(t, polls...)
 		slow := func(ctx context.Context, _ work.Task) error { // so that some are under way whenever a term ends
 			select {
@@ -36,6 +37,7 @@ func TestOrchestrator(t *testing.T) {
 		for _, name := range []string{"w1", "w2", "w3"} {
 			c.addWorker(name, "tcp", nil, slow)
 		}
+
 		leaders := []*leader{c.leader("a"), c.leader("b")}
 		ended := 0
 		for n := 60; n < 500; n += 60 {
@@ -55,10 +57,12 @@ func TestOrchestrator(t *testing.T) {
 				}
 			}
 		}
+
 		runs := c.await(func(runs []finished) bool { return len(runs) >= 560 })
 		if ended < 4 {
 			t.Errorf("only %d terms ended", ended)
 		}
+
 		epochs := map[uint64]bool{}
 		for _, r := range runs {
 			epochs[r.epoch] = true
@@ -66,6 +70,7 @@ func TestOrchestrator(t *testing.T) {
 		if len(epochs) < 4 {
 			t.Errorf("runs of %d terms only", len(epochs))
 		}
+
 		for _, p := range polls {
 			dues := slotsOf(t, runs, p.Name)
 			for i := 1; i < len(dues); i++ {
@@ -92,6 +97,7 @@ func TestOrchestrator(t *testing.T) {
 				return nil
 			}
 		}
+
 		w1 := c.addWorker("w1", "tcp", nil, hang("w1"))
 		c.leader("a")
 		first := <-begun
@@ -101,7 +107,9 @@ func TestOrchestrator(t *testing.T) {
 		c.mu.Unlock()
 		_, id, _ := strings.Cut(first, " ")
 		c.await(func(runs []finished) bool {
-			return slices.ContainsFunc(runs, func(r finished) bool { return r.worker == "w2" && strings.HasPrefix(r.id, id) })
+			return slices.ContainsFunc(runs, func(r finished) bool {
+				return r.worker == "w2" && strings.HasPrefix(r.id, id)
+			})
 		})
 	})
 
@@ -118,14 +126,20 @@ func TestOrchestrator(t *testing.T) {
 		for len(c.eventsOf(orchestrate.EventChanged)) == 0 {
 			runtime.Gosched()
 		}
-		if v, err := l.Get("p"); err != nil || v.State != orchestrate.Down || v.Results[0].Attempts != 2 || v.Results[0].Message != "no" {
-			t.Errorf("%+v %v", v, err)
+		v, err := l.Get("p")
+		if err != nil || v.State != orchestrate.Down {
+			t.Fatalf("%+v %v", v, err)
+		}
+		if r := v.Results[0]; r.Attempts != 2 || r.Message != "no" {
+			t.Errorf("%+v", r)
 		}
 	})
 
 	t.Run("a_poll_runs_only_on_workers_that_match_and_know_its_kind", func(t *testing.T) {
 		t.Parallel()
-		c := newCluster(t, define(t, "labelled", `"interval":"1s","assign":"label:zone=x"`), define(t, "named", `"interval":"1s","assign":"node:w2"`))
+		c := newCluster(t,
+			define(t, "labelled", `"interval":"1s","assign":"label:zone=x"`),
+			define(t, "named", `"interval":"1s","assign":"node:w2"`))
 		c.addWorker("w1", "tcp", map[string]string{"zone": "x"}, nil)
 		c.addWorker("w2", "tcp", map[string]string{"zone": "y"}, nil)
 		c.addWorker("w3", "udp", map[string]string{"zone": "x"}, nil) // it does not know the kind
@@ -196,8 +210,10 @@ func (s *goroutineStore) Swap(ctx context.Context, l driver.Record) (driver.Reco
 		b := make([]byte, 4<<20)
 		b = b[:runtime.Stack(b, true)]
 		for _, g := range strings.Split(string(b), "\n\n") {
-			if strings.Contains(g, "orchestrate.(*term)") || strings.Contains(g, "work.(*link)") || strings.Contains(g, "work.(*Pool)") {
-				s.left.Store(g)
+			for _, part := range []string{"orchestrate.(*term)", "work.(*link)", "work.(*Pool)"} {
+				if strings.Contains(g, part) {
+					s.left.Store(g)
+				}
 			}
 		}
 		s.released.Add(1)
@@ -223,6 +239,7 @@ func TestNothingIsLeftOfATerm(t *testing.T) {
 		inner.ServeHTTP(rw, r)
 	})
 	l := c.leader("a")
+
 	for round := range 3 {
 		<-begun
 		if err := l.StepDown(t.Context(), "seat"); err != nil {

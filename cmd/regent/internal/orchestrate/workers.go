@@ -20,8 +20,9 @@ func (t *term) workersLocked() *workers {
 	return &workers{all: t.pool.Workers(), members: t.members, self: t.o.opts.Leader, turn: &t.turn}
 }
 
-// pick returns the worker for a slot, or nil. It prefers another node to the leader's own, since the next leader cannot
-// ask this node for results if it dies; then a worker that has not tried the slot; then the worker with the fewest tasks.
+// pick returns the worker for a slot, or nil. It prefers another node to the leader's own, since the next leader
+// cannot ask this node for results if it dies; then a worker that has not tried the slot; then the worker with the
+// fewest tasks.
 func (ws *workers) pick(s *slot) *work.WorkerView {
 	var best *work.WorkerView
 	least := 0

@@ -62,7 +62,8 @@ func build(name string, settings []setting) (Poll, error) {
 	v := newViolations(name)
 	p := Poll{Enabled: true}
 	p.apply(settings, v)
-	v.check(p.Name == name || p.Name == "", "name", p.Name, "must be the name that the poll is defined under, or be left out")
+	v.check(p.Name == name || p.Name == "", "name", p.Name,
+		"must be the name that the poll is defined under, or be left out")
 	if err := v.err(); err != nil {
 		return Poll{}, err
 	}

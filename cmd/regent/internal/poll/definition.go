@@ -1,7 +1,8 @@
 // Package poll defines polls: checks that workers run once per slot of a schedule.
 //
-// A [Poll] is defined in the configuration file ([FromYAML]) or through the API ([Decode]). It says what to check, when,
-// and on which workers. [Store] keeps the polls that were defined through the API. Package orchestrate runs them.
+// A [Poll] is defined in the configuration file ([FromYAML]) or through the API ([Decode]). It says what to check,
+// when, and on which workers. [Store] keeps the polls that were defined through the API. Package orchestrate runs
+// them.
 package poll
 
 import (
@@ -33,8 +34,8 @@ type Poll struct {
 // DefaultTimeout is the timeout of an attempt if the interval leaves room for it.
 const DefaultTimeout = Duration(10 * time.Second)
 
-// WithDefaults returns the poll with defaults for missing values: Assign is any, Concurrency 1, and Timeout 10 s. Timeout
-// is shorter if the interval is, or if all attempts of a slot would not end before the next run must begin.
+// WithDefaults returns the poll with defaults for missing values: Assign is any, Concurrency 1, and Timeout 10 s.
+// Timeout is shorter if the interval is, or if all attempts of a slot would not end before the next run must begin.
 func (p Poll) WithDefaults() Poll {
 	if p.Assign == "" {
 		p.Assign = "any"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration whose text is a Go duration such as 1m30s. A bare number is milliseconds, as everywhere in
-// the configuration.
+// Duration is a time.Duration whose text is a Go duration such as 1m30s. A bare number is milliseconds, as everywhere
+// in the configuration.
 type Duration time.Duration
 
 const durationRule = "must be a duration, such as 1.5s or 500ms, or a number of milliseconds"

@@ -23,10 +23,10 @@ var ErrTermEnded = fmt.Errorf("polls: %w", regent.ErrNotLeader)
 
 // Store keeps the polls of an election in the store of the cluster, for one term. It is not safe for concurrent use.
 //
-// Only the leader writes, and a former leader cannot. When a term begins, its leader rewrites every register with its own
-// epoch, so that a swap on a revision that an earlier leader has read is a conflict, however late it arrives. This holds
-// for registers that do not exist yet too: the name of a register is added to an index before the register is created,
-// and the next leader creates all registers in the index.
+// Only the leader writes, and a former leader cannot. When a term begins, its leader rewrites every register with its
+// own epoch, so that a swap on a revision that an earlier leader has read is a conflict, however late it arrives. This
+// holds for registers that do not exist yet too: the name of a register is added to an index before the register is
+// created, and the next leader creates all registers in the index.
 type Store struct {
 	store    driver.Store
 	election string
@@ -58,7 +58,7 @@ func (s *Store) index() string { return "regent/polls/index/" + s.election }
 // they are not changed, and their polls are not returned.
 func (s *Store) Load(ctx context.Context) (all []Poll, damaged error, err error) {
 	if !driver.ValidName(s.index()) {
-		return nil, nil, fmt.Errorf("election %.50q: the name is too long for polls to be kept in the store", s.election)
+		return nil, nil, fmt.Errorf("election %.50q: its name is too long to keep polls in the store", s.election)
 	}
 
 	names, err := s.claimIndex(ctx)

@@ -61,7 +61,8 @@ func TestStore(t *testing.T) {
 			t.Fatal(len(got))
 		}
 		for _, p := range got {
-			if p.Name == "p8" || p.Name == "p7" != (p.Target == "other:1") || !p.Enabled || p.Interval != Duration(10*time.Second) {
+			changed := p.Target == "other:1"
+			if p.Name == "p8" || p.Name == "p7" != changed || !p.Enabled || p.Interval != Duration(10*time.Second) {
 				t.Errorf("got %+v", p)
 			}
 		}

@@ -21,14 +21,16 @@ const (
 	timeoutMax  = Duration(24 * time.Hour)
 )
 
-const nameRule = "must be 1 to 100 of A-Z, a-z, 0-9, dot, underscore and hyphen, and not only dots, since it is part of URLs"
+const nameRule = "must be 1 to 100 of A-Z, a-z, 0-9, dot, underscore and hyphen, and not only dots, " +
+	"since it is part of URLs"
 
 // Validate returns every violated rule, joined, each as a [regent.ConfigError]. It does not fill in defaults: see
 // WithDefaults.
 func (p Poll) Validate() error {
 	v := newViolations(p.Name)
 	v.check(validName(p.Name), "name", p.Name, nameRule)
-	v.check(validName(p.Kind), "kind", p.Kind, "must be http, tcp, dns, icmp, exec, or the name of a kind that a worker registers")
+	v.check(validName(p.Kind), "kind", p.Kind,
+		"must be http, tcp, dns, icmp, exec, or the name of a kind that a worker registers")
 	p.checkTarget(v)
 	p.checkSchedule(v)
 	v.check(p.Retries >= 0 && p.Retries <= 10, "retries", p.Retries, "must be 0 to 10")
@@ -43,8 +45,8 @@ func (p Poll) Validate() error {
 	return v.err()
 }
 
-// CheckKind returns a [regent.ConfigError] if the kind of the poll is not one of kinds: no worker of the cluster can run
-// it.
+// CheckKind returns a [regent.ConfigError] if the kind of the poll is not one of kinds: no worker of the cluster can
+// run it.
 func (p Poll) CheckKind(kinds []string) error {
 	if slices.Contains(kinds, p.Kind) {
 		return nil

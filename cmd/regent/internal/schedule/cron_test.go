@@ -102,8 +102,8 @@ func TestBadCron(t *testing.T) {
 	}
 }
 
-// FuzzCron shows that no expression makes the parser or the schedule panic or go back in time, and that each due time is
-// on a minute that matches, or at the end of a gap.
+// FuzzCron shows that no expression makes the parser or the schedule panic or go back in time, and that each due time
+// is on a minute that matches, or at the end of a gap.
 func FuzzCron(f *testing.F) {
 	f.Add("*/5 * * * *", int64(1_700_000_000), "Europe/Berlin")
 	f.Add("30 2 29 feb sun-mon/2", int64(-1), "Australia/Lord_Howe")

@@ -90,7 +90,8 @@ func (f cronField) parse(s string) (set uint64, err error) {
 		by := 1
 		if stepped {
 			if by, err = strconv.Atoi(step); err != nil || by < 1 || by > f.most || !digits(step) {
-				return 0, fmt.Errorf("must have a step of 1 to %d after the slash in its field %s, not %q", f.most, f.name, step)
+				return 0, fmt.Errorf("must have a step of 1 to %d after the slash in its field %s, not %q",
+					f.most, f.name, step)
 			}
 		}
 

@@ -105,7 +105,8 @@ func expression(r *rand.Rand) string {
 	pick := func(s ...string) string { return s[r.IntN(len(s))] }
 	n := func(most int) string { return strconv.Itoa(r.IntN(most)) }
 	return strings.Join([]string{
-		pick("*", "*/15", n(60), "0", "30", n(30)+"-"+strconv.Itoa(30+r.IntN(30)), n(60)+","+n(60), "10-50/20", n(60)+"/7"),
+		pick("*", "*/15", n(60), "0", "30", n(30)+"-"+strconv.Itoa(30+r.IntN(30)), n(60)+","+n(60),
+			"10-50/20", n(60)+"/7"),
 		pick("*", "*", "*/2", "*/3", n(24), "0", "1", "2", "3", "1-3", "0-23", n(24)+","+n(24), "2,3"),
 		pick("*", "*", "*", "*/2", n(28)+"-31", "1", "29,30"),
 		pick("*", "*", "*", "*/2", "1-11", "2,3,4,10,11,12"),

@@ -10,8 +10,8 @@ import (
 // errZone is the rule that the name of a time zone must keep.
 var errZone = errors.New("must be the name of a time zone, such as Europe/Berlin or UTC")
 
-// LoadZone returns the time zone with a name, and UTC for an empty name. Local is refused, since it differs from machine
-// to machine. The error is the rule that the name breaks.
+// LoadZone returns the time zone with a name, and UTC for an empty name. Local is refused, since it differs from
+// machine to machine. The error is the rule that the name breaks.
 func LoadZone(name string) (*time.Location, error) {
 	if name == "Local" {
 		return nil, errZone
@@ -52,8 +52,8 @@ func reached(clock int64, zone *time.Location) time.Time {
 }
 
 // offsetEnd returns a time up to which the offset of t's zone does not change, or the zero time if it never does. It
-// wraps [time.Time.ZoneBounds], which may return a time in the past on the last day of a leap year (golang/go#81583). No
-// zone changes its offset on that day.
+// wraps [time.Time.ZoneBounds], which may return a time in the past on the last day of a leap year (golang/go#81583).
+// No zone changes its offset on that day.
 func offsetEnd(t time.Time) time.Time {
 	_, end := t.ZoneBounds()
 	if !end.IsZero() && !end.After(t) {
