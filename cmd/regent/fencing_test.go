@@ -317,7 +317,7 @@ func TestFencing(t *testing.T) {
 			t.Errorf("the largest number: %d %s", code, why)
 		}
 
-		f.await(`level=ERROR msg="fence cannot tell" leader=former epoch=1000000`)
+		f.await(`level=ERROR msg="fence check failed: nothing was accepted" leader=former epoch=1000000`)
 		c.goesOn(6)
 
 		if n := f.figures().Tasks.Taken; n <= before {

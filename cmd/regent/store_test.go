@@ -57,7 +57,7 @@ func TestPermanentStoreErrors(t *testing.T) {
 		"a_missing_directory": {"sqlite:" + t.TempDir() + "/no/such/regent.db",
 			"its directory must exist"},
 		"a_directory_in_place_of_a_file":       {"sqlite:" + t.TempDir(), "it is a directory"},
-		"a_file_that_is_no_database":           {"sqlite:" + text, "it is no SQLite database"},
+		"a_file_that_is_no_database":           {"sqlite:" + text, "it is not a SQLite database"},
 		"a_certificate_file_that_is_not_there": {"rediss://" + at + "?ca=/no/such.pem", "/no/such.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {
