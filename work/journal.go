@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/regentd/regent/internal/jsonscan"
 	"github.com/regentd/regent/internal/regular"
 )
 
@@ -100,9 +101,9 @@ func (j *journal) repairTail(torn int64) error {
 
 func appendBegin(b []byte, t *Task) []byte {
 	b = append(b, `{"begin":`...)
-	b = appendString(b, t.ID)
+	b = jsonscan.AppendString(b, t.ID)
 	b = append(b, `,"kind":`...)
-	b = appendString(b, t.Kind)
+	b = jsonscan.AppendString(b, t.Kind)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, t.Epoch, 10)
 	return append(b, "}\n"...)

@@ -262,11 +262,8 @@ func (l *link) checkEpoch(code int, by regent.Token) error {
 
 // sleep reports whether the whole time has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -240,8 +240,8 @@ func (s *Store) ensureWriter() error {
 	return err
 }
 
-// execute runs the requests of a batch, and sets their outcomes. It appends the swaps to applied. It returns an error of
-// SQLite, after which the outcome of the whole batch is unknown.
+// execute runs the requests of a batch, and sets their outcomes. It appends the swaps to applied. It returns an error
+// of SQLite, after which the outcome of the whole batch is unknown.
 func (s *Store) execute(batch []*request, removed *removal, applied []written) ([]written, error) {
 	for _, r := range batch {
 		for i, l := range r.in {
