@@ -52,7 +52,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	}
 	defer m.exit()
 	<-ctx.Done()
-	m.withdraw(ErrShutdown, cs...)
+	m.withdraw(cs...)
 	return context.Cause(ctx)
 }
 

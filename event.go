@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/regentd/regent/internal/core"
 )
 
 // Event is something that happened to a member. Sequence numbers grow by one, so that a gap shows a loss.
@@ -71,6 +73,30 @@ func LogEvents(l *slog.Logger) func(Event) {
 		}
 		l.Log(context.Background(), level, message, args...) // an event belongs to no request
 	}
+}
+
+// event tells what the core says.
+func (r *run) event(e core.Event) {
+	switch e.Kind {
+	case core.EventWaiting:
+		r.waiting(e)
+		return
+	case core.EventJoined:
+		r.m.mu.Lock()
+		r.m.blocked = ""
+		r.m.mu.Unlock()
+	}
+	out := Event{
+		Kind: string(e.Kind), Node: e.Node, Election: e.Election, Epoch: e.Epoch,
+		Metadata: e.Metadata(), Measurements: e.Measurements(),
+	}
+	switch {
+	case e.Kind == core.EventStarted:
+		out.Measurements = map[string]float64{"waited": (r.m.clock.Now() - r.began).Seconds()}
+	case e.Kind == core.EventBecameLeader && out.Measurements != nil:
+		out.Measurements["time"] = seconds(time.Now())
+	}
+	r.m.emit(out)
 }
 
 // observe hands an event to OnEvent. Its panic is told as an event in turn, unless it is over such a one.
