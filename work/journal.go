@@ -70,8 +70,8 @@ func openJournal(
 	return j, past, nil
 }
 
-// repairTail removes the last line, of so many bytes, if a crash has cut it short. Otherwise the next line would be
-// appended to it.
+// repairTail removes the last line, of so many bytes, if a crash has cut it short, or adds its missing line break.
+// Otherwise the next line would be appended to it.
 func (j *journal) repairTail(torn int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -96,7 +96,10 @@ func (j *journal) repairTail(torn int64) error {
 		return err
 	}
 
-	return j.writeLocked([]byte("\n"))
+	// Not by writeLocked: it may rewrite a large journal, and the worker has nothing yet to write.
+	n, err := j.file.Write([]byte("\n"))
+	j.size += int64(n)
+	return err
 }
 
 func appendBegin(b []byte, t *Task) []byte {

@@ -113,6 +113,26 @@ func TestJournal(t *testing.T) {
 		}
 	})
 
+	t.Run("a_large_one_that_lacks_only_its_last_line_break_keeps_every_result", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal")
+		var b bytes.Buffer
+		results := 0
+		for ; b.Len() <= maxJournal; results++ {
+			o := wireResult{ID: fmt.Sprint("t", results), Kind: "do", Epoch: 1, Outcome: Done, Data: large()}
+			b.Write(append(appendResult(nil, &o), '\n'))
+		}
+		check(t, os.WriteFile(path, bytes.TrimSuffix(b.Bytes(), []byte("\n")), 0o600))
+
+		for range 2 {
+			w := &Worker{Election: "seat", Journal: path}
+			check(t, w.Open())
+			if len(w.ended) != results {
+				t.Errorf("it knows %d of %d results", len(w.ended), results)
+			}
+			check(t, w.Close())
+		}
+	})
+
 	t.Run("one_that_another_worker_uses_is_refused_until_that_has_ended", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, nil)
