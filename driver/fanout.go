@@ -40,7 +40,8 @@ func (f *Fanout[S]) Remove(prefix string, s S) bool {
 		return false
 	}
 
-	if delete(f.subscriptions[prefix], s); len(f.subscriptions[prefix]) == 0 {
+	delete(f.subscriptions[prefix], s)
+	if len(f.subscriptions[prefix]) == 0 {
 		delete(f.subscriptions, prefix)
 	}
 

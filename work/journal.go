@@ -352,7 +352,8 @@ func eachLine(name string, f func(number int, line []byte, whole bool)) error {
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
 		whole := bytes.HasSuffix(line, []byte("\n"))
-		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if len(bytes.TrimSpace(line)) > 0 {
 			f(number, line, whole)
 		}
 

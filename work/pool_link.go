@@ -212,7 +212,8 @@ func (l *link) post(
 		return 0, err
 	}
 
-	if answer.Reset(); answer.Cap() > 1<<20 { // it has held a large answer
+	answer.Reset()
+	if answer.Cap() > 1<<20 { // it has held a large answer
 		*answer = bytes.Buffer{}
 	}
 

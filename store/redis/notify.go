@@ -269,7 +269,8 @@ func (p *notifier) expire() {
 		}
 	}
 
-	if p.timer = nil; !next.IsZero() {
+	p.timer = nil
+	if !next.IsZero() {
 		p.at, p.timer = next, time.AfterFunc(time.Until(next), p.expire)
 	}
 

@@ -93,7 +93,8 @@ func (p *notifier) notify(name string, moved int64, hint driver.Record) (any boo
 	defer p.mu.Unlock()
 
 	for sub := range p.subs.Matching(name) {
-		if any = true; moved > sub.since {
+		any = true
+		if moved > sub.since {
 			driver.Hint(sub.c, hint)
 		}
 	}

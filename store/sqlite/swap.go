@@ -125,7 +125,8 @@ func (s *Store) drain() {
 			again, err = s.write(batch)
 		}
 
-		if s.blocked.Store(again); again {
+		s.blocked.Store(again)
+		if again {
 			s.mu.Lock()
 			s.queue = append(slices.Clone(batch), s.queue...)
 			s.mu.Unlock()
