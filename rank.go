@@ -36,8 +36,6 @@ func (r Rank) validate() error {
 
 // MemberInfo is what a member says of itself in its register.
 type MemberInfo struct {
-	ID        string            `json:"-"`
-	Addr      string            `json:"-"`
 	Eligible  bool              `json:"eligible"`
 	Healthy   bool              `json:"healthy"`
 	Worker    bool              `json:"worker,omitempty"` // it takes tasks
@@ -52,9 +50,9 @@ type MemberInfo struct {
 func memberInfo(l driver.Record) MemberInfo {
 	var i MemberInfo
 	if json.Unmarshal(l.Data, &i) != nil {
-		i = MemberInfo{}
+		return MemberInfo{}
 	}
-	i.ID, i.Addr = l.Holder.ID, l.Addr
+
 	return i
 }
 
