@@ -26,7 +26,7 @@ type cronCase struct {
 	after, want      time.Time
 }
 
-const cronTableFile = "../cmd/regent/internal/poll/testdata/cron.txt"
+const cronTableFile = "../cmd/regent/internal/schedule/testdata/cron.txt"
 
 func cronTable() ([]cronCase, error) {
 	text, err := os.ReadFile(cronTableFile)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -94,3 +96,21 @@ func (l *lab) launch(cmd *exec.Cmd, dir string, ready func() error) error {
 
 // closeQuietly is for what is thrown away.
 func closeQuietly(c io.Closer) { _ = c.Close() }
+
+// addresses starts both servers, and returns a side's. Without PostgreSQL its side has none, and a note says so.
+func (l *lab) addresses(ctx context.Context) (of func(side) (string, bool), notes []string, err error) {
+	r, err := l.redis()
+	if err != nil {
+		return nil, nil, err
+	}
+	pg, err := l.postgres(ctx)
+	if errors.Is(err, errNoPostgres) {
+		notes, err = append(notes, err.Error()), nil
+	}
+	return func(s side) (string, bool) {
+		if s.postgres {
+			return pg, pg != ""
+		}
+		return r.addr, true
+	}, notes, err
+}

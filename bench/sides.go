@@ -64,3 +64,6 @@ func keep(ctx context.Context, ttl time.Duration, renew func() error) error {
 		}
 	}
 }
+
+// election is the name wherever nobody else on the server has it.
+const election = "bench:leader"

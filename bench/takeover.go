@@ -48,65 +48,6 @@ func takeover(ctx context.Context, l *lab, s settings) ([]table, error) {
 	return []table{t}, nil
 }
 
-// addresses starts both servers, and returns a side's. Without PostgreSQL its side has none, and a note says so.
-func (l *lab) addresses(ctx context.Context) (of func(side) (string, bool), notes []string, err error) {
-	r, err := l.redis()
-	if err != nil {
-		return nil, nil, err
-	}
-	pg, err := l.postgres(ctx)
-	if errors.Is(err, errNoPostgres) {
-		notes, err = append(notes, err.Error()), nil
-	}
-	return func(s side) (string, bool) {
-		if s.postgres {
-			return pg, pg != ""
-		}
-		return r.addr, true
-	}, notes, err
-}
-
-// stint is one candidacy.
-type stint struct {
-	led    chan time.Time // receives when it leads
-	done   chan error     // receives when it has ended
-	cancel context.CancelFunc
-}
-
-func stand(ctx context.Context, c contender, election string) *stint {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &stint{led: make(chan time.Time, 1), done: make(chan error, 1), cancel: cancel}
-	go func() {
-		s.done <- c.hold(ctx, election, func() {
-			select {
-			case s.led <- time.Now():
-			default: // it has been said
-			}
-		})
-	}()
-	return s
-}
-
-// leads waits until it leads, and returns since when.
-func (s *stint) leads(ctx context.Context) (time.Time, error) {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	select {
-	case at := <-s.led:
-		return at, nil
-	case err := <-s.done:
-		s.done <- err
-		return time.Time{}, fmt.Errorf("ended before it led: %w", errors.Join(err, ctx.Err()))
-	case <-limit.C:
-		return time.Time{}, fmt.Errorf("does not lead after %v", patience)
-	}
-}
-
-func (s *stint) end() error {
-	s.cancel()
-	return <-s.done
-}
-
 // pair is two contenders for one election, one of which leads.
 type pair struct {
 	side     side
@@ -115,9 +56,6 @@ type pair struct {
 	leader   int
 	stint    *stint // of the leader
 }
-
-// election is the name wherever nobody else on the server has it.
-const election = "bench:leader"
 
 func newPair(ctx context.Context, s side, addr string) (*pair, error) {
 	p := &pair{side: s, election: "bench:" + s.name}

@@ -2,11 +2,12 @@ package driver
 
 import "iter"
 
-// Fanout is the subscriptions of a driver's Wake, found by the name of a register. S is what a driver keeps for each.
+// Fanout holds the subscriptions of a driver's Wake, and finds them by the name of a register. S is what a driver keeps
+// for each subscription.
 //
-// Finding those of one name costs as many look-ups as there are different lengths of prefixes, however many subscriptions
-// there are. A Fanout has no lock of its own: a driver guards it with the one that orders its notifications.
-// The zero Fanout is empty and ready to use.
+// To find the subscriptions of one name takes as many map accesses as there are different lengths of prefixes, however
+// many subscriptions there are. A Fanout has no lock: a driver guards it with the lock that orders its notifications.
+// The zero value is empty and ready to use.
 type Fanout[S comparable] struct {
 	subscriptions map[string]map[S]bool // by prefix
 	lengths       map[int]int           // how many subscriptions have a prefix of that length
@@ -17,9 +18,11 @@ func (f *Fanout[S]) Add(prefix string, s S) {
 	if f.subscriptions == nil {
 		f.subscriptions, f.lengths = map[string]map[S]bool{}, map[int]int{}
 	}
+
 	if f.subscriptions[prefix] == nil {
 		f.subscriptions[prefix] = map[S]bool{}
 	}
+
 	if !f.subscriptions[prefix][s] {
 		f.subscriptions[prefix][s] = true
 		f.lengths[len(prefix)]++
@@ -35,6 +38,7 @@ func (f *Fanout[S]) Remove(prefix string, s S) bool {
 	if delete(f.subscriptions[prefix], s); len(f.subscriptions[prefix]) == 0 {
 		delete(f.subscriptions, prefix)
 	}
+
 	if f.lengths[len(prefix)]--; f.lengths[len(prefix)] == 0 {
 		delete(f.lengths, len(prefix))
 	}

@@ -59,6 +59,7 @@ func (n *node) settled(shell string) {
 	if shell != "" {
 		n.says("pid")
 	}
+
 	n.reaper()
 	if !n.open {
 		n.logged("store is open")

@@ -95,6 +95,7 @@ func (g group) start(name, shell string) *node {
 	if err != nil {
 		g.Fatal(err)
 	}
+
 	n := &node{
 		t:     g.TB,
 		name:  name,
@@ -104,16 +105,19 @@ func (g group) start(name, shell string) *node {
 		quiet: make(chan struct{}),
 		died:  make(chan time.Duration, 1),
 	}
+
 	in, err1 := n.cmd.StdinPipe()
 	out, err2 := n.cmd.StdoutPipe()
 	logs, stderr, err3 := os.Pipe()
 	if err1 != nil || err2 != nil || err3 != nil {
 		g.Fatal(err1, err2, err3)
 	}
+
 	n.in, n.cmd.Stderr = in, stderr
 	if err := n.cmd.Start(); err != nil {
 		g.Fatal(err)
 	}
+
 	stderr.Close()
 	go n.read(out)
 	go n.readLogs(logs)
@@ -123,6 +127,7 @@ func (g group) start(name, shell string) *node {
 		_ = n.cmd.Wait()
 		<-n.quiet
 	})
+
 	return n
 }
 
@@ -141,6 +146,7 @@ func (n *node) read(out io.Reader) {
 func (n *node) readLogs(logs *os.File) {
 	defer close(n.quiet)
 	defer logs.Close()
+
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
 		l := map[string]any{}
 		if json.Unmarshal(lines.Bytes(), &l) != nil {
@@ -158,6 +164,7 @@ func (n *node) watch() {
 		return
 	}
 	defer unix.Close(fd)
+
 	if poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1) == nil {
 		n.died <- boottime()
 	}
@@ -171,6 +178,7 @@ func (n *node) await(limit time.Duration, wanted func(report) bool) report {
 		n.kept = slices.Delete(n.kept, i, i+1)
 		return r
 	}
+
 	end := time.After(limit)
 	for {
 		select {
@@ -245,7 +253,7 @@ func (n *node) order(words string) {
 	}
 }
 
-// reaper returns the pid of its reaper, once that has been told everything.
+// reaper returns the pid of its reaper, once that has received everything.
 func (n *node) reaper() int {
 	n.t.Helper()
 	n.order("reaper")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// recorder is a testing.TB that keeps failures to itself, so that a check can be seen to fail. What it does not override
-// panics, by way of the nil TB.
+// recorder is a testing.TB that keeps failures to itself, so that a check can be seen to fail. What it does not
+// override panics, by way of the nil TB.
 type recorder struct {
 	testing.TB
 	ctx context.Context
@@ -22,21 +22,24 @@ type recorder struct {
 }
 
 // record runs a check as a test would, and returns what it complained of.
-func record(t *testing.T, c check, open Open, patience time.Duration) (failures []string, skipped bool) {
+func record(t *testing.T, c check, open Open, timeout time.Duration) (failures []string, skipped bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	rec := &recorder{ctx: ctx}
 	done := make(chan struct{})
 	go func() { // of its own, since a failed check ends its goroutine
 		defer close(done)
-		c.run(newRig(rec, open, patience))
+		c.run(newRig(rec, open, timeout))
 	}()
+
 	<-done
 	cancel()
 	for i := len(rec.cleanups) - 1; i >= 0; i-- {
 		rec.cleanups[i]()
 	}
+
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
+
 	return rec.failures, rec.skipped
 }
 

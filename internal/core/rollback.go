@@ -168,7 +168,7 @@ func (c *Core) dropClaims(e *election) {
 	})
 }
 
-// noteLeader tells watchers and the events what has become of an election.
+// noteLeader emits what watchers and events are to show of an election.
 func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	r := &e.rec
 	moved := notable(r, previous)

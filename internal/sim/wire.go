@@ -173,7 +173,7 @@ func silence(ctx context.Context, d time.Duration) error {
 	if err := sleep(ctx, d); err != nil {
 		return err
 	}
-	return memstore.ErrLost
+	return memstore.ErrNoAnswer
 }
 
 func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {

@@ -14,7 +14,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and their ratio.
+// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and
+// their ratio.
 func compare(b *testing.B, ours func(), floor func()) {
 	var a, z []time.Duration
 	for b.Loop() {
@@ -24,12 +25,14 @@ func compare(b *testing.B, ours func(), floor func()) {
 		floor()
 		a, z = append(a, between.Sub(began)), append(z, time.Since(between))
 	}
+
 	slices.Sort(a)
 	slices.Sort(z)
 	p50, raw := a[len(a)/2], z[len(z)/2]
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
 	b.ReportMetric(float64(raw.Microseconds()), "raw-p50-µs")
+
 	b.ReportMetric(float64(p50)/float64(raw), "ratio")
 	b.ReportMetric(float64(a[0])/float64(z[0]), "min-ratio")
 	b.ReportMetric(testing.AllocsPerRun(200, ours), "allocs")
@@ -47,7 +50,8 @@ func swap(t testing.TB, s *Store, l driver.Record) driver.Record {
 
 func held(name, holder string, nonce uint64) driver.Record {
 	return driver.Record{
-		Name: name, Holder: driver.Identity{ID: holder, Incarnation: "CDIGDVLEQWFXE5MCUK3YPTTXAY"}, Addr: "10.0.0.1:7000", Epoch: 1, Nonce: nonce,
+		Name: name, Holder: driver.Identity{ID: holder, Incarnation: "CDIGDVLEQWFXE5MCUK3YPTTXAY"},
+		Addr: "10.0.0.1:7000", Epoch: 1, Nonce: nonce,
 		Duration: 30 * time.Second, Since: time.Now(),
 	}
 }
@@ -62,10 +66,12 @@ func BenchmarkSwap(b *testing.B) {
 			next := held("stargate:leader", "a", l.Nonce+1)
 			next.Rev, next.Epoch = l.Rev, l.Epoch+1
 			l = swap(b, s, next)
-			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+				Duration: l.Duration})
 		}, func() {
 			c := s.client
-			if err := c.Do(ctx, c.B().Set().Key("raw").Value("a").Nx().PxMilliseconds(30000).Build()).Error(); err != nil {
+			if err := c.Do(ctx, c.B().Set().Key("raw").Value("a").Nx().PxMilliseconds(
+				30000).Build()).Error(); err != nil {
 				b.Fatal(err)
 			}
 			if err := c.Do(ctx, c.B().Del().Key("raw").Build()).Error(); err != nil {
@@ -73,6 +79,7 @@ func BenchmarkSwap(b *testing.B) {
 			}
 		})
 	})
+
 	b.Run("renew", func(b *testing.B) {
 		s := open(b, empty(b).url())
 		l := swap(b, s, held("stargate:leader", "a", 1))
@@ -106,6 +113,7 @@ func BenchmarkSwapAll(b *testing.B) {
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
+
 	for b.Loop() {
 		for i, o := range s.SwapAll(b.Context(), ls) {
 			if o.Err != nil {
@@ -128,6 +136,7 @@ func inBackground(t testing.TB, m *regent.Member, election string) (stop func())
 			t.Error(err)
 		}
 	}()
+
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(stop)
 	return stop
@@ -154,6 +163,7 @@ func (s passing) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 			}
 		}
 	}()
+
 	return out
 }
 
@@ -189,6 +199,7 @@ func (r *relay) change(b *testing.B) {
 			break
 		}
 	}
+
 	<-time.After(rest)
 	began := time.Now()
 	go r.stop()
@@ -199,22 +210,27 @@ func (r *relay) change(b *testing.B) {
 // rest is how long nothing happens before what is measured.
 const rest = 100 * time.Millisecond
 
-// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record in the hint and without, by turns.
+// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record
+// in the hint and without, by turns.
 func BenchmarkTakeover(b *testing.B) {
 	url := empty(b).url()
-	told := &relay{election: "told", stores: [2]driver.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
-	without := &relay{election: "bare", stores: [2]driver.Store{passing{open(b, url), true}, passing{open(b, url), true}}}
-	for _, r := range []*relay{told, without} {
+	with := &relay{election: "with", stores: [2]driver.Store{passing{open(b, url), false},
+		passing{open(b, url), false}}}
+	without := &relay{election: "bare", stores: [2]driver.Store{passing{open(b, url), true},
+		passing{open(b, url), true}}}
+	for _, r := range []*relay{with, without} {
 		r.became = make(chan time.Time, 1)
 		_, r.stop = r.start(b)
 		<-r.became
 	}
+
 	for b.Loop() {
-		told.change(b)
+		with.change(b)
 		without.change(b)
 	}
+
 	b.ReportMetric(0, "ns/op")
-	for prefix, r := range map[string]*relay{"": told, "bare-": without} {
+	for prefix, r := range map[string]*relay{"": with, "bare-": without} {
 		slices.Sort(r.took)
 		for name, at := range map[string]int{"min-ms": 0, "p50-ms": len(r.took) / 2, "p99-ms": len(r.took) * 99 / 100} {
 			b.ReportMetric(float64(r.took[at].Microseconds())/1000, prefix+name)
@@ -245,6 +261,7 @@ func BenchmarkRested(b *testing.B) {
 				request()
 				rested, next = append(rested, between.Sub(began)), append(next, time.Since(between))
 			}
+
 			slices.Sort(rested)
 			slices.Sort(next)
 			b.ReportMetric(0, "ns/op")
@@ -271,7 +288,8 @@ func requests(t testing.TB, srv *server) map[string]int {
 	return all
 }
 
-// BenchmarkIdle is what standbys in the lock profile ask of the server while one leads: in a minute, counted by the server.
+// BenchmarkIdle is what standbys in the lock profile ask of the server while one leads: in a minute, counted by the
+// server.
 func BenchmarkIdle(b *testing.B) {
 	const standbys = 10
 	srv := empty(b)
@@ -280,9 +298,11 @@ func BenchmarkIdle(b *testing.B) {
 	if !eventually(10*time.Second, func() bool { _, ok := leader.Leads("stargate:leader"); return ok }) {
 		b.Fatal("nobody leads")
 	}
+
 	for i := range standbys {
 		inBackground(b, member(open(b, srv.url()), fmt.Sprint("standby ", i), nil), "stargate:leader")
 	}
+
 	for b.Loop() {
 		// Polls grow rarer until they come once a minute.
 		<-time.After(65 * time.Second)
@@ -290,20 +310,23 @@ func BenchmarkIdle(b *testing.B) {
 		began := time.Now()
 		<-time.After(time.Minute)
 		after, took := requests(b, srv), time.Since(began).Seconds()
+
 		all := 0
 		for _, name := range []string{"evalsha", "eval", "subscribe", "ping", "zrange"} {
 			all += after[name] - before[name]
 		}
+
 		renewals := after["pexpire"] - before["pexpire"]
 		b.ReportMetric(float64(all-renewals)/standbys/took, "requests/s/standby")
 		b.ReportMetric(float64(after["ping"]-before["ping"])/standbys/took, "pings/s/standby")
 		b.ReportMetric(float64(renewals)/took, "renewals/s")
 	}
+
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by one with
-// Get, and with List. It reports the bytes that come back from the server for all of them.
+// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by
+// one with Get, and with List. It reports the bytes that come back from the server for all of them.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		ls := bulky(b, open(b, empty(b).url()), n)

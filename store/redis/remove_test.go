@@ -35,14 +35,17 @@ func TestRemove(t *testing.T) {
 		if err := s.Remove(t.Context(), l); !errors.Is(err, driver.ErrConflict) {
 			t.Errorf("Remove of a held register: %v", err)
 		}
+
 		await(t, "the register expires", 20*time.Second, func() bool {
 			got, err := s.Get(t.Context(), "expired")
 			l = got
 			return err == nil && got.Vacant()
 		})
+
 		if err := s.Remove(t.Context(), l); err != nil {
 			t.Errorf("Remove of an expired register: %v", err)
 		}
+
 		if _, err := s.Get(t.Context(), "expired"); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Get after the removal: %v", err)
 		}
@@ -66,9 +69,11 @@ func TestRemove(t *testing.T) {
 		if err := open(t, "redis://regent:s3cret@"+srv.addr()).Remove(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
+
 		if _, err := s.Get(t.Context(), "seat/1"); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Get after the removal: %v", err)
 		}
+
 		if slices.Contains(names(t, s, ""), "seat/1") {
 			t.Error("List yields a register that was removed")
 		}

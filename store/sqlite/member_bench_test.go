@@ -32,6 +32,7 @@ func inBackground(b *testing.B, m *regent.Member, duties ...regent.Duty) (stop f
 			b.Error(err)
 		}
 	}()
+
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	b.Cleanup(stop)
 	return stop
@@ -44,7 +45,8 @@ func holding(m *regent.Member, terms int) {
 	}
 }
 
-// BenchmarkLead is a term from the call of Lead, with a duty that returns at once, until the seat is released, beside two raw updates.
+// BenchmarkLead is a term from the call of Lead, with a duty that returns at once, until the seat is released, beside
+// two raw updates.
 func BenchmarkLead(b *testing.B) {
 	nothing := func(context.Context, regent.Term) error { return nil }
 	for _, c := range []struct {
@@ -63,6 +65,7 @@ func BenchmarkLead(b *testing.B) {
 				inBackground(b, m, regent.Duty{Election: "seat/other"})
 				holding(m, 1)
 			}
+
 			compare(b, func() {
 				if err := m.Lead(b.Context(), "seat/one", nothing); err != nil {
 					b.Fatal(err)
@@ -129,7 +132,8 @@ func manySeats(n int) []regent.Duty {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkHeld is what it costs a process to hold many elections, with everything that the library and the driver keep of them.
+// BenchmarkHeld is what it costs a process to hold many elections, with everything that the library and the driver keep
+// of them.
 func BenchmarkHeld(b *testing.B) {
 	for _, n := range []int{1, 1000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -155,6 +159,7 @@ func benchmarkHeld(b *testing.B, n int) {
 	<-store.beats
 	empty := heap()
 	began := time.Now()
+
 	stop := inBackground(b, m, manySeats(n)...)
 	holding(m, n)
 	b.ReportMetric(ms(time.Since(began)), "acquire-all-ms")
@@ -165,13 +170,17 @@ func benchmarkHeld(b *testing.B, n int) {
 	if n > 1 { // else it is noise
 		b.ReportMetric(float64(heap()-empty)/float64(n), "B/election")
 	}
+
 	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
 
 	<-store.beats
-	requests, cpu, began := store.requests.Load(), cpuTime(), time.Now()
+	requests := store.requests.Load()
+	cpu := cpuTime()
+	began = time.Now()
 	for range heartbeats {
 		<-store.beats
 	}
+
 	requests, cpu = store.requests.Load()-requests, cpuTime()-cpu
 	b.ReportMetric(float64(requests)/heartbeats, "requests/heartbeat")
 	b.ReportMetric(float64(requests)/time.Since(began).Seconds(), "requests/s")
@@ -193,8 +202,8 @@ func reportTakeovers(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "rounds")
 }
 
-// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is told to let go, or is killed, until the
-// other's duty runs.
+// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is ordered to release, or
+// is killed, until the other's duty runs.
 func BenchmarkTakeover(b *testing.B) {
 	b.Run("after_release", func(b *testing.B) {
 		path := fresh(b).path
@@ -203,6 +212,7 @@ func BenchmarkTakeover(b *testing.B) {
 		leader.says(b, "leads")
 		standby.order(b, "campaign")
 		standby.says(b, "follows")
+
 		var took []time.Duration
 		for b.Loop() {
 			for range 200 {
@@ -214,8 +224,10 @@ func BenchmarkTakeover(b *testing.B) {
 				leader, standby = standby, leader
 			}
 		}
+
 		reportTakeovers(b, took)
 	})
+
 	b.Run("after_kill", func(b *testing.B) {
 		path := fresh(b).path
 		leader, standby := startMember(b, path, "a", "push", 0), startMember(b, path, "b", "push", 0)
@@ -223,6 +235,7 @@ func BenchmarkTakeover(b *testing.B) {
 		leader.says(b, "leads")
 		standby.order(b, "campaign")
 		standby.says(b, "follows")
+
 		var took []time.Duration
 		leading, following := "a", "b"
 		for b.Loop() {
@@ -230,18 +243,21 @@ func BenchmarkTakeover(b *testing.B) {
 				killed := monotonic()
 				leader.kill(b)
 				took = append(took, time.Duration(standby.says(b, "leads")[0]-killed))
-				leader.bury()
+				leader.awaitExit()
 				leader = startMember(b, path, leading, "push", 0) // the same ID, as after a restart
 				leader.order(b, "campaign")
 				leader.says(b, "follows")
-				leader, standby, leading, following = standby, leader, following, leading
+				leader, standby = standby, leader
+				leading, following = following, leading
 			}
 		}
+
 		reportTakeovers(b, took)
 	})
 }
 
-// BenchmarkSpread is the death of a process that holds 10,000 seats: how long until two others hold them all, and how many each.
+// BenchmarkSpread is the death of a process that holds 10,000 seats: how long until two others hold them all, and how
+// many each.
 func BenchmarkSpread(b *testing.B) {
 	const n = 10_000
 	var took, worst time.Duration
@@ -251,6 +267,7 @@ func BenchmarkSpread(b *testing.B) {
 		dying := startMember(b, store.path, "a", "push", n)
 		for dying.says(b, "holds")[0] < n {
 		}
+
 		heirs := []*child{startMember(b, store.path, "b", "push", n), startMember(b, store.path, "c", "push", n)}
 		type holds struct{ heir, seats, at int64 }
 		said := make(chan holds, 1000)
@@ -264,6 +281,7 @@ func BenchmarkSpread(b *testing.B) {
 				}
 			}()
 		}
+
 		var has [2]int64
 		killed := monotonic()
 		dying.kill(b)
@@ -271,6 +289,7 @@ func BenchmarkSpread(b *testing.B) {
 			h := <-said
 			has[h.heir], took = h.seats, time.Duration(h.at-killed)
 		}
+
 		worst, less = max(worst, took), min(has[0], has[1])
 		shown := map[string]int{}
 		for l, err := range store.List(b.Context(), "seat/") {
@@ -279,21 +298,24 @@ func BenchmarkSpread(b *testing.B) {
 			}
 			shown[l.Holder.ID]++
 		}
+
 		if shown["b"]+shown["c"] != n {
 			b.Fatalf("held by %v", shown)
 		}
+
 		for _, c := range append(heirs, dying) {
 			_ = c.cmd.Process.Kill()
-			c.bury()
+			c.awaitExit()
 		}
 	}
+
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(ms(worst), "all-held-ms")
 	b.ReportMetric(float64(less), "seats-of-the-lesser")
 }
 
-// BenchmarkIdle is the processor time of a standby while nothing happens, with the store's push and without it. A leader and both standbys
-// heartbeat meanwhile.
+// BenchmarkIdle is the processor time of a standby while nothing happens, with the store's push and without it. A
+// leader and both standbys heartbeat meanwhile.
 func BenchmarkIdle(b *testing.B) {
 	const window = 6 * time.Second
 	path := fresh(b).path
@@ -301,6 +323,7 @@ func BenchmarkIdle(b *testing.B) {
 	leader.order(b, "campaign")
 	leader.says(b, "leads")
 	kinds := []string{"push", "polls"}
+
 	var standbys []*child
 	for _, kind := range kinds {
 		c := startMember(b, path, kind, kind, 0)
@@ -308,10 +331,12 @@ func BenchmarkIdle(b *testing.B) {
 		c.says(b, "follows")
 		standbys = append(standbys, c)
 	}
+
 	cpu := func(c *child) time.Duration {
 		c.order(b, "cpu")
 		return time.Duration(c.says(b, "cpu")[0])
 	}
+
 	var spent [2]time.Duration
 	windows := 0
 	for b.Loop() {
@@ -319,12 +344,15 @@ func BenchmarkIdle(b *testing.B) {
 		for i, c := range standbys {
 			before[i] = cpu(c)
 		}
+
 		time.Sleep(window)
 		for i, c := range standbys {
 			spent[i] += cpu(c) - before[i]
 		}
+
 		windows++
 	}
+
 	b.ReportMetric(0, "ns/op")
 	for i, kind := range kinds {
 		b.ReportMetric(float64(spent[i].Microseconds())/(window.Seconds()*float64(windows)), kind+"-µs/s")

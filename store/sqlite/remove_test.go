@@ -20,9 +20,11 @@ func TestRemove(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			if _, err := raw(t, s.path).Exec("DELETE FROM regent_lease"); err == nil || !strings.Contains(err.Error(), "never deleted") {
+			if _, err := raw(t, s.path).Exec("DELETE FROM regent_lease"); err == nil ||
+				!strings.Contains(err.Error(), "never deleted") {
 				t.Fatalf("a plain DELETE: %v", err)
 			}
+
 			kept.Holder = driver.Identity{}
 			kept = swap(t, other, kept)
 			if err := other.Remove(t.Context(), kept); err != nil {
@@ -38,9 +40,11 @@ func TestRemove(t *testing.T) {
 		if err := s.Remove(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
+
 		if _, ok := s.known["gone"]; ok {
 			t.Error("the register is still known")
 		}
+
 		if _, err := s.Swap(t.Context(), l); !errors.Is(err, driver.ErrConflict) {
 			t.Errorf("Swap of what was removed: %v", err)
 		}

@@ -19,8 +19,9 @@ func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c.kill(t)
-	c.bury()
+	c.awaitExit()
 	if !s.Gone(t.Context(), dead) {
 		t.Fatal("the holder was killed, and is not gone")
 	}
@@ -52,6 +53,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 	l := swap(t, other, held("seat", "a", 1))
 	woken(t, wake)
 	copied := backup(t, s)
+
 	for range 10 {
 		l.Epoch++
 		l.Nonce++
@@ -63,11 +65,13 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 	if got := woken(t, wake); got.Name != "" {
 		t.Errorf("the hint names %q, and any register may have gone back", got.Name)
 	}
+
 	t.Run("so_does_every_change_after_it", func(t *testing.T) {
 		l, err := other.Get(t.Context(), "seat")
 		if err != nil || l.Epoch != 1 {
 			t.Fatalf("the register shows epoch %d, %v", l.Epoch, err)
 		}
+
 		for range 3 {
 			l.Epoch++
 			l.Nonce++
@@ -75,6 +79,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 			woken(t, wake)
 		}
 	})
+
 	t.Run("so_does_the_death_of_who_holds_a_register_after_it", func(t *testing.T) {
 		c := start(t, nil, "hold", s.path, "seat", "seen")
 		c.line(t)
@@ -84,12 +89,14 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
 		woken(t, wake)
 		late := open(t, s.path)
 		hints := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
 		restoreElsewhere(t, other, copied)
 		woken(t, hints)
+
 		c.kill(t)
 		woken(t, hints)
 	})

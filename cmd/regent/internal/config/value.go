@@ -13,7 +13,7 @@ import (
 	"github.com/regentd/regent"
 )
 
-// typeName returns what help calls the type of a field.
+// typeName returns the name of the type of a field.
 func typeName(field any) string {
 	switch field.(type) {
 	case *bool:
@@ -31,10 +31,11 @@ func typeName(field any) string {
 	case *slog.Level:
 		return "level"
 	}
+
 	return "text"
 }
 
-// parse sets a field to what text says. If it cannot, it returns the rule that the text breaks.
+// parse sets a field to the value of text. If it cannot, it returns the rule that the text breaks.
 func parse(field any, text string) (rule string) {
 	trimmed := strings.TrimSpace(text)
 	var err error
@@ -64,19 +65,15 @@ func parse(field any, text string) (rule string) {
 	case *map[string]string:
 		return parseLabels(p, trimmed)
 	case *slog.Level:
-		names := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-		level, ok := names[strings.ToLower(trimmed)]
-		if !ok {
-			return "must be debug, info, warn or error"
-		}
-		*p = level
+		return parseLevel(p, trimmed)
 	default:
 		panic(fmt.Sprintf("config: no type for %T", field))
 	}
+
 	return ""
 }
 
-// parseDuration takes a bare number as milliseconds.
+// parseDuration parses a duration. A bare number is milliseconds.
 func parseDuration(s string) (time.Duration, error) {
 	if strings.Trim(s, "+-.0123456789") == "" {
 		s += "ms"
@@ -84,11 +81,25 @@ func parseDuration(s string) (time.Duration, error) {
 	return time.ParseDuration(s)
 }
 
+func parseLevel(level *slog.Level, s string) (rule string) {
+	names := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
+	named, ok := names[strings.ToLower(s)]
+	if !ok {
+		return "must be debug, info, warn or error"
+	}
+
+	*level = named
+	return ""
+}
+
 func parseDurations(list *[]time.Duration, s string) (rule string) {
 	*list = nil
 	if s == "" {
 		return ""
 	}
+
 	for item := range strings.SplitSeq(s, ",") {
 		d, err := parseDuration(strings.TrimSpace(item))
 		if err != nil {
@@ -96,6 +107,7 @@ func parseDurations(list *[]time.Duration, s string) (rule string) {
 		}
 		*list = append(*list, d)
 	}
+
 	return ""
 }
 
@@ -104,23 +116,28 @@ func parseLabels(labels *map[string]string, s string) (rule string) {
 	if s == "" {
 		return ""
 	}
+
 	m := map[string]string{}
 	for pair := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(pair, "=")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
+		value = strings.TrimSpace(value)
+
 		if !ok || name == "" {
 			return "must be name=value with commas between"
 		}
 		if _, ok := m[name]; ok {
 			return "must name each label once"
 		}
+
 		m[name] = value
 	}
+
 	*labels = m
 	return ""
 }
 
-// format is the reverse of parse.
+// format returns the text of a field that parse reads.
 func format(field any) string {
 	switch p := field.(type) {
 	case *string:
@@ -150,5 +167,6 @@ func format(field any) string {
 	case *slog.Level:
 		return strings.ToLower(p.String())
 	}
+
 	panic(fmt.Sprintf("config: no type for %T", field))
 }
