@@ -220,7 +220,7 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"TestWatchManyMembers"},
 	{"a_vacant_register_is_a_member", "roster.go",
 		"	return !s.record.Vacant() && ", "	return s.record.Vacant() || ",
-		"TestMemberLiveness/a_member_that_returns_is_a_new_incarnation"},
+		"TestWatchMembers/members_that_join_and_leave_are_reported_by_notification"},
 	{"a_register_of_somebody_else_is_a_member", "roster.go",
 		" && s.record.Name == driver.MemberRegister(s.record.Holder.ID)", "",
 		"TestMemberLiveness/a_register_that_no_member_has_written_is_not_alive"},

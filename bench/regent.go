@@ -26,7 +26,7 @@ func openRegent(cfg regent.Config) func(context.Context, string) (contender, err
 
 // mishaps tells of what should not happen in a figure: a term that was lost, and not given up.
 func mishaps(e regent.Event) {
-	if reason := e.Metadata["reason"]; e.Kind == regent.EventMemberDropped || e.Kind == regent.EventLostLeadership && reason != regent.ErrShutdown.Error() {
+	if reason := e.Metadata["reason"]; e.Kind == regent.EventMemberDropped || e.Kind == regent.EventLostLeadership && reason != string(regent.ReasonShutdown) {
 		fmt.Fprintln(os.Stderr, "bench:", e.Time.Format(time.TimeOnly), e.Node, e.Kind, "epoch", e.Epoch, reason)
 	}
 }

@@ -185,7 +185,7 @@ func (c *cluster) await(good func([]finished) bool) []finished {
 }
 
 // eventsOf returns the events of a kind.
-func (c *cluster) eventsOf(kind string) []regent.Event {
+func (c *cluster) eventsOf(kind regent.EventKind) []regent.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.events), func(e regent.Event) bool { return e.Kind != kind })

@@ -151,7 +151,7 @@ func (h *virtualCluster) close() {
 }
 
 // eventsOf returns the events of a kind.
-func (h *virtualCluster) eventsOf(kind string) []regent.Event {
+func (h *virtualCluster) eventsOf(kind regent.EventKind) []regent.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(h.events), func(e regent.Event) bool { return e.Kind != kind })
