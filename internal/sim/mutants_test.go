@@ -50,10 +50,6 @@ var mutants = []mutant{
 		{"internal/core/watch.go",
 			"w.began >= w.expires().Add(delay)\n",
 			"w.began >= w.since.Add(w.rec.Duration/2)\n"}}},
-	{"an_election_that_names_oneself_is_left_alone", "6", "I7", []edit{
-		{"internal/core/candidate.go",
-			"	c.giveBack(e)\n}\n\n// claimIndex",
-			"}\n\n// claimIndex"}}},
 	{"a_process_joins_over_a_live_one_of_its_ID", "6", "I2", []edit{
 		{"internal/core/join.go",
 			"	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n",
