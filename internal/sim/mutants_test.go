@@ -11,8 +11,9 @@ type mutant struct {
 // edit replaces a snippet that stands exactly once in a file of the repository.
 type edit struct{ file, old, new string }
 
-// mutants are rules of the protocol, left out in turn. What no schedule of requests of whole members can show reliably is
-// in the mutants of the core (internal/explore), which the explorer, the simulation of cores or a unit test catches.
+// mutants are rules of the protocol, left out in turn. What no schedule of requests of whole members can show
+// reliably is in the mutants of the core (internal/explore), which the explorer, the simulation of cores or a unit
+// test catches.
 var mutants = []mutant{
 	{"the_deadline_counts_from_the_answer", "1", "", []edit{
 		{"internal/core/heartbeat.go",
