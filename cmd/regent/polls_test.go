@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/orchestrate"
 )
 
 // TestPolls uses the API of polls at any node.
@@ -266,10 +266,10 @@ func TestPolls(t *testing.T) {
 		_, leader, standby := pair(t, everySecond(1, server.URL))
 		seen(leader, "/v1/polls/p0", func(p pollSeen) bool { return p.State == "up" })
 		down.Store(true)
-		to := func(state poll.State) func(regent.Event) bool {
+		to := func(state orchestrate.State) func(regent.Event) bool {
 			return func(e regent.Event) bool { return e.Metadata["poll"] == "p0" && e.Metadata["to"] == string(state) }
 		}
-		e := leader.happens(poll.EventChanged, to(poll.Down))
+		e := leader.happens(orchestrate.EventChanged, to(orchestrate.Down))
 		if e.Metadata["from"] != "up" || !strings.Contains(e.Metadata["message"], "418") ||
 			e.Metadata["worker"] == "" || e.Epoch != 1 || e.Time.After(time.Now()) {
 			t.Errorf("%+v", e)
@@ -290,7 +290,8 @@ func TestPolls(t *testing.T) {
 		seen(standby, "/v1/polls/p0", func(p pollSeen) bool { return p.State == "down" })
 		down.Store(false)
 
-		if e := standby.happens(poll.EventChanged, to(poll.Up)); e.Metadata["from"] != "down" || e.Epoch != 2 {
+		if e := standby.happens(orchestrate.EventChanged, to(orchestrate.Up)); e.Metadata["from"] != "down" ||
+			e.Epoch != 2 {
 			t.Errorf("%+v", e)
 		}
 

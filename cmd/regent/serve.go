@@ -162,9 +162,10 @@ func (d *daemonProcess) build() error {
 		Store: location(s.Store), Open: forElection(s.Election, storeWarning(d.log), open),
 		Lifeline: d.companion.Lifeline, Duties: programs(s, d.companion, d.log),
 		Now: testClock(os.Getenv(testClockFile)),
-		Crew: node.Crew{
+		Coordination: node.Coordination{
 			Token: d.reload.token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
 			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls,
+			RetireAfter: s.RetireAfter,
 		},
 	})
 	if err != nil {

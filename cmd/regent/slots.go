@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/schedule"
 	"github.com/regentd/regent/cmd/regent/internal/slots"
 )
 
@@ -53,7 +53,7 @@ func checkSlots(args []string, out io.Writer) error {
 
 // checkJournals checks the journals that the arguments name against the schedules of the polls in the file, if any.
 func checkJournals(s *config.Settings) (*slots.Report, error) {
-	c := &slots.Checker{Schedules: map[string]poll.Schedule{}}
+	c := &slots.Checker{Schedules: map[string]schedule.Schedule{}}
 	for _, p := range s.Polls {
 		if !p.Enabled {
 			continue

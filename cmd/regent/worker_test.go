@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/orchestrate"
 )
 
 // pollSeen is the answer of /v1/polls/{name}.
@@ -21,7 +21,7 @@ type pollSeen struct {
 	Waiting                     int
 	Interval                    string
 	Counts                      map[string]uint64
-	Results                     []poll.Run
+	Results                     []orchestrate.Run
 }
 
 // holding is a web server that does not answer its first request before the test lets it.

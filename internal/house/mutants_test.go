@@ -49,7 +49,7 @@ var coordinatorFaults = []fault{
 	{"C07", library, "TestTakeover/C07_", []mutant.Edit{edit("internal/core/candidate.go", "		s.revoke = true\n", "")}},
 	{"C07", daemon, "TestServe/C07_after_kill_9_at_a_30s_lease_a_standby_leads_at_once_lock", []mutant.Edit{edit("cmd/regent/main.go", "	if !s.Reaper || ", "	if true || "),
 		edit("cmd/regent/stores.go", "NoWitness: children", "NoWitness: true")}},
-	{"C08", "cmd/regent/internal/poll", "TestConduct/C08_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C08", "cmd/regent/internal/orchestrate", "TestOrchestrator/C08_", []mutant.Edit{edit("cmd/regent/internal/orchestrate/load.go", "readCheckpoint(t.Saved())", "readCheckpoint(nil)")}},
 	{"C09", library, "TestLead/C09_", []mutant.Edit{edit("internal/core/candidate.go", "	case r.Vacant(): // rule 10: no takeover delay after a release\n", "	case r.Vacant() || c.runs > 1:\n")}},
 	{"C10", library, "TestLead/C10_", []mutant.Edit{edit("internal/core/election.go", "		e.stale = true\n		e.call.old = true\n		c.enqueue(e.ref)\n	default: //", "	default: //"),
 		edit("internal/core/claim.go", "		c.failed()\n	}\n	e.stale = true\n", "		c.failed()\n	}\n")}},
@@ -68,7 +68,7 @@ var coordinatorFaults = []fault{
 	{"C17", library, "TestTakeover/C17_", []mutant.Edit{edit("run.go", "	go r.shell.Do(core.Close{Cause: core.Panicked})\n", "")}},
 	{"C18", settings, "TestWarnings/C18_", []mutant.Edit{edit("cmd/regent/internal/config/yaml.go", "key.Value == \"cluster_coordinator\" || key.Value == \"clusterCoordinator\"", "key.Value == \"\"")}},
 	{"C19", settings, "TestWarnings/C19_", []mutant.Edit{edit("cmd/regent/internal/config/yaml.go", "	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled\n", "")}},
-	{"C20", daemon, "TestRollingRestart/C20_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C20", daemon, "TestRollingRestart/C20_", []mutant.Edit{edit("cmd/regent/internal/orchestrate/load.go", "readCheckpoint(t.Saved())", "readCheckpoint(nil)")}},
 	{"C21", library, "TestLead/C21_", []mutant.Edit{edit("run.go", "	c.StartDelay = cfg.StartupJitterMin\n", "	c.StartDelay = cfg.StartupJitterMin + 500*time.Millisecond\n")}},
 	{"C22", library, "TestConfig/C22_a_negative_delay", []mutant.Edit{edit("config.go", "	check(c.TakeoverDelay >= 0, \"takeoverDelay\", c.TakeoverDelay, \"cannot be negative\")\n", "")}},
 }

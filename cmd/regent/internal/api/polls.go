@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/orchestrate"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 	"github.com/regentd/regent/gate"
 )
@@ -175,11 +176,12 @@ func failPoll(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &bad):
 		status, code = http.StatusUnprocessableEntity, CodeRefused
-	case errors.Is(err, poll.ErrNoPoll):
+	case errors.Is(err, orchestrate.ErrNoPoll):
 		status, code = http.StatusNotFound, CodeUnknownPoll
-	case errors.Is(err, poll.ErrFixed):
+	case errors.Is(err, orchestrate.ErrFixed):
 		status, code = http.StatusConflict, CodePollInFile
-	case errors.Is(err, poll.ErrNotLeading), errors.Is(err, poll.ErrStopping), errors.Is(err, regent.ErrNotLeader):
+	case errors.Is(err, orchestrate.ErrNotLeading), errors.Is(err, orchestrate.ErrStopping),
+		errors.Is(err, regent.ErrNotLeader):
 		w.Header().Set("Retry-After", "1")
 		status, code = http.StatusServiceUnavailable, CodeNoLeader
 	case errors.Is(err, context.DeadlineExceeded):
