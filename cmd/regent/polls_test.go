@@ -290,7 +290,8 @@ func TestPolls(t *testing.T) {
 		seen(standby, "/v1/polls/p0", func(p pollSeen) bool { return p.State == "down" })
 		down.Store(false)
 
-		if e := standby.happens(orchestrate.EventChanged, to(orchestrate.Up)); e.Metadata["from"] != "down" || e.Epoch != 2 {
+		if e := standby.happens(orchestrate.EventChanged, to(orchestrate.Up)); e.Metadata["from"] != "down" ||
+			e.Epoch != 2 {
 			t.Errorf("%+v", e)
 		}
 

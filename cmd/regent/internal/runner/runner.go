@@ -132,7 +132,7 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 
 	<-p.exited
 	r.Asked = c.ended()
-	r.Code, r.Signal = exitCode(p.state)
+	r.Code, r.Signal = exitCode(p.state())
 	terminal.restore()
 	p.tree.Remove()
 	notify(c.OnEnd, p.tree)
