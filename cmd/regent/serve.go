@@ -169,6 +169,7 @@ func (d *daemonProcess) build() error {
 		Coordination: node.Coordination{
 			Token: d.reload.token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
 			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls,
+			RetireAfter: s.RetireAfter,
 		},
 	})
 	if err != nil {

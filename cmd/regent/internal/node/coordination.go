@@ -31,10 +31,12 @@ type Coordination struct {
 	Tasks     int    // most tasks at the same time
 	TaskBytes int    // most bytes of results that the worker keeps
 	ExecPolls bool   // allow polls of kind exec
+
+	RetireAfter time.Duration // after which the leader removes registers that nobody uses; 0 for never
 }
 
 // Duties is the number of duties of every leader, besides those of its user.
-const Duties = 2
+const Duties = 3
 
 // memberPrefix is the prefix of the names of members' registers.
 var memberPrefix = driver.MemberRegister("")
@@ -53,6 +55,9 @@ func (n *Node) coordinate() error {
 		return err
 	}
 	n.Polls = n.newOrchestrator()
+	if n.retirement, err = n.newRetirement(); err != nil {
+		return err
+	}
 	if !c.Worker {
 		return nil
 	}
@@ -85,6 +90,15 @@ func (n *Node) newMonitor() (*health.Monitor, error) {
 	return health.New(opts)
 }
 
+// newRetirement returns the duty that removes registers which nobody uses, or one that does nothing.
+func (n *Node) newRetirement() (regent.Duty, error) {
+	after := n.opts.Coordination.RetireAfter
+	if after == 0 {
+		return regent.Duty{Election: n.opts.Election}, nil
+	}
+	return n.Member.RetirementDuty(n.opts.Election, after)
+}
+
 func (n *Node) newOrchestrator() *orchestrate.Orchestrator {
 	c := n.opts.Coordination
 	return orchestrate.New(orchestrate.Options{
@@ -110,6 +124,7 @@ func (n *Node) duties() []regent.Duty {
 	return append([]regent.Duty{
 		{Election: n.opts.Election, Name: "cluster-health", Run: n.Cluster.Run},
 		{Election: n.opts.Election, Name: "polls", Run: n.Polls.Run},
+		n.retirement,
 	}, n.opts.Duties...)
 }
 
