@@ -23,6 +23,7 @@ import (
 
 // cluster is a store, workers with real servers, and members that lead one after the other.
 type cluster struct {
+	eventLog
 	t     *testing.T
 	store driver.Store
 	fixed []poll.Poll
@@ -30,7 +31,6 @@ type cluster struct {
 	mu      sync.Mutex
 	workers map[string]*worker
 	runs    []finished
-	events  []regent.Event
 	rev     int
 	changed chan struct{} // closed and replaced with each run
 }
@@ -143,23 +143,10 @@ func (c *cluster) leader(id string) *leader {
 		Members:      c.members,
 		ListInterval: 50 * time.Millisecond,
 		Log:          slog.New(slog.DiscardHandler),
-		Emit: func(e regent.Event) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.events = append(c.events, e)
-		},
+		Emit:         c.emit,
 	})
 
-	ctx, cancel := context.WithCancel(c.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = l.Member.Run(ctx, regent.Duty{Election: "seat", Name: "polls", Run: l.Orchestrator.Run})
-	}()
-	l.stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
-	})
+	l.stop = runMember(c.t, l.Member, l.Orchestrator.Run)
 	c.t.Cleanup(l.stop)
 	return l
 }
@@ -182,13 +169,6 @@ func (c *cluster) await(good func([]finished) bool) []finished {
 			c.t.Fatalf("the runs never became as expected: %v", runs)
 		}
 	}
-}
-
-// eventsOf returns the events of a kind.
-func (c *cluster) eventsOf(kind string) []regent.Event {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.events), func(e regent.Event) bool { return e.Kind != kind })
 }
 
 // define returns the poll with a name that the rest of its JSON definition describes.

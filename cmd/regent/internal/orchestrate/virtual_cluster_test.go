@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +24,7 @@ import (
 // virtualCluster is a cluster in virtual time: workers are called without a network, and the clock of each leader can
 // be set.
 type virtualCluster struct {
+	eventLog
 	t     *testing.T
 	store *memstore.Store
 	fixed []poll.Poll
@@ -32,7 +32,6 @@ type virtualCluster struct {
 	mu      sync.Mutex
 	workers map[string]*work.Worker
 	runs    []started
-	events  []regent.Event
 	rev     int
 	down    atomic.Bool // what the checks find
 }
@@ -115,23 +114,10 @@ func (h *virtualCluster) leader(id string, offset time.Duration) *skewedLeader {
 		Pool:         work.Options{Client: &http.Client{Transport: h}},
 		Log:          slog.New(slog.DiscardHandler),
 		Now:          func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) },
-		Emit: func(e regent.Event) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.events = append(h.events, e)
-		},
+		Emit:         h.emit,
 	})
 
-	ctx, cancel := context.WithCancel(h.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = m.Run(ctx, regent.Duty{Election: "seat", Name: "polls", Run: n.Orchestrator.Run})
-	}()
-	n.stop = func() {
-		cancel()
-		<-done
-	}
+	n.stop = runMember(h.t, m, n.Orchestrator.Run)
 	return n
 }
 
@@ -148,13 +134,6 @@ func (h *virtualCluster) close() {
 	for _, w := range h.workers {
 		_ = w.Close()
 	}
-}
-
-// eventsOf returns the events of a kind.
-func (h *virtualCluster) eventsOf(kind string) []regent.Event {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(h.events), func(e regent.Event) bool { return e.Kind != kind })
 }
 
 // longest returns the longest time without a run, from a time on until now.
