@@ -6,10 +6,10 @@ import "testing"
 func TestRequestsHold(t *testing.T) {
 	for name, c := range map[string]setup{
 		"when_an_election_with_a_lease_of_its_own_is_paused": {small,
-			Setup{IDs: two, Config: ticks(true), Prompt: true, Pauses: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: ticks(true), Prompt: true, Pauses: 1, Releases: 1, Reads: InstantReads},
 			PausedIt | TookOverReleased},
-		"when_an_election_is_paused": {small,
-			Setup{IDs: two, Config: ticks(false), Prompt: true, Pauses: 1, Reads: InstantReads},
+		"when_an_election_is_paused": {huge,
+			Setup{IDs: two, Config: ticks(false), Prompt: true, Pauses: 1, Releases: 1, Reads: InstantReads},
 			PausedIt | TookOverReleased},
 		"when_an_election_is_paused_and_a_process_crashes": {huge,
 			Setup{IDs: two, Config: ticks(false), Prompt: true, Pauses: 1, Crashes: 1, Late: 1, Reads: InstantReads},
