@@ -87,8 +87,8 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	return nil
 }
 
-// stopBy returns when the duty of a term that ends must have stopped. Its context ends at the deadline at the latest, also
-// if the core is not stepped.
+// stopBy returns when the duty of a term that ends must have stopped. Its context ends at the deadline at the latest,
+// also if the core is not stepped.
 func (w *world) stopBy(i int, name string) core.Time {
 	p := &w.procs[i]
 	told := w.now

@@ -1,7 +1,7 @@
 package explore
 
-// protocolFaults are faults of the protocol beyond those that faults lists: in what a write is conditional on, in what an
-// incarnation means, and in what fences, stores and reapers are for.
+// protocolFaults are faults of the protocol beyond those that faults lists: in what a write is conditional on, in
+// what an incarnation means, and in what fences, stores and reapers are for.
 var protocolFaults = []fault{
 	{"rule_3_an_unknown_heartbeat_counts_from_the_read_that_shows_it", "heartbeat.go",
 		"\tasked := b.check\n", "\tasked := b.check\n\tif asked {\n\t\tb.deadline = c.now.Add(b.trust)\n\t}\n",

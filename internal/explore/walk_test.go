@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestExplorationCoversPlainStates goes at random through worlds as they are, and checks that each of them is among those
-// that were explored, of which only one of all that are encoded alike was followed.
+// TestExplorationCoversPlainStates goes at random through worlds as they are, and checks that each of them is among
+// those that were explored, of which only one of all that are encoded alike was followed.
 func TestExplorationCoversPlainStates(t *testing.T) {
 	own := ticks(true)
 	beat := ticks(false)
