@@ -22,7 +22,8 @@ import (
 // check, and the phase of the member is not known here.
 //
 // An error that is a [driver.ErrRefused] stays until somebody changes something.
-func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (driver.Store, error) {
+func opener(address string, children bool, jitter time.Duration,
+	warn func(string)) func(context.Context) (driver.Store, error) {
 	return func(ctx context.Context) (driver.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
