@@ -27,36 +27,33 @@ type Config struct {
 	Rank                Rank            // rank: who should win when several could
 	Register            bool            // register: heartbeat as a member even where no seat and no rank needs it
 
-	Eligible bool              // eligible: may lead
-	Priority int               // priority: the higher, the better, under rank priority
-	Region   string            // region: where the member runs
-	Labels   map[string]string // labels: what else it says of itself
-	Preempt  bool              // preempt: ask a leader of lower rank to hand over
+	Ineligible bool              // eligible, if false: never campaigns; it still registers and watches
+	Priority   int               // priority: the higher, the better, under rank priority
+	Region     string            // region: where the member runs
+	Labels     map[string]string // labels: what else it says of itself
+	Preempt    bool              // preempt: ask a leader of lower rank to hand over
 
-	EpochFencingEnabled        bool          // epochFencingEnabled: fences refuse older epochs
-	EpochGracePeriod           time.Duration // epochGracePeriod: how long idempotent work of the last epoch is still taken
-	ContentionDetectionEnabled bool          // contentionDetectionEnabled: watch how long heartbeats take
-	ContentionThreshold        float64       // contentionThreshold: how many heartbeat intervals are too long
+	EpochFencingOff        bool          // epochFencingEnabled, if false: fences refuse nothing
+	EpochGracePeriod       time.Duration // epochGracePeriod: how long idempotent work of the last epoch is still taken
+	ContentionDetectionOff bool          // contentionDetectionEnabled, if false: slow heartbeats are no event
+	ContentionThreshold    float64       // contentionThreshold: how many heartbeat intervals are too long
 }
 
 // Cluster is for services whose members know each other: one heartbeat per process keeps all its seats.
 func Cluster() Config {
 	return Config{
-		LeaseDuration:              6 * time.Second,
-		RenewInterval:              1500 * time.Millisecond,
-		RenewBackoff:               []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
-		StopTimeout:                time.Second,
-		ElectionInterval:           5 * time.Second,
-		ElectionIntervalMax:        5 * time.Second,
-		TakeoverDelay:              time.Second,
-		HeartbeatInterval:          1500 * time.Millisecond,
-		WorkerTimeout:              6 * time.Second,
-		Rank:                       RankFirst,
-		Eligible:                   true,
-		EpochFencingEnabled:        true,
-		EpochGracePeriod:           5 * time.Second,
-		ContentionDetectionEnabled: true,
-		ContentionThreshold:        2,
+		LeaseDuration:       6 * time.Second,
+		RenewInterval:       1500 * time.Millisecond,
+		RenewBackoff:        []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
+		StopTimeout:         time.Second,
+		ElectionInterval:    5 * time.Second,
+		ElectionIntervalMax: 5 * time.Second,
+		TakeoverDelay:       time.Second,
+		HeartbeatInterval:   1500 * time.Millisecond,
+		WorkerTimeout:       6 * time.Second,
+		Rank:                RankFirst,
+		EpochGracePeriod:    5 * time.Second,
+		ContentionThreshold: 2,
 	}
 }
 
@@ -136,7 +133,7 @@ func (c Config) Validate() error {
 	check(c.StartupJitterMax >= c.StartupJitterMin, "startupJitterMax", c.StartupJitterMax,
 		"must be >= startupJitterMin (%v)", c.StartupJitterMin)
 	check(c.EpochGracePeriod >= 0, "epochGracePeriod", c.EpochGracePeriod, "cannot be negative")
-	check(c.ContentionThreshold > 1 || !c.ContentionDetectionEnabled, "contentionThreshold", c.ContentionThreshold, "must be above 1")
+	check(c.ContentionThreshold > 1 || c.ContentionDetectionOff, "contentionThreshold", c.ContentionThreshold, "must be above 1")
 	for _, long := range []struct {
 		key   string
 		value time.Duration

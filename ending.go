@@ -4,16 +4,10 @@ import "time"
 
 // This file is about how the term before another one ended, as the record's past tells it.
 
-// ReasonFirst stands for the end of a previous term where there was none: nobody has led before.
-const ReasonFirst = "first"
-
-// ReasonForgotten stands for it where there was one, of which the store knows nothing any more.
-const ReasonForgotten = "forgotten"
-
 // Before tells how the term before another one ended.
 type Before struct {
 	Leader string        // who held it; empty if nobody did, or that is not known
-	Reason string        // why it ended; [ReasonFirst] if there was none, [ReasonForgotten] if that is not known
+	Reason Reason        // why it ended; [ReasonFirst] if there was none, [ReasonForgotten] if that is not known
 	Ended  time.Time     // by the wall clock of whoever ended it; zero if not known
 	Vacant time.Duration // how long nobody led after it, by two wall clocks; -1 if not known, or nobody leads yet
 }
@@ -29,7 +23,7 @@ func (v View) Before() Before {
 		return Before{Reason: ReasonForgotten, Vacant: -1}
 	}
 	last := v.Past[n-1]
-	b := Before{Leader: last.Holder, Reason: last.Reason, Ended: last.Ended, Vacant: -1}
+	b := Before{Leader: last.Holder, Reason: Reason(last.Reason), Ended: last.Ended, Vacant: -1}
 	if held && !v.Since.IsZero() && !last.Ended.IsZero() {
 		b.Vacant = max(0, v.Since.Sub(last.Ended)) // the clocks of two machines may differ
 	}

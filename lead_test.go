@@ -119,7 +119,7 @@ func (n *node) leads() bool {
 }
 
 // kinds returns the node's events of one kind.
-func (n *node) kinds(kind string) []regent.Event {
+func (n *node) kinds(kind regent.EventKind) []regent.Event {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(n.events), func(e regent.Event) bool { return e.Kind != kind })

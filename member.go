@@ -57,7 +57,7 @@ type Member struct {
 	watched map[string]int
 	views   map[string]*electionView // of the elections that somebody is interested in
 	memory  map[string]uint64        // the highest epoch seen of each election (rule 5)
-	fences  map[string]*Fence
+	fences  map[string]*MemberFence
 	sick    error  // what the health check said last
 	blocked string // why it cannot join
 	duties  []*dutyRecord
@@ -67,7 +67,9 @@ type Member struct {
 // Lead campaigns for an election until ctx ends, and runs f for each term that it wins. The context that f gets ends when the term does,
 // and its cause says why; f must then return, and only after it has is the seat released. A lost term is followed by the next campaign.
 //
-// Lead returns the cause of ctx; or, if f returns while its term still holds, what f returned.
+// Lead returns the cause of ctx. If f returns while its term holds, the campaign is over: the election is released, and
+// Lead returns what f returned. So a nil from f means that the work is done for good, and Lead returns nil. That is
+// different from [Duty], whose Run ends its work for one term by returning nil.
 func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
 	c := &candidate{election: election, ctx: context.WithoutCancel(ctx), run: f, result: make(chan error, 1)}
 	if err := m.stand(ctx, c); err != nil {
@@ -123,24 +125,6 @@ func (m *Member) Observe(election string, epoch uint64) {
 	}
 }
 
-// Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats]. It
-// is kept in memory: for one that survives a restart make a Fence with a Path, and do not set that of this one.
-func (m *Member) Fence(election string) *Fence {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f := m.fences[election]
-	if f == nil {
-		cfg := m.Config.orDefault()
-		f = &Fence{Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled, drifts: &m.stats.drifts}
-		if m.fences == nil {
-			m.fences = map[string]*Fence{}
-		}
-		m.fences[election] = f
-		_ = f.Learn(Token{Epoch: m.memory[election]}) // it has no file that could fail
-	}
-	return f
-}
-
 // learnLocked keeps the highest epoch. One that no term can follow is not kept: no term has reached it by counting, and nobody
 // could claim the election as long as this process lives.
 func (m *Member) learnLocked(election string, epoch uint64) {
@@ -152,7 +136,7 @@ func (m *Member) learnLocked(election string, epoch uint64) {
 	}
 	m.memory[election] = epoch
 	if f := m.fences[election]; f != nil {
-		_ = f.Learn(Token{Epoch: epoch}) // which term has it the first work tells
+		_ = f.fence.Learn(Token{Epoch: epoch}) // the first work says which term has it
 	}
 }
 

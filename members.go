@@ -2,7 +2,6 @@ package regent
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -34,17 +33,13 @@ func (m *Member) Holder(election string) (MemberView, bool) {
 // Members lists all members that ever joined, by ID. Whether one that has not left is alive can be told only by watching
 // its Rev change. A member whose register cannot be read is left out: it cannot renew its lease either.
 func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
-	if m.Store == nil {
-		return nil, errNoStore
+	listed, _, err := listMembers(ctx, m.Store)
+	if err != nil {
+		return nil, err
 	}
+
 	var all []MemberView
-	for l, err := range m.Store.List(ctx, driver.MemberPrefix) {
-		if err != nil && l.Name != "" {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list members: %w", err)
-		}
+	for _, l := range listed {
 		all = append(all, memberView(l))
 	}
 	slices.SortFunc(all, func(a, b MemberView) int { return strings.Compare(a.ID, b.ID) })

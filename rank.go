@@ -11,13 +11,21 @@ import (
 // Rank says who should win when several could. The store's compare-and-swap always decides; a rank only decides who tries first.
 type Rank string
 
-// The ranks. RankRegion is not one by itself: the regions follow, in order of preference, as in "region:eu-west,eu-central".
+// The ranks. [RankRegions] makes one more for each list of regions.
 const (
-	RankFirst         Rank = "first"
-	RankLexicographic Rank = "lexicographic"
-	RankPriority      Rank = "priority"
-	RankRegion        Rank = "region"
+	RankFirst         Rank = "first"         // the candidate that claims first
+	RankLexicographic Rank = "lexicographic" // the candidate with the smallest ID
+	RankPriority      Rank = "priority"      // the candidate with the highest Priority
 )
+
+// rankRegion begins a rank by region. The regions follow, as in "region:eu-west,eu-central".
+const rankRegion = "region"
+
+// RankRegions returns the rank by which a candidate in an earlier region of the list should lead. Candidates in other
+// regions come last. Name at least one region; the name of a region has no comma.
+func RankRegions(regions ...string) Rank {
+	return Rank(rankRegion + ":" + strings.Join(regions, ","))
+}
 
 func (r Rank) validate() error {
 	kind, regions, listed := strings.Cut(string(r), ":")
@@ -26,7 +34,7 @@ func (r Rank) validate() error {
 		if !listed {
 			return nil
 		}
-	case RankRegion:
+	case rankRegion:
 		if regions != "" && !slices.Contains(strings.Split(regions, ","), "") {
 			return nil
 		}
@@ -36,8 +44,6 @@ func (r Rank) validate() error {
 
 // MemberInfo is what a member says of itself in its register.
 type MemberInfo struct {
-	ID        string            `json:"-"`
-	Addr      string            `json:"-"`
 	Eligible  bool              `json:"eligible"`
 	Healthy   bool              `json:"healthy"`
 	Worker    bool              `json:"worker,omitempty"` // it takes tasks
@@ -52,9 +58,9 @@ type MemberInfo struct {
 func memberInfo(l driver.Record) MemberInfo {
 	var i MemberInfo
 	if json.Unmarshal(l.Data, &i) != nil {
-		i = MemberInfo{}
+		return MemberInfo{}
 	}
-	i.ID, i.Addr = l.Holder.ID, l.Addr
+
 	return i
 }
 

@@ -92,11 +92,11 @@ func (r *run) coreConfig(again bool) core.Config {
 		RenewBackoff: cfg.RenewBackoff, StopTimeout: cfg.StopTimeout, ElectionInterval: cfg.ElectionInterval,
 		ElectionIntervalMax: cfg.ElectionIntervalMax, TakeoverDelay: cfg.TakeoverDelay,
 		HeartbeatInterval: cfg.HeartbeatInterval, WorkerTimeout: cfg.WorkerTimeout, Register: cfg.Register,
-		Eligible: cfg.Eligible, CheckHealth: r.m.Health != nil, Restarted: again,
+		Eligible: !cfg.Ineligible, CheckHealth: r.m.Health != nil, Restarted: again,
 		Rank: string(cfg.Rank), Priority: cfg.Priority, Region: cfg.Region, Preempt: cfg.Preempt,
 		StartDelayMax: cfg.StartupJitterMax, Info: r.infoLocked(), Rest: driver.Rest,
 	}
-	if cfg.ContentionDetectionEnabled {
+	if !cfg.ContentionDetectionOff {
 		c.ContentionThreshold = cfg.ContentionThreshold
 	}
 	if cfg.StartupJitterMax > 0 {

@@ -55,7 +55,7 @@ func (r *run) electionsChangedLocked() {
 }
 
 func (r *run) aboutSelf() MemberInfo {
-	return MemberInfo{ID: r.m.ID, Addr: r.m.Addr, Eligible: r.cfg.Eligible, Healthy: r.m.illLocked() == nil, Worker: r.m.Worker,
+	return MemberInfo{Eligible: !r.cfg.Ineligible, Healthy: r.m.illLocked() == nil, Worker: r.m.Worker,
 		Priority: r.cfg.Priority, Region: r.cfg.Region, Labels: r.cfg.Labels, Facts: r.m.Facts, Elections: r.m.listed()}
 }
 

@@ -27,7 +27,7 @@ func openRegent(cfg regent.Config) func(context.Context, string) (contender, err
 // reportLoss prints what should not happen in a measurement: a term was lost, and not released.
 func reportLoss(e regent.Event) {
 	reason := e.Metadata["reason"]
-	lost := e.Kind == regent.EventLostLeadership && reason != regent.ErrShutdown.Error()
+	lost := e.Kind == regent.EventLostLeadership && reason != string(regent.ReasonShutdown)
 	if lost || e.Kind == regent.EventMemberDropped {
 		fmt.Fprintln(os.Stderr, "bench:", e.Time.Format(time.TimeOnly), e.Node, e.Kind, "epoch", e.Epoch, reason)
 	}

@@ -244,7 +244,7 @@ func (n *node) logged(msg string) map[string]any {
 }
 
 // standsBy waits until it has seen who leads.
-func (n *node) standsBy() { n.t.Helper(); n.says(regent.EventLeaderChanged) }
+func (n *node) standsBy() { n.t.Helper(); n.says(string(regent.EventLeaderChanged)) }
 
 func (n *node) order(words string) {
 	n.t.Helper()

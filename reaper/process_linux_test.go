@@ -100,7 +100,7 @@ func member(arg string) error {
 
 	var checked []int
 	m := &regent.Member{Store: store, ID: s.Name, Config: s.Config,
-		OnEvent: func(e regent.Event) { say(report{Kind: e.Kind, Epoch: e.Epoch}) },
+		OnEvent: func(e regent.Event) { say(report{Kind: string(e.Kind), Epoch: e.Epoch}) },
 		OnLifeline: func(l regent.Lifeline) {
 			until := boottime() + l.Left
 			r.Lifeline(l)

@@ -281,7 +281,7 @@ func seen[T any](d *daemon, path string, is func(T) bool) T {
 }
 
 // happens waits for an event of a node. The stream begins with the events before.
-func (d *daemon) happens(kind string, is func(regent.Event) bool) regent.Event {
+func (d *daemon) happens(kind regent.EventKind, is func(regent.Event) bool) regent.Event {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 60*time.Second)
 	defer cancel()

@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/internal/mutant"
 )
 
-// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by the test
-// that is named: of this package, of the core itself, or of the simulation of cores.
+// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by the
+// test that is named: of this package, of the core itself, or of the simulation of cores.
 type fault struct{ name, file, old, new, caught string }
 
 const root = "../.." // of the repository

@@ -29,7 +29,7 @@ type Setup struct {
 	Freezes   int  // time passes although a process has something to do; Unbounded by default, see Prompt
 	Prompt    bool // processes do what is due before time passes, but for Freezes times
 	Notices   bool // releases and claims are notified, or not
-	SlowDuty  bool // a duty stops some time after it was told to
+	SlowDuty  bool // a duty stops some time after it had to
 	Withdraws int  // a process, and the first before all others, ends its candidacy until nobody else campaigns
 	Sleeps    int  // the last process does nothing, and gets no answer, until it wakes: for however long
 	Retires   int  // the first process retires an election that is vacant
@@ -84,7 +84,7 @@ type proc struct {
 	idle      []bool     // by election: it does not campaign
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time
-	stopping  []stopping // duties that were told to stop and have not
+	stopping  []stopping // duties that have to stop and have not
 	notices   []driver.Record
 	shown     []shown  // by register
 	rests     []uint64 // by register: the attempt that its deadline rests on

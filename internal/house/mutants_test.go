@@ -37,7 +37,7 @@ const (
 )
 
 var coordinatorFaults = []fault{
-	{"C01", settings, "TestProfiles/C01_", []mutant.Edit{edit("config.go", "	Eligible:                   true,\n", "	Eligible:                   false,\n")}},
+	{"C01", settings, "TestProfiles/C01_", []mutant.Edit{edit("config.go", "		LeaseDuration:       6 * time.Second,\n", "		LeaseDuration:       6 * time.Second,\n		Ineligible:          true,\n")}},
 	{"C02", library, "TestWatch/C02_", []mutant.Edit{edit("internal/core/unhealthy.go", "	return c.cfg.Eligible && !c.closing &&", "	return !c.closing &&")}},
 	{"C02", daemon, "TestServe/C02_", []mutant.Edit{edit("internal/core/unhealthy.go", "	return c.cfg.Eligible && !c.closing &&", "	return !c.closing &&")}},
 	{"C03", library, "TestLead/C03_", []mutant.Edit{edit("run.go", "		go t.serve()\n", "		go func() { <-st.Context().Done(); t.dutyStopped(false) }()\n")}},
@@ -80,7 +80,7 @@ var epochFaults = []fault{
 	{"E04", library, "TestFence/E04_", []mutant.Edit{edit("member.go", "	if f := m.fences[election]; f != nil {\n", "	if f := m.fences[election]; f != nil && epoch == 0 {\n")}},
 	{"E05", library, "TestStats/E05_", []mutant.Edit{edit("internal/core/event.go", "slow.ratio() <= c.cfg.ContentionThreshold", "slow.ratio() <= 100*c.cfg.ContentionThreshold")}},
 	{"E06", library, "TestStats/E06_", []mutant.Edit{edit("internal/core/event.go", "c.now >= c.contended.Add(contentionQuiet)", "c.now >= c.contended")}},
-	{"E07", library, "TestStats/E07_", []mutant.Edit{edit("run.go", "	if cfg.ContentionDetectionEnabled {\n", "	if true {\n")}},
+	{"E07", library, "TestStats/E07_", []mutant.Edit{edit("run.go", "	if !cfg.ContentionDetectionOff {\n", "	if true {\n")}},
 	{"E08", library, "TestStats/E08_", []mutant.Edit{edit("stats.go", "at(50), at(95), at(99)", "at(50), at(95), at(50)")}},
 	{"E09", library, "TestStats/E09_", []mutant.Edit{edit("stats.go", "	if len(recent) < enough {\n", "	if len(recent) == 0 {\n")}},
 	{"E10", library, "TestStats/E10_", []mutant.Edit{edit("internal/core/event.go", "	latencies = 100 ", "	latencies = 1000 ")}},

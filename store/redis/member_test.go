@@ -159,7 +159,7 @@ func (c *group) leader(within time.Duration, after uint64) (int, regent.Term) {
 	return who, term
 }
 
-func (c *group) saw(kind string) bool {
+func (c *group) saw(kind regent.EventKind) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 

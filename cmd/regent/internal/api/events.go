@@ -17,7 +17,7 @@ const streamInterval = 15 * time.Second
 
 // EventGap is the kind of the event that a stream begins with if its client has missed events that are not kept any
 // more.
-const EventGap = "stream:gap"
+const EventGap regent.EventKind = "stream:gap"
 
 // readers admits requests for a stream, up to the limit. They need a proof where writes need one.
 func (s *server) readers(next http.HandlerFunc) http.Handler {

@@ -19,7 +19,7 @@ type WhyLeading struct {
 // why returns how the term before the current one ended.
 func why(v regent.View) *WhyLeading {
 	b := v.Before()
-	y := &WhyLeading{Previous: b.Leader, Reason: b.Reason, Ended: b.Ended, Text: sentence(b)}
+	y := &WhyLeading{Previous: b.Leader, Reason: string(b.Reason), Ended: b.Ended, Text: sentence(b)}
 
 	if b.Vacant >= 0 {
 		ms := b.Vacant.Milliseconds()
@@ -37,23 +37,23 @@ func sentence(b regent.Before) string {
 		who = "the last leader"
 	}
 
-	known := map[string]string{
-		regent.ReasonFirst:     "nobody has led before",
-		regent.ReasonForgotten: "somebody has led before, but the store has no record of it",
-		"died":                 "the process of " + who + " died",
-		"expired":              "the lease of " + who + " expired: its process may have died, hung, or lost the store",
-		"rejoined":             who + " has joined again since: it was restarted, or had lost its lease",
-		"shutdown":             who + " was shut down and released the election",
-		"handoff":              who + " was asked to hand over and released the election",
-		"stepped down":         who + " was asked to step down and released the election",
-		"paused":               who + " was asked to step down while the election was paused",
-		"unhealthy":            who + " was unhealthy and released the election",
-		"fenced":               who + " was refused by a fence that had seen a higher epoch",
-		"returned":             "the duty of " + who + " ended",
-		"partition":            who + " could not renew its lease in time",
-		"lost lease":           who + " found its lease taken",
-		"panic":                "the loop of " + who + " panicked",
-		"abandoned":            who + " claimed the election after it had stopped campaigning, and released it",
+	known := map[regent.Reason]string{
+		regent.ReasonFirst:       "nobody has led before",
+		regent.ReasonForgotten:   "somebody has led before, but the store has no record of it",
+		regent.ReasonDied:        "the process of " + who + " died",
+		regent.ReasonExpired:     "the lease of " + who + " expired: its process may have died, hung, or lost the store",
+		regent.ReasonRejoined:    who + " has joined again since: it was restarted, or had lost its lease",
+		regent.ReasonShutdown:    who + " was shut down and released the election",
+		regent.ReasonHandoff:     who + " was asked to hand over and released the election",
+		regent.ReasonSteppedDown: who + " was asked to step down and released the election",
+		regent.ReasonPaused:      who + " was asked to step down while the election was paused",
+		regent.ReasonUnhealthy:   who + " was unhealthy and released the election",
+		regent.ReasonFenced:      who + " was refused by a fence that had seen a higher epoch",
+		regent.ReasonReturned:    "the duty of " + who + " ended",
+		regent.ReasonPartitioned: who + " could not renew its lease in time",
+		regent.ReasonLost:        who + " found its lease taken",
+		regent.ReasonPanicked:    "the loop of " + who + " panicked",
+		regent.ReasonAbandoned:   who + " claimed the election after it had stopped campaigning, and released it",
 	}
 
 	if text := known[b.Reason]; text != "" {

@@ -269,7 +269,7 @@ func memberKeys() []Key {
 			Doc: "send heartbeats as a member even if no election and no rank needs them",
 		},
 		{
-			Name: "eligible", field: func(s *Settings) any { return &s.Regent.Eligible },
+			Name: "eligible", field: func(s *Settings) any { return not{&s.Regent.Ineligible} },
 			Doc: "campaign, and lead if elected",
 		},
 		{
@@ -286,7 +286,7 @@ func memberKeys() []Key {
 			Doc: "ask a leader of lower rank to hand over",
 		},
 		{
-			Name: "epochFencingEnabled", field: func(s *Settings) any { return &s.Regent.EpochFencingEnabled },
+			Name: "epochFencingEnabled", field: func(s *Settings) any { return not{&s.Regent.EpochFencingOff} },
 			Doc: "fences refuse work of older epochs",
 		},
 		{
@@ -295,7 +295,7 @@ func memberKeys() []Key {
 		},
 		{
 			Name: "contentionDetectionEnabled", field: func(s *Settings) any {
-				return &s.Regent.ContentionDetectionEnabled
+				return not{&s.Regent.ContentionDetectionOff}
 			},
 			Doc: "report heartbeats that take too long",
 		},

@@ -51,8 +51,11 @@ func TestKeys(t *testing.T) {
 			"labels": "a=b", "text": "x"}
 		special := map[string]string{"rank": "priority", "renewInterval": "2s", "heartbeatInterval": "2s",
 			"startupJitterMin": "1s"}
+		inverted := map[string]string{"Ineligible": "eligible", "EpochFencingOff": "epochFencingEnabled",
+			"ContentionDetectionOff": "contentionDetectionEnabled"}
 		for field := range reflect.TypeFor[regent.Config]().Fields() {
 			name := string(unicode.ToLower(rune(field.Name[0]))) + field.Name[1:]
+			name = cmp.Or(inverted[field.Name], name)
 			k := keys[name]
 			if k.Name == "" {
 				t.Errorf("no key %s", name)

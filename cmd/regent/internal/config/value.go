@@ -13,10 +13,13 @@ import (
 	"github.com/regentd/regent"
 )
 
+// not is a boolean field that is false where its key is true: a key such as eligible, whose default is true.
+type not struct{ field *bool }
+
 // typeName returns the name of the type of a field.
 func typeName(field any) string {
 	switch field.(type) {
-	case *bool:
+	case *bool, not:
 		return "boolean"
 	case *int:
 		return "integer"
@@ -48,6 +51,12 @@ func parse(field any, text string) (rule string) {
 		if *p, err = strconv.ParseBool(trimmed); err != nil {
 			return "must be true or false"
 		}
+	case not:
+		on := false
+		if rule := parse(&on, text); rule != "" {
+			return rule
+		}
+		*p.field = !on
 	case *int:
 		if *p, err = strconv.Atoi(trimmed); err != nil {
 			return "must be a whole number"
@@ -146,6 +155,8 @@ func format(field any) string {
 		return string(*p)
 	case *bool:
 		return strconv.FormatBool(*p)
+	case not:
+		return strconv.FormatBool(!*p.field)
 	case *int:
 		return strconv.Itoa(*p)
 	case *float64:

@@ -139,7 +139,7 @@ func (s *show) leader(ctx context.Context, since time.Time) (string, error) {
 }
 
 // await waits for an event of a node. It keeps the other events for later.
-func (s *show) await(ctx context.Context, node, kind string) error {
+func (s *show) await(ctx context.Context, node string, kind regent.EventKind) error {
 	var others []timedEvent
 	_, err := s.next(ctx, func(h timedEvent) bool {
 		if h.Node == node && h.Kind == kind {

@@ -11,10 +11,10 @@ import (
 const (
 	// EventHealthCheck has the measurements members, healthy, degraded, partitioned, unreachable, gone, unknown and
 	// duration (seconds), and the metadata status and reasons.
-	EventHealthCheck = "cluster:health_check"
-	EventNodeUp      = "cluster:node_up"   // member, from, to, why
-	EventNodeDown    = "cluster:node_down" // member, from, to, why
-	EventPartition   = "cluster:partition" // member, from, to, why
+	EventHealthCheck regent.EventKind = "cluster:health_check"
+	EventNodeUp      regent.EventKind = "cluster:node_up"   // member, from, to, why
+	EventNodeDown    regent.EventKind = "cluster:node_down" // member, from, to, why
+	EventPartition   regent.EventKind = "cluster:partition" // member, from, to, why
 )
 
 // Groups of statuses: a change within a group emits no event.
@@ -24,7 +24,7 @@ const (
 )
 
 // event returns the group of a status, and the kind of event for a change to it. The group is empty if there is none.
-func (s Status) event() (group Status, kind string) {
+func (s Status) event() (group Status, kind regent.EventKind) {
 	switch s {
 	case Healthy, Degraded:
 		return up, EventNodeUp
@@ -74,7 +74,7 @@ func (t *term) emitCheck(c Cluster, took time.Duration) {
 	t.emit(c.CheckedAt, EventHealthCheck, measurements, metadata)
 }
 
-func (t *term) emit(now time.Time, kind string, measurements map[string]float64, metadata map[string]string) {
+func (t *term) emit(now time.Time, kind regent.EventKind, measurements map[string]float64, metadata map[string]string) {
 	if t.opts.Emit == nil {
 		return
 	}

@@ -61,7 +61,7 @@ func (c *cluster) join(id string) *node {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if e.Kind != health.EventHealthCheck {
-				kind := strings.TrimPrefix(e.Kind, "cluster:")
+				kind := strings.TrimPrefix(string(e.Kind), "cluster:")
 				event := []string{id, kind, e.Metadata["member"], e.Metadata["to"]}
 				c.events = append(c.events, strings.Join(event, " "))
 			}

@@ -201,7 +201,7 @@ func (w *virtualCluster) memberEvents() []string {
 		if e.Kind == EventHealthCheck {
 			continue
 		}
-		kind := strings.TrimPrefix(e.Kind, "cluster:")
+		kind := strings.TrimPrefix(string(e.Kind), "cluster:")
 		data := e.Metadata
 		events = append(events, fmt.Sprintf("%s %s %s>%s", kind, data["member"], data["from"], data["to"]))
 	}

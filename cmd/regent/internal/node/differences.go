@@ -14,7 +14,7 @@ import (
 
 // EventConfigDiffers says that another member has another configuration. Metadata: member, incarnation, addr, key, own,
 // theirs, error.
-const EventConfigDiffers = "member:config_differs"
+const EventConfigDiffers regent.EventKind = "member:config_differs"
 
 // Difference is a key with another value in the configuration of another member.
 type Difference struct {

@@ -22,7 +22,7 @@ func facts(t *testing.T, token, profile, version string, lease time.Duration) fu
 }
 
 // eventsOf returns the events of a kind that a node has sent.
-func eventsOf(t *testing.T, n *node.Node, kind string) []regent.Event {
+func eventsOf(t *testing.T, n *node.Node, kind regent.EventKind) []regent.Event {
 	t.Helper()
 	s, err := n.Hub.Subscribe("")
 	if err != nil {

@@ -79,7 +79,7 @@ func (n *Node) addRole(h *Health, seen bool) {
 		h.Role = Unknown
 	case !seen:
 		h.Role = Starting
-	case !n.opts.Config.Eligible:
+	case n.opts.Config.Ineligible:
 		h.Role = Observer
 	default:
 		h.Role = Standby

@@ -73,7 +73,7 @@ func TestNode(t *testing.T) {
 			a, stopA := start(t, "a", open("a"))
 			time.Sleep(2 * time.Second)
 			b, stopB := start(t, "b", open("b"))
-			o, stopO := start(t, "o", open("o"), func(o *node.Options) { o.Config.Eligible = false })
+			o, stopO := start(t, "o", open("o"), func(o *node.Options) { o.Config.Ineligible = true })
 			time.Sleep(2 * time.Second)
 
 			for n, role := range map[*node.Node]node.Role{a: node.Leader, b: node.Standby, o: node.Observer} {

@@ -56,7 +56,7 @@ func (n *Node) newFence(path string) *regent.Fence {
 		Path:    path,
 		Confirm: n.confirm,
 		Grace:   n.opts.Config.EpochGracePeriod,
-		Off:     !n.opts.Config.EpochFencingEnabled,
+		Off:     n.opts.Config.EpochFencingOff,
 		OnLate: func(epoch, newest uint64, age time.Duration) {
 			n.opts.Log.Warn("took a task of the last leader", "epoch", epoch, "newest", newest, "age", age)
 		},

@@ -81,7 +81,7 @@ func TestFence(t *testing.T) {
 			Since:    time.Now(),
 		})
 		n, stop := start(t, "w", opens(store.Client("w", memstore.Faults{})), func(o *node.Options) {
-			o.Config.Eligible = false
+			o.Config.Ineligible = true
 			o.Coordination.Worker = true
 			o.Coordination.DataDir = t.TempDir()
 		})

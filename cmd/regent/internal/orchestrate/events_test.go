@@ -22,7 +22,7 @@ func (l *eventLog) emit(e regent.Event) {
 }
 
 // eventsOf returns the events of a kind.
-func (l *eventLog) eventsOf(kind string) []regent.Event {
+func (l *eventLog) eventsOf(kind regent.EventKind) []regent.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.events), func(e regent.Event) bool { return e.Kind != kind })

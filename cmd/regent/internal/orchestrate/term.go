@@ -166,6 +166,6 @@ func (t *term) hasPolls() bool {
 	return len(t.entries) > 0
 }
 
-func (t *term) emit(kind string, metadata map[string]string) {
+func (t *term) emit(kind regent.EventKind, metadata map[string]string) {
 	t.o.opts.Emit(regent.Event{Kind: kind, Election: t.Election, Epoch: t.Epoch, Metadata: metadata})
 }
