@@ -94,8 +94,8 @@ type openFunc = func(context.Context) (driver.Store, error)
 // probeTimeout is how long --check-config waits for a store, and a start for the check of an election's name.
 const probeTimeout = 5 * time.Second
 
-// probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this configuration, and
-// says in a warning if the store could not be asked. It creates nothing.
+// probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this
+// configuration, and says in a warning if the store could not be asked. It creates nothing.
 func probeStore(ctx context.Context, s *config.Settings) error {
 	if err := validateStore(s.Store); err != nil {
 		return err
