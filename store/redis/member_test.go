@@ -158,7 +158,7 @@ func (c *crowd) leader(within time.Duration, after uint64) (int, regent.Term) {
 	return who, term
 }
 
-func (c *crowd) saw(kind string) bool {
+func (c *crowd) saw(kind regent.EventKind) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
