@@ -147,7 +147,7 @@ func TestHandOff(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, 5*time.Second, a)
-			for to, want := range map[string]string{"ghost": `no member "ghost" is there`, "": "name a successor", "a": "leads already"} {
+			for to, want := range map[string]string{"ghost": `there is no member "ghost"`, "": "name a successor", "a": "leads already"} {
 				if err := a.HandOff(c.ctx, "seat", to); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("to %q: %v", to, err)
 				}
