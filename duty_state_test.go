@@ -35,7 +35,7 @@ func (n *node) campaign(duties ...regent.Duty) *node {
 	return n
 }
 
-func TestAiling(t *testing.T) {
+func TestFailingDuty(t *testing.T) {
 	t.Run("P03_a_duty_that_keeps_failing_makes_its_leader_hand_over", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			var bad, good atomic.Bool

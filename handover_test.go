@@ -13,6 +13,135 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
+func TestHandOff(t *testing.T) {
+	t.Run("P02_the_named_successor_leads_one_push_and_one_write_later", func(t *testing.T) {
+		for _, profile := range []regent.Config{regent.Cluster(), regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				a := c.member("a", config(profile)).lead()
+				leader(t, 5*time.Second, a)
+				b, x := c.member("b", config(profile)).lead(), c.member("x", config(profile)).lead()
+				time.Sleep(3100 * time.Millisecond) // no heartbeat and no poll is due
+				before := x.client.Counts()
+				others := b.client.Counts().Writes()
+				check(t, a.HandOff(c.ctx, "seat", "x"))
+				if n, took := leader(t, time.Second, a, b, x); n != x || took > 5*time.Millisecond {
+					t.Errorf("%s leads after %v", n.ID, took)
+				}
+				if now := x.client.Counts(); now.Writes()-before.Writes() != 1 || now.Total()-before.Total() != 1 {
+					t.Errorf("the successor sent %+v, before the handoff %+v: want one write and nothing else", now, before)
+				}
+				if n := b.client.Counts().Writes() - others; n != 0 {
+					t.Errorf("another candidate wrote %d times", n)
+				}
+				if n := c.noted("a stops 1: handoff"); n != 1 {
+					t.Errorf("got %q", c.log)
+				}
+				b.quit()
+				x.quit()
+				a.quit()
+			})
+		}
+	})
+
+	t.Run("P02_any_member_can_ask_for_it_with_every_hint_lost", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, 5*time.Second, a)
+			b := c.member("b").lead()
+			for _, n := range []*node{a, b} {
+				n.client.Adjust(func(f *faults) { f.LoseHint = 1 })
+			}
+			time.Sleep(3 * time.Second)
+			ctx, cancel := context.WithTimeout(c.ctx, 20*time.Second)
+			defer cancel()
+			check(t, b.HandOff(ctx, "seat", "b"))
+			leader(t, 10*time.Second, b)
+			b.quit()
+			a.quit()
+		})
+	})
+
+	t.Run("a_successor_that_is_not_there_is_refused_and_nothing_is_lost", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, 5*time.Second, a)
+			for to, want := range map[string]string{"ghost": `there is no member "ghost"`, "": "name a successor", "a": "leads already"} {
+				if err := a.HandOff(c.ctx, "seat", to); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("to %q: %v", to, err)
+				}
+			}
+			if err := a.StepDown(c.ctx, "other"); err == nil || !strings.Contains(err.Error(), "nobody leads") {
+				t.Errorf("got %v", err)
+			}
+			if !a.leads() {
+				t.Error("a no longer leads")
+			}
+			a.quit()
+		})
+	})
+
+	t.Run("a_paused_seat_keeps_its_leader_and_is_claimed_by_nobody_else", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, 5*time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(2 * time.Second)
+			check(t, b.Pause(c.ctx, "seat"))
+			time.Sleep(time.Minute)
+			if !a.leads() {
+				t.Fatal("the leader did not stay")
+			}
+			check(t, b.StepDown(c.ctx, "seat"))
+			time.Sleep(time.Minute)
+			if a.leads() || b.leads() {
+				t.Fatal("somebody leads a paused seat")
+			}
+			check(t, a.Resume(c.ctx, "seat"))
+			leader(t, time.Second, a, b)
+			a.quit()
+			b.quit()
+		})
+	})
+
+	t.Run("a_seat_can_be_paused_before_anyone_ever_held_it", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			check(t, a.Pause(c.ctx, "seat"))
+			a.lead()
+			time.Sleep(time.Minute)
+			if a.leads() {
+				t.Error("it leads")
+			}
+			check(t, a.Resume(c.ctx, "seat"))
+			leader(t, time.Second, a)
+			a.quit()
+		})
+	})
+}
+
+func TestHandOffOfAPausedElection(t *testing.T) {
+	t.Run("a_paused_election_is_not_handed_off", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a").lead()
+			leader(t, time.Second, a)
+			b := c.member("b").lead()
+			time.Sleep(2 * time.Second)
+			check(t, a.Pause(c.ctx, "seat"))
+			time.Sleep(2 * time.Second)
+			for _, n := range []*node{a, b} {
+				if err := n.HandOff(c.ctx, "seat", "b"); err == nil || !strings.Contains(err.Error(), "paused") {
+					t.Errorf("got %v", err)
+				}
+			}
+			if !a.leads() {
+				t.Error("nobody leads")
+			}
+			a.quit()
+			b.quit()
+		})
+	})
+}
+
 // moving is a store that calls on once, between a read of a register and whatever follows it.
 type moving struct {
 	driver.Store

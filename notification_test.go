@@ -24,7 +24,7 @@ func (h herald) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	return h.Client.Wake(ctx, prefix)
 }
 
-func TestTold(t *testing.T) {
+func TestNotifications(t *testing.T) {
 	// Each begins with a in its first term, and b behind it, which hears only what the test says. It has just looked, so that it will not by itself for a while.
 	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts), change ...func(*regent.Config)) {
 		t.Helper()
