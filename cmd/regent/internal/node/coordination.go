@@ -102,20 +102,16 @@ func (n *Node) newRetirement() (regent.Duty, error) {
 func (n *Node) newOrchestrator() *orchestrate.Orchestrator {
 	c := n.opts.Coordination
 	return orchestrate.New(orchestrate.Options{
-		Store:        n.store,
-		Election:     n.opts.Election,
-		Leader:       n.Member.ID,
-		Fixed:        c.Polls,
-		Kinds:        check.Names(),
-		Members:      n.Member.Members,
-		ListInterval: n.opts.Config.HeartbeatInterval,
-		MembersChanged: func(ctx context.Context) <-chan driver.Record {
-			return n.store.Wake(ctx, memberPrefix)
-		},
-		Pool: work.Options{Do: n.signer.Do, Client: c.Client, Scheme: c.Scheme},
-		Emit: n.Member.Emit,
-		Log:  n.opts.Log,
-		Now:  n.opts.Now,
+		Store:    n.store,
+		Election: n.opts.Election,
+		Leader:   n.Member.ID,
+		Fixed:    c.Polls,
+		Kinds:    check.Names(),
+		Members:  n.Member.WatchMembers,
+		Pool:     work.Options{Do: n.signer.Do, Client: c.Client, Scheme: c.Scheme},
+		Emit:     n.Member.Emit,
+		Log:      n.opts.Log,
+		Now:      n.opts.Now,
 	})
 }
 
