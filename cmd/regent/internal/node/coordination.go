@@ -38,9 +38,6 @@ type Coordination struct {
 // Duties is the number of duties of every leader, besides those of its user.
 const Duties = 3
 
-// memberPrefix is the prefix of the names of members' registers.
-var memberPrefix = driver.MemberRegister("")
-
 // coordinate creates the duties of every leader, and the worker.
 func (n *Node) coordinate() error {
 	c := &n.opts.Coordination
@@ -74,7 +71,8 @@ func (n *Node) coordinate() error {
 func (n *Node) newMonitor() (*health.Monitor, error) {
 	opts := health.Options{
 		Self:              n.Member.ID,
-		Members:           n.listMembers,
+		NewRoster:         n.Member.NewRoster,
+		OnMembers:         n.compareWithMembers,
 		Emit:              n.Member.Emit,
 		Changed:           n.changed,
 		HeartbeatInterval: n.opts.Config.HeartbeatInterval,

@@ -15,6 +15,9 @@ func (t *term) watchMembers() {
 		ctx, cancel := context.WithCancel(t.ctx)
 		t.mu.Lock()
 		t.stopWatch = cancel
+		if len(t.entries) == 0 { // the last one was removed in between
+			cancel()
+		}
 		t.mu.Unlock()
 
 		for members, err := range t.o.opts.Members(ctx) {
