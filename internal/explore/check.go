@@ -123,10 +123,15 @@ func (w *world) checkMemory(sender, k int, epoch uint64) error {
 	return nil
 }
 
-// checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads.
+// checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads. The
+// sender is a process, or -1 for a reaper.
 func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 	if before.Vacant() || after.Holder == before.Holder || w.setup.Rollbacks > 0 {
 		return nil
+	}
+	who := fmt.Sprintf("p%d", sender)
+	if sender < 0 {
+		who = "a reaper"
 	}
 	for i := range w.procs {
 		for k := range w.setup.Elections {
@@ -135,8 +140,8 @@ func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 			}
 			t := w.procs[i].terms[k]
 			if t.register == after.Name && t.incarnation == before.Holder.Incarnation {
-				return fmt.Errorf("%s: p%d ends the incarnation under which p%d leads %s",
-					after.Name, sender, i, election(k))
+				return fmt.Errorf("%s: %s ends the incarnation under which p%d leads %s",
+					after.Name, who, i, election(k))
 			}
 		}
 	}
