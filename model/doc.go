@@ -14,6 +14,10 @@
 // A [Mutant] is the protocol with one rule left out. The protocol itself must pass; each mutant must fail, by the shortest trace. What makes
 // a pass worth something is that faults really happen in it, so each configuration names what it must reach: see [Witness].
 //
+// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a mutant of the code for
+// each one here. This package stays because it has no timers: it exhausts any number of pauses under a member's heartbeat, which
+// the explorer cannot. docs/DECISIONS.md compares the two.
+//
 // # What is modelled
 //
 // Time passes in ticks, at any moment. A process that does nothing while it does is paused. A swap is sent, reaches the store, and is
