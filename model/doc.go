@@ -17,6 +17,10 @@
 // shortest trace. What makes a pass worth something is that faults really happen in it, so each configuration names
 // what it must reach: see [Witness].
 //
+// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a mutant of the code for
+// each one here. This package stays because it has no timers: it exhausts any number of pauses under a member's heartbeat, which
+// the explorer cannot. docs/DECISIONS.md compares the two.
+//
 // # What is modelled
 //
 // Time passes in ticks, at any moment. A process that does nothing while it does is paused. A swap is sent, reaches
