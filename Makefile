@@ -1,7 +1,7 @@
 # Three commands do everything: 'make demo', 'make check' and 'make test'. 'make help' lists the rest.
 
 SHELL   := /bin/bash
-MODULES := . store/sqlite store/redis reaper cmd/regent bench
+MODULES := . store/sqlite store/redis store/s3 store/s3/testserver reaper cmd/regent bench
 BIN     := $(CURDIR)/.bin
 SEEDS   ?= 20000
 BENCHTIME ?= 1s
