@@ -22,9 +22,8 @@ const (
 // verdict is what the last race has shown, kept in the bucket for all who open the store.
 type verdict struct {
 	Version int    `json:"version"`
-	Passed  bool   `json:"passed"`  // false while somebody runs the race
-	Removes bool   `json:"removes"` // the condition of a DELETE is honoured
-	By      string `json:"by"`      // a random number, so that no two are equal
+	Passed  bool   `json:"passed"` // false while somebody runs the race
+	By      string `json:"by"`     // a random number, so that no two are equal
 
 	etag string
 	age  time.Duration
@@ -46,7 +45,6 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 		return nil
 	}
 	if v.counts() {
-		s.accept(v)
 		return nil
 	}
 
@@ -62,12 +60,7 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 	case err != nil:
 		return s.advise(err)
 	}
-	v, err = s.judge(ctx, claim)
-	if err != nil {
-		return err
-	}
-	s.accept(v)
-	return nil
+	return s.judge(ctx, claim)
 }
 
 // running reports whether another process seems to run the race.
@@ -75,26 +68,16 @@ func (v verdict) running() bool {
 	return v.etag != "" && !v.Passed && v.Version == verdictVersion && v.age < raceTime
 }
 
-// accept takes over what a race has shown, at the opening of the store.
-func (s *Store) accept(v verdict) {
-	s.removes.Store(v.Removes)
-	if !v.Removes {
-		s.warnings = append(s.warnings, fmt.Sprintf("store %s: the server does not honour If-Match on DELETE, or this user may not "+
-			"delete: registers that are no longer used are kept for ever", s.addr))
-	}
-}
-
 // judge runs the race and writes down what it has shown.
-func (s *Store) judge(ctx context.Context, claim verdict) (verdict, error) {
-	removes, err := s.race(ctx)
-	if err != nil {
-		return verdict{}, err
+func (s *Store) judge(ctx context.Context, claim verdict) error {
+	if err := s.race(ctx); err != nil {
+		return err
 	}
-	v := verdict{Passed: true, Removes: removes, etag: claim.etag}
-	if _, err := s.writeVerdict(ctx, v); err != nil && !errors.Is(err, driver.ErrConflict) {
-		return verdict{}, s.advise(err)
+	_, err := s.writeVerdict(ctx, verdict{Passed: true, etag: claim.etag})
+	if err != nil && !errors.Is(err, driver.ErrConflict) {
+		return s.advise(err)
 	}
-	return v, nil
+	return nil
 }
 
 // checkLater looks at the verdict of another process when that one has had time for its race. If there is none, it runs the
@@ -110,11 +93,10 @@ func (s *Store) checkLater() {
 
 			v, err := s.readVerdict(s.ctx)
 			if err == nil && !v.counts() {
-				v, err = s.judge(s.ctx, v)
+				err = s.judge(s.ctx, v)
 			}
 			switch {
 			case err == nil:
-				s.removes.Store(v.Removes)
 				return
 			case errors.Is(err, driver.ErrRefused):
 				err = fmt.Errorf("store %s: %w", s.addr, err)

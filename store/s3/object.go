@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// This file has the four requests that a store sends, each once.
+// This file has the requests that a store sends, each once.
 
 // object is what a GET has shown.
 type object struct {
@@ -85,16 +85,6 @@ func (s *Store) put(ctx context.Context, key string, body []byte, if_ condition)
 		return "", classify(err, kind)
 	}
 	return etagOf(out.ETag)
-}
-
-// remove deletes an object if it still has an ETag.
-func (s *Store) remove(ctx context.Context, key, etag string) error {
-	s.requests.Add("delete")
-	_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.addr.bucket, Key: &key, IfMatch: aws.String(quoted(etag))})
-	if err != nil {
-		return classify(err, replacing)
-	}
-	return nil
 }
 
 // entry is an object of a list.

@@ -9,7 +9,8 @@
 //     without a condition.
 //   - Nothing between this process and the server sends a PUT twice.
 //
-// What it does not have: notifications. A standby learns of a release at its next poll.
+// What it does not have: notifications, so that a standby learns of a release at its next poll; and removal, so that the objects
+// of members that never come back stay.
 //
 // The shortest program:
 //
@@ -44,13 +45,13 @@ type Options struct {
 	// instance).
 	Credentials aws.CredentialsProvider
 
-	// NoProbe skips the race of writers by which Open refuses a server that does not honour conditions. Conditional deletes
-	// are then not known to work, and no register is removed.
+	// NoProbe skips the race of writers by which Open refuses a server that does not honour conditions.
 	NoProbe bool
 }
 
 // Store is a bucket, or the part of it below a prefix. It implements [driver.Store], [driver.Refresher],
-// [driver.Remover], [driver.Counter] and [driver.Paced].
+// [driver.Counter] and [driver.Paced]. It is no [driver.Remover]: that takes a DELETE whose condition is checked atomically, which
+// not every server has.
 type Store struct {
 	addr      *address
 	client    *s3.Client
@@ -64,8 +65,6 @@ type Store struct {
 	removes atomic.Bool           // the server honours the condition of a DELETE
 	refused atomic.Pointer[error] // why every request is refused: a probe has failed after Open
 
-	warnings []string
-
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -74,7 +73,6 @@ type Store struct {
 var (
 	_ driver.Store     = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
-	_ driver.Remover   = (*Store)(nil)
 	_ driver.Counter   = (*Store)(nil)
 	_ driver.Paced     = (*Store)(nil)
 )
@@ -107,9 +105,6 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	}
 	return s, nil
 }
-
-// Warnings returns what Open has found that works, but not as well as it could: one line each.
-func (s *Store) Warnings() []string { return s.warnings }
 
 // Requests implements [driver.Counter]. The kinds are those that a bill has: get, put, list and delete.
 func (s *Store) Requests() map[string]uint64 { return s.requests.Requests() }
