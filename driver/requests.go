@@ -13,8 +13,8 @@ type Counter interface {
 	Requests() map[string]uint64
 }
 
-// Paced is a Store whose server limits how often one register may be written.
-type Paced interface {
+// WriteLimiter is a Store whose server limits how often one register may be written.
+type WriteLimiter interface {
 	// WriteInterval returns the shortest time between two writes of one register that the server accepts, or 0 if there is no
 	// limit. A member with a shorter heartbeat interval, or renewal interval, is refused.
 	WriteInterval() time.Duration

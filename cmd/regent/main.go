@@ -141,7 +141,7 @@ func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *rea
 
 // openForReaper opens the store in the companion process.
 func openForReaper(ctx context.Context, address string) (driver.Store, error) {
-	return opener(address, true, 0, func(string) {})(ctx)
+	return opener(address, storeUse{children: true, unchecked: true}, func(string) {})(ctx)
 }
 
 // version is what the Go tool has stamped into the binary.

@@ -64,7 +64,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
-	if err := validateStore(s.Store); err != nil {
+	if err := validateStore(s); err != nil {
 		return err
 	}
 	log.Info("campaigning", "election", s.Election, "store", location(s.Store), "profile", s.Profile)
@@ -74,7 +74,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
 	// The program may outlive this process, so its death alone proves nothing.
-	open := opener(s.Store, true, s.Regent.StartupJitterMax, storeWarning(log))
+	open := opener(s.Store, storeUse{children: true, jitter: s.Regent.StartupJitterMax}, storeWarning(log))
 	store := node.NewStore(forElection(s.Election, storeWarning(log), open))
 	store.Log = log
 	if s.Regent.StartupJitterMax == 0 {

@@ -95,7 +95,7 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
-	if err := validateStore(s.Store); err != nil {
+	if err := validateStore(s); err != nil {
 		return err
 	}
 	notifier, err := node.NewNotifier()
@@ -126,7 +126,7 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 		return err
 	}
 	client, scheme := others.client()
-	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
+	open := opener(s.Store, storeUse{children: len(s.Duties) > 0, jitter: s.Regent.StartupJitterMax}, storeWarning(log))
 	n, err := node.New(node.Options{
 		Facts: facts, Now: testClock(os.Getenv(testClockFile)),
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),

@@ -13,6 +13,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/redis"
+	"github.com/regentd/regent/store/s3"
 	"github.com/regentd/regent/store/sqlite"
 )
 
@@ -34,7 +35,7 @@ func location(address string) string {
 func storeUnshared(s *config.Settings) {
 	if strings.HasPrefix(s.Store, "memory:") {
 		s.Warnings = append(s.Warnings, "store memory: is for this process alone: it leads whoever else does, and forgets every "+
-			"epoch when it ends; use it to try things out, and sqlite: or redis:// for more than one process")
+			"epoch when it ends; use it to try things out, and sqlite:, redis:// or s3:// for more than one process")
 	}
 	if !s.Given("store") {
 		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working directory: a node that "+
@@ -43,7 +44,8 @@ func storeUnshared(s *config.Settings) {
 }
 
 // validateStore returns what can be known to be wrong with a store without contacting or creating it.
-func validateStore(address string) error {
+func validateStore(s *config.Settings) error {
+	address := s.Store
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
 	case "sqlite":
@@ -51,6 +53,11 @@ func validateStore(address string) error {
 		return err
 	case "redis", "rediss":
 		return redis.Validate(address)
+	case "s3":
+		if err := s3.Validate(address); err != nil {
+			return err
+		}
+		return s.Regent.ValidateWriteInterval(s3.WriteInterval(address))
 	}
 	return nil
 }
@@ -96,7 +103,7 @@ const probeTimeout = 5 * time.Second
 // probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this configuration, and
 // says in a warning if the store could not be asked. It creates nothing.
 func probeStore(ctx context.Context, s *config.Settings) error {
-	if err := validateStore(s.Store); err != nil {
+	if err := validateStore(s); err != nil {
 		return err
 	}
 	if path, ok := strings.CutPrefix(s.Store, "sqlite:"); ok {
@@ -108,7 +115,7 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	warn := func(w string) { s.Warnings = append(s.Warnings, w) }
-	store, err := forElection(s.Election, warn, opener(s.Store, true, 0, warn))(ctx)
+	store, err := forElection(s.Election, warn, opener(s.Store, storeUse{children: true, unchecked: true}, warn))(ctx)
 	switch {
 	case errors.Is(err, driver.ErrRefused):
 		return err

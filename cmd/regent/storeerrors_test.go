@@ -49,7 +49,7 @@ func TestPermanentStoreErrors(t *testing.T) {
 	}
 
 	for name, c := range map[string]struct{ store, want string }{
-		"an_unknown_scheme":                    {"mysql://host/db", `store "mysql://host/db": store must begin with sqlite:, memory:, redis:// or rediss://`},
+		"an_unknown_scheme":                    {"mysql://host/db", `store "mysql://host/db": store must begin with sqlite:, memory:, redis://, rediss:// or s3://`},
 		"a_port_that_cannot_be":                {"redis://localhost:99999", `host "localhost:99999": host must be host or host:port`},
 		"an_unknown_option":                    {"redis://" + at + "?color=red", `color "red": color is not known`},
 		"a_wrong_password":                     {"redis://node:wrong@" + at, "WRONGPASS"},
@@ -111,7 +111,7 @@ func TestHelpListsStores(t *testing.T) {
 	}
 	t.Chdir(t.TempDir()) // for SQLite the address is the name of a file
 	for _, scheme := range config.Schemes() {
-		store, err := opener(scheme+"127.0.0.1:1", false, 0, func(string) {})(t.Context())
+		store, err := opener(scheme+"127.0.0.1:1", storeUse{}, func(string) {})(t.Context())
 		switch {
 		case err == nil:
 			_ = store.Close()
@@ -119,11 +119,11 @@ func TestHelpListsStores(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", false, 0, func(string) {})(t.Context())
+	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", storeUse{}, func(string) {})(t.Context())
 	if store != nil || err == nil {
 		t.Errorf("a store that cannot be opened is %v, %v", store, err)
 	}
-	if _, err := opener("etcd://127.0.0.1", false, 0, func(string) {})(t.Context()); err == nil || exitCode(err) != exitConfig {
+	if _, err := opener("etcd://127.0.0.1", storeUse{}, func(string) {})(t.Context()); err == nil || exitCode(err) != exitConfig {
 		t.Errorf("etcd: %v", err)
 	}
 }

@@ -11,21 +11,31 @@ import (
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/store/redis"
+	"github.com/regentd/regent/store/s3"
 	"github.com/regentd/regent/store/sqlite"
 )
 
-// opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
-// them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
-// start at once: each then checks its server in steps, over one to six times that time, and not all at once. How long is
-// random, unlike every wait of the protocol (rule 11): no election waits for the check, and a member's phase is not known here.
+// storeUse is what a store is opened for.
+type storeUse struct {
+	// children says that duties are processes of their own: the death of this process proves nothing of them.
+	children bool
+	// jitter is the longest start-up jitter. With it many processes may start at once: each then checks its Redis server in
+	// steps, over one to six times that time, and not all at once. How long is random, unlike every wait of the protocol
+	// (rule 11): no election waits for the check, and a member's phase is not known here.
+	jitter time.Duration
+	// unchecked leaves out the check of an S3 server, which writes objects: for who only looks, or only releases.
+	unchecked bool
+}
+
+// opener returns what opens the store at an address. What a store warns of at its opening goes to warn.
 //
 // An error that is a [driver.ErrRefused] stays until somebody changes something.
-func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (driver.Store, error) {
+func opener(address string, use storeUse, warn func(string)) func(context.Context) (driver.Store, error) {
 	return func(ctx context.Context) (driver.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
 		case "sqlite":
-			store, err := sqlite.Open(ctx, rest, sqlite.Options{NoWitness: children})
+			store, err := sqlite.Open(ctx, rest, sqlite.Options{NoWitness: use.children})
 			if err != nil {
 				return nil, err // a nil *sqlite.Store in an interface is not nil
 			}
@@ -37,8 +47,8 @@ func opener(address string, children bool, jitter time.Duration, warn func(strin
 			return memstore.New(), nil
 		case "redis", "rediss":
 			opts := redis.Options{OnWarning: warn}
-			if jitter > 0 {
-				opts.CheckOver = jitter + rand.N(5*jitter)
+			if use.jitter > 0 {
+				opts.CheckOver = use.jitter + rand.N(5*use.jitter)
 			}
 			store, err := redis.Open(ctx, address, opts)
 			if err != nil {
@@ -46,6 +56,12 @@ func opener(address string, children bool, jitter time.Duration, warn func(strin
 			}
 			for _, w := range store.Warnings() {
 				warn(w)
+			}
+			return store, nil
+		case "s3":
+			store, err := s3.Open(ctx, address, s3.Options{NoProbe: use.unchecked})
+			if err != nil {
+				return nil, err
 			}
 			return store, nil
 		}

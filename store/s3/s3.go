@@ -50,7 +50,7 @@ type Options struct {
 }
 
 // Store is a bucket, or the part of it below a prefix. It implements [driver.Store], [driver.Refresher],
-// [driver.Counter] and [driver.Paced]. It is no [driver.Remover]: that takes a DELETE whose condition is checked atomically, which
+// [driver.Counter] and [driver.WriteLimiter]. It is no [driver.Remover]: that takes a DELETE whose condition is checked atomically, which
 // not every server has.
 type Store struct {
 	addr      *address
@@ -71,10 +71,10 @@ type Store struct {
 }
 
 var (
-	_ driver.Store     = (*Store)(nil)
-	_ driver.Refresher = (*Store)(nil)
-	_ driver.Counter   = (*Store)(nil)
-	_ driver.Paced     = (*Store)(nil)
+	_ driver.Store        = (*Store)(nil)
+	_ driver.Refresher    = (*Store)(nil)
+	_ driver.Counter      = (*Store)(nil)
+	_ driver.WriteLimiter = (*Store)(nil)
 )
 
 // Open opens the store at an address:
@@ -109,7 +109,7 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 // Requests implements [driver.Counter]. The kinds are those that a bill has: get, put, list and delete.
 func (s *Store) Requests() map[string]uint64 { return s.requests.Requests() }
 
-// WriteInterval implements [driver.Paced]: a second for Google Cloud Storage and Cloudflare R2, or what the address says.
+// WriteInterval implements [driver.WriteLimiter]: a second for Google Cloud Storage and Cloudflare R2, or what the address says.
 func (s *Store) WriteInterval() time.Duration { return s.addr.writeInterval }
 
 // Close implements [driver.Store]. It ends the requests that are under way.

@@ -23,7 +23,7 @@ type collector struct {
 	version string
 
 	leader, epoch, remaining, heartbeat, failures, began, ended, leaderless, contention, drift, lost, build,
-	tasks, members, cluster, slots, polls, latency, duties, overdue, jumps, behind, regressed, reachable, writable *prometheus.Desc
+	tasks, members, cluster, slots, polls, latency, duties, overdue, jumps, behind, regressed, reachable, writable, requests *prometheus.Desc
 }
 
 func newCollector(n *node.Node, version string) *collector {
@@ -56,6 +56,7 @@ func newCollector(n *node.Node, version string) *collector {
 		regressed:  desc("store_regressions_total", "How often this node found that the store had lost writes.", "election"),
 		reachable:  desc("store_reachable", "1 while the store answers this node's reads."),
 		writable:   desc("store_writable", "1 while the store takes this node's writes, as far as any were sent."),
+		requests:   desc("store_requests_total", "Requests to the store, by kind, those that failed included.", "op"),
 		duties:     desc("duty_failures_total", "Duties that failed, and were run again.", "duty"),
 	}
 }
@@ -63,7 +64,7 @@ func newCollector(n *node.Node, version string) *collector {
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.leader, c.epoch, c.remaining, c.heartbeat, c.failures, c.began, c.ended, c.leaderless, c.contention, c.drift, c.lost, c.build,
-		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.overdue, c.jumps, c.behind, c.regressed, c.reachable, c.writable} {
+		c.tasks, c.members, c.cluster, c.slots, c.polls, c.latency, c.duties, c.overdue, c.jumps, c.behind, c.regressed, c.reachable, c.writable, c.requests} {
 		ch <- d
 	}
 }
@@ -80,6 +81,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(c.leader, truth(h.Role == node.Leader), election)
 	gauge(c.behind, truth(h.Store.Behind), election)
 	counter(c.regressed, float64(counts.Regressed), election)
+	for op, n := range counts.Requests {
+		counter(c.requests, float64(n), op)
+	}
 	gauge(c.reachable, truth(h.Store.Reachable))
 	gauge(c.writable, truth(h.Store.Writable))
 	gauge(c.epoch, float64(h.Epoch), election)

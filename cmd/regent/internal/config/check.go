@@ -14,7 +14,7 @@ import (
 )
 
 // Schemes returns how a store's address can begin: what this binary has a driver for.
-func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }
+func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://", "s3://"} }
 
 // check returns every rule that is broken: the node's, and the library's.
 func (s *Settings) check() []finding {

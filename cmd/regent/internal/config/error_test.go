@@ -80,7 +80,7 @@ func TestBadValues(t *testing.T) {
 		{"C22_a_certificate_without_its_key", loaded{args: "--tls-cert a.pem"}, `flag --tls-cert: tlsCert "a.pem": tlsCert needs tlsKey`},
 		{"C22_a_key_without_its_certificate", loaded{args: "--tls-key a.pem"}, `flag --tls-key: tlsKey "a.pem": tlsKey needs tlsCert`},
 		{"C22_a_store_that_nobody_knows", loaded{args: "--store mysql://ada:hush@host/db"},
-			`flag --store: store "mysql://ada:xxxxx@host/db": store must begin with sqlite:, memory:, redis:// or rediss://, the stores that this binary has`},
+			`flag --store: store "mysql://ada:xxxxx@host/db": store must begin with sqlite:, memory:, redis://, rediss:// or s3://, the stores that this binary has`},
 		{"C22_an_embedded_store_without_a_file", loaded{args: "--store sqlite:"}, `flag --store: store "sqlite:": store must name a file, as in sqlite:regent.db`},
 		{"C22_a_file_that_is_not_there", loaded{args: "--config none.yaml"},
 			`flag --config: config "none.yaml": config cannot be read: open none.yaml: file does not exist`},

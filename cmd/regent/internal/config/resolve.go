@@ -56,8 +56,13 @@ type resolver struct {
 
 func (r *resolver) resolve() {
 	profile := Profiles()[0]
-	if g, ok := r.given["profile"]; ok && g.rule == "" {
+	g, named := r.given["profile"]
+	byStore := !named && strings.HasPrefix(r.given["store"].text, "s3://") // where each request costs money
+	switch {
+	case named && g.rule == "":
 		profile = g.text
+	case byStore:
+		profile = "fleet"
 	}
 	base, ok := defaults(profile)
 	if !ok {
@@ -69,6 +74,9 @@ func (r *resolver) resolve() {
 	r.Polls, r.Duties, r.parts = r.file.polls, r.file.duties, r.file.parts
 	for _, k := range Keys() {
 		r.take(k)
+	}
+	if byStore {
+		r.derive("profile", "store")
 	}
 	if r.bad["profile"] {
 		return // every default is in doubt

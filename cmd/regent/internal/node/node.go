@@ -321,14 +321,15 @@ func (n *Node) Drifts() uint64 {
 type Counts struct {
 	Ended      map[string]uint64 // terms, by the reason for which they ended
 	Leaderless time.Duration
-	Regressed  uint64 // how often the store was found to have lost writes
+	Regressed  uint64            // how often the store was found to have lost writes
+	Requests   map[string]uint64 // to the store, by kind
 }
 
 // Counts returns what the node has counted.
 func (n *Node) Counts() Counts {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c := Counts{Ended: map[string]uint64{}, Leaderless: n.leaderless, Regressed: n.regressed}
+	c := Counts{Ended: map[string]uint64{}, Leaderless: n.leaderless, Regressed: n.regressed, Requests: n.store.Requests()}
 	for k, v := range n.reasons {
 		c.Ended[k] = v
 	}
