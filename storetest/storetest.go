@@ -30,7 +30,7 @@ type Open func() (driver.Store, error)
 // Run runs the suite. Fresh is called for every test in it: it prepares an empty backing store that
 // lasts as long as its t, and returns the way to open clients of it. Clients are closed and opened
 // again to play a restart, so the registers must outlive the clients. Optional interfaces (Waker,
-// Batcher, Refresher, Remover, Witness) are tested if the clients have them. It counts goroutines, so no
+// Batcher, Refresher, Remover, Witness, Counter) are tested if the clients have them. It counts goroutines, so no
 // other test should run at the same time.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	t.Helper()
@@ -50,7 +50,7 @@ func checks() []check {
 	for _, group := range [][]check{
 		registerChecks, recordChecks, revisionChecks, expiryChecks, raceChecks,
 		contextChecks, closeChecks, listChecks, wakeChecks, batchChecks, refreshChecks, removeChecks,
-		leakChecks,
+		countChecks, leakChecks,
 	} {
 		all = append(all, group...)
 	}

@@ -51,7 +51,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	caught := map[string]bool{}
 	for _, m := range slices.Concat(
 		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
-		brokenRemovals(),
+		brokenRemovals(), brokenCounts(),
 	) {
 		for _, by := range m.caught {
 			c, ok := all[by]

@@ -176,6 +176,7 @@ func (s *Store) yieldPage(ctx context.Context, prefix string, names []string, yi
 // prefix ends with.
 func (s *Store) names(ctx context.Context, from, prefix string) ([]string, error) {
 	for again := false; ; again = true {
+		s.sent.Add("list")
 		res := s.do(ctx, s.client.B().Zrange().Key(s.index).Min(from).Max("("+prefix+"\xff").Bylex().Limit(0, listPage).Build())
 		if !broken(ctx, res) || again {
 			return res.AsStrSlice()

@@ -88,6 +88,7 @@ type Store struct {
 	id      uint64        // of this Store among all that ever were
 	swaps   atomic.Uint64 // that it has sent
 	buffers sync.Pool     // of *request
+	sent    driver.RequestCount
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

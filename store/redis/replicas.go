@@ -17,6 +17,7 @@ var errUnconfirmed = errors.New("applied, but too few replicas have confirmed it
 func (s *Store) evalAndWait(ctx context.Context, sc script, name string, r *request) rueidis.RedisResult {
 	s.setUnsure(name, true)
 	for _, full := range []bool{false, true} {
+		s.count(sc)
 		all := s.onOne(ctx, s.command(sc, r, full), s.wait())
 		switch err := all[0].Error(); {
 		case unknown(all[0]):

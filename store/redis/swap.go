@@ -225,6 +225,7 @@ func unknown(res rueidis.RedisResult) bool {
 }
 
 func (s *Store) eval(ctx context.Context, sc script, r *request) rueidis.RedisResult {
+	s.count(sc)
 	res := s.do(ctx, s.command(sc, r, false))
 	if unknown(res) {
 		res = s.do(ctx, s.command(sc, r, true))
@@ -252,6 +253,7 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 	for i, r := range rs {
 		cmds[i] = s.command(sc, r, false)
 	}
+	s.count(sc)
 	all := s.doMulti(ctx, cmds)
 	var again []int
 	cmds = cmds[:0]

@@ -18,6 +18,7 @@ END;`
 // Remove implements [driver.Remover]. The revision of a register that is written again after its removal is another one than
 // all that it had: see revisions.
 func (s *Store) Remove(ctx context.Context, l driver.Record) error {
+	s.sent.Add("remove")
 	r := &request{
 		ctx: ctx, remove: true, in: []driver.Record{l}, out: make([]driver.Outcome, 1), done: make(chan struct{}, 1),
 	}

@@ -35,6 +35,7 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 		r = &request{in: make([]driver.Record, 1), out: make([]driver.Outcome, 1), done: make(chan struct{}, 1)}
 	}
 	r.ctx, r.in[0] = ctx, l
+	s.sent.Add("swap")
 	if err := s.submit(r); err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // r is still drain's
 	}
@@ -51,6 +52,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	}
 	// A copy, since the caller may be gone before drain is done with it.
 	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]driver.Outcome, len(ls)), done: make(chan struct{}, 1)}
+	s.sent.Add("swap")
 	err := s.submit(r)
 	if err == nil {
 		return r.out
