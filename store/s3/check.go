@@ -22,8 +22,9 @@ const (
 // verdict is what the last race has shown, kept in the bucket for all who open the store.
 type verdict struct {
 	Version int    `json:"version"`
-	Passed  bool   `json:"passed"` // false while somebody runs the race
-	By      string `json:"by"`     // a random number, so that no two are equal
+	Running bool   `json:"running"`
+	Passed  bool   `json:"passed"`
+	By      string `json:"by"` // a random number, so that no two are equal
 
 	etag string
 	age  time.Duration
@@ -48,11 +49,11 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 		return nil
 	}
 
-	if v.running() {
+	if v.running(s.raceTime) {
 		s.checkLater()
 		return nil
 	}
-	claim, err := s.writeVerdict(ctx, verdict{etag: v.etag})
+	claim, err := s.writeVerdict(ctx, verdict{Running: true, etag: v.etag})
 	switch {
 	case errors.Is(err, driver.ErrConflict):
 		s.checkLater()
@@ -63,14 +64,15 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 	return s.judge(ctx, claim)
 }
 
-// running reports whether another process seems to run the race.
-func (v verdict) running() bool {
-	return v.etag != "" && !v.Passed && v.Version == verdictVersion && v.age < raceTime
+// running reports whether another process seems to run the race, and has not taken longer than that may take.
+func (v verdict) running(limit time.Duration) bool {
+	return v.Version == verdictVersion && v.Running && v.age < limit
 }
 
 // judge runs the race and writes down what it has shown.
 func (s *Store) judge(ctx context.Context, claim verdict) error {
 	if err := s.race(ctx); err != nil {
+		_, _ = s.writeVerdict(ctx, verdict{etag: claim.etag}) // so that the next who opens the store does not wait for this one
 		return err
 	}
 	_, err := s.writeVerdict(ctx, verdict{Passed: true, etag: claim.etag})
@@ -88,7 +90,7 @@ func (s *Store) checkLater() {
 			select {
 			case <-s.ctx.Done():
 				return
-			case <-time.After(raceTime):
+			case <-time.After(s.raceTime):
 			}
 
 			v, err := s.readVerdict(s.ctx)
@@ -136,11 +138,11 @@ func (s *Store) writeVerdict(ctx context.Context, v verdict) (verdict, error) {
 	return v, s.explain(ctx, err)
 }
 
-// advise adds to a refusal what is needed.
+// advise adds to an answer that access is denied what access is needed.
 func (s *Store) advise(err error) error {
-	if !errors.Is(err, driver.ErrRefused) {
+	if codeOf(err) != "AccessDenied" {
 		return err
 	}
-	return fmt.Errorf("%w; what Regent needs is s3:GetObject and s3:PutObject on %s/%s* and s3:ListBucket on the bucket, in its "+
-		"own region", err, s.addr.bucket, s.addr.prefix)
+	return fmt.Errorf("%w; Regent needs s3:GetObject and s3:PutObject on %s/%s* and s3:ListBucket on the bucket, without "+
+		"which S3 denies the read of an object that does not exist", err, s.addr.bucket, s.addr.prefix)
 }

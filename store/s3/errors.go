@@ -63,11 +63,7 @@ func refusals() []string {
 // itself, with its code: any other server on the way that answers 404 or 412 proves nothing. All else is unknown: a timeout,
 // 409 ConditionalRequestConflict, 429 and 503 SlowDown, 500. A read settles it.
 func classify(err error, kind requestKind) error {
-	code := ""
-	var answer smithy.APIError
-	if errors.As(err, &answer) {
-		code = answer.ErrorCode()
-	}
+	code := codeOf(err)
 	status := statusOf(err)
 	switch {
 	case status == http.StatusPreconditionFailed && code == "PreconditionFailed" && (kind == creating || kind == replacing):
@@ -81,6 +77,15 @@ func classify(err error, kind requestKind) error {
 		return driver.Refused(err)
 	}
 	return err
+}
+
+// codeOf returns the code of an answer, or nothing if there was none.
+func codeOf(err error) string {
+	var answer smithy.APIError
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	return answer.ErrorCode()
 }
 
 // statusOf returns the HTTP status of an answer, or 0 if there was none.

@@ -62,8 +62,9 @@ type Store struct {
 	id     uint64        // of this Store among all that ever were
 	writes atomic.Uint64 // that it has sent
 
-	removes atomic.Bool           // the server honours the condition of a DELETE
-	refused atomic.Pointer[error] // why every request is refused: a probe has failed after Open
+	removes  atomic.Bool           // the server honours the condition of a DELETE
+	refused  atomic.Pointer[error] // why every request is refused: a probe has failed after Open
+	raceTime time.Duration         // how long another process may take for the race
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -88,12 +89,17 @@ var (
 // Open reads and writes below the prefix, and refuses a server that lets several writers win a race: see the package comment.
 // The result is kept in the bucket, so that of many processes which start at once one runs the race.
 func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
+	return openWithin(ctx, addr, opts, raceTime)
+}
+
+// openWithin opens a store that gives other processes a time to run the race.
+func openWithin(ctx context.Context, addr string, opts Options, raceTime time.Duration) (*Store, error) {
 	a, err := parseAddress(addr)
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", redact(addr), driver.Refused(err))
 	}
 
-	s := &Store{addr: a, id: rand.Uint64()}
+	s := &Store{addr: a, id: rand.Uint64(), raceTime: raceTime}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.connect(ctx, opts); err != nil {
 		s.cancel()
