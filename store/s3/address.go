@@ -187,7 +187,9 @@ func redact(s string) string {
 	if !ok {
 		return "…"
 	}
-	rest, _, _ = strings.Cut(rest, "?")
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		rest = rest[:end]
+	}
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		rest = "***@" + rest[at+1:]
 	}
