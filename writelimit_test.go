@@ -24,7 +24,9 @@ func TestHeartbeatsShorterThanTheStoreAllowsAreRefused(t *testing.T) {
 		want   string
 	}{
 		"of_a_member": {
-			func(c *regent.Config) { c.HeartbeatInterval, c.RenewInterval = 900*time.Millisecond, 900*time.Millisecond },
+			func(c *regent.Config) {
+				c.HeartbeatInterval, c.RenewInterval = 900*time.Millisecond, 900*time.Millisecond
+			},
 			"heartbeatInterval 900ms: heartbeatInterval must be at least 1s: the store allows one write of a register in that time",
 		},
 		"of_a_lock": {
