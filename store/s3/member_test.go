@@ -186,6 +186,13 @@ func (c *crowd) happened(kind string) (n int) {
 	return n
 }
 
+// seen reports whether an observer has seen the leader of an epoch.
+func (c *crowd) seen(epoch uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.events, func(e regent.Event) bool { return e.Kind == regent.EventLeaderChanged && e.Epoch == epoch })
+}
+
 // Whatever happens to the requests of a leader, at most one member leads, and somebody leads again.
 func TestMembersUnderFaults(t *testing.T) {
 	for name, c := range map[string]struct {
