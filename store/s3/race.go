@@ -29,6 +29,9 @@ func unsafef(format string, args ...any) error {
 // race lets writers race for objects of its own, under both conditions. It returns a [driver.ErrRefused] if several won. That
 // nobody was caught proves nothing: a server may fail only under another load.
 func (s *Store) race(ctx context.Context) error {
+	if err := s.probeMissing(ctx); err != nil {
+		return err
+	}
 	var created, replaced tally
 	for range raceRounds {
 		key := s.probeKey(fmt.Sprintf("%016x-%d", s.id, s.writes.Add(1)))
@@ -49,6 +52,23 @@ func (s *Store) race(ctx context.Context) error {
 		}
 	}
 	return errors.Join(created.inconclusive("If-None-Match: *"), replaced.inconclusive("If-Match"))
+}
+
+// probeMissing makes sure that a write on the condition of an ETag creates no object: a register that somebody has deleted
+// would begin anew.
+func (s *Store) probeMissing(ctx context.Context) error {
+	key := s.probeKey(fmt.Sprintf("%016x-%d", s.id, s.writes.Add(1)))
+	_, err := s.put(ctx, key, []byte("{}"), condition{fmt.Sprintf("%032x", s.id)})
+	switch {
+	case err == nil:
+		s.discard(ctx, key)
+		return unsafef("a write with If-Match has created an object that did not exist")
+	case errors.Is(err, driver.ErrRefused):
+		return s.advise(err)
+	case !errors.Is(err, driver.ErrConflict):
+		return s.explain(ctx, err)
+	}
+	return nil
 }
 
 // tally counts how the writers of all rounds ended.

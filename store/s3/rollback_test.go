@@ -95,8 +95,8 @@ func TestMembersWhenTheStoreGoesBack(t *testing.T) {
 	}
 }
 
-// How records look to somebody with the AWS command line, as docs/STORES.md says.
-func TestHowRecordsLook(t *testing.T) {
+// A record is plain JSON, as docs/STORES.md says.
+func TestARecordIsPlainJSON(t *testing.T) {
 	s := open(t, fresh(shared.endpoint()))
 	swap(t, s, held(election, "node-a", 7))
 	body := string(newArchive(t, s).version(election).body)
