@@ -57,7 +57,9 @@ func validateStore(s *config.Settings) error {
 		if err := s3.Validate(address); err != nil {
 			return err
 		}
-		return s.Regent.ValidateWriteInterval(s3.WriteInterval(address))
+		if err := s.Regent.ValidateWriteInterval(s3.WriteInterval(address)); err != nil {
+			return driver.Refused(fmt.Errorf("store %s: %w", config.Redact(address), err))
+		}
 	}
 	return nil
 }

@@ -58,6 +58,9 @@ func TestPermanentStoreErrors(t *testing.T) {
 		"a_missing_directory":                  {"sqlite:" + t.TempDir() + "/no/such/regent.db", "its directory must exist"},
 		"a_directory_in_place_of_a_file":       {"sqlite:" + t.TempDir(), "it is a directory"},
 		"a_file_that_is_no_database":           {"sqlite:" + text, "it is no SQLite database"},
+		"an_unknown_option_of_a_bucket":        {"s3://bucket?color=red", `color "…": color is not known`},
+		"a_bucket_without_a_region":            {"s3://bucket", `region "": region must be given in the address`},
+		"a_secret_in_the_address_of_a_bucket":  {"s3://key:wrong@bucket", "credentials come from AWS_ACCESS_KEY_ID"},
 		"a_certificate_file_that_is_not_there": {"rediss://" + at + "?ca=/no/such.pem", "/no/such.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {

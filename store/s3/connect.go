@@ -30,7 +30,6 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(transport)),
 		// A write that the SDK sends again meets what it has written itself, and is answered as a conflict.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
-		config.WithAppID("regent"),
 	}
 	if a.region != "" {
 		load = append(load, config.WithRegion(a.region))
@@ -43,6 +42,9 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 		return driver.Refused(fmt.Errorf("read the configuration of the AWS SDK: %w", err))
 	}
 
+	if cfg.AppID == "" { // what the server's log shows of this client
+		cfg.AppID = "regent"
+	}
 	if cfg.Region == "" {
 		if a.endpoint == "" {
 			return driver.Refused(&regent.ConfigError{Key: "region", Value: `""`,

@@ -109,7 +109,7 @@ func (s *server) start() error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	up := eventually(60*time.Second, func() bool {
+	up := eventually(3*time.Minute, func() bool {
 		conn, err := net.Dial("tcp", s.addr)
 		if err != nil {
 			return false

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/versity/versitygw/backend/meta"
@@ -30,11 +31,17 @@ func run(ctx context.Context, args []string) error {
 	listen := flags.String("listen", "", "host:port to listen on")
 	user := flags.String("user", "", "the access key ID of the only account")
 	secret := flags.String("secret", "", "its secret access key")
+	bucket := flags.String("bucket", "", "a bucket to create")
 	log := flags.String("log", "", "a file for the access log")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 
+	if *bucket != "" {
+		if err := os.MkdirAll(filepath.Join(*dir, *bucket), 0o700); err != nil {
+			return fmt.Errorf("create bucket %q: %w", *bucket, err)
+		}
+	}
 	backend, err := posix.New(*dir, meta.XattrMeta{}, posix.PosixOpts{})
 	if err != nil {
 		return fmt.Errorf("open directory %q: %w", *dir, err)
