@@ -36,7 +36,7 @@ var s3Binary = sync.OnceValues(func() (string, error) {
 // s3Server is a real S3 server with one bucket, and its log.
 type s3Server struct {
 	t    *testing.T
-	port string
+	at   string
 	log  string
 }
 
@@ -49,8 +49,8 @@ func startS3(t *testing.T) *s3Server {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	s := &s3Server{t: t, port: freePort(), log: filepath.Join(dir, "log")}
-	cmd := exec.Command(bin, "-dir", dir, "-bucket", "bucket", "-listen", "127.0.0.1:"+s.port, "-user", "node", "-secret", s3Secret,
+	s := &s3Server{t: t, at: freePort(), log: filepath.Join(dir, "log")}
+	cmd := exec.Command(bin, "-dir", dir, "-bucket", "bucket", "-listen", s.at, "-user", "node", "-secret", s3Secret,
 		"-log", s.log)
 	out := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -65,7 +65,7 @@ func startS3(t *testing.T) *s3Server {
 		}
 	})
 	for limit := time.Now().Add(3 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		conn, err := net.Dial("tcp", s.at)
 		if err == nil {
 			_ = conn.Close()
 			return s
@@ -77,7 +77,7 @@ func startS3(t *testing.T) *s3Server {
 }
 
 func (s *s3Server) address(options string) string {
-	return "s3://bucket/fleet?endpoint=" + url.QueryEscape("http://127.0.0.1:"+s.port) + options
+	return "s3://bucket/fleet?endpoint=" + url.QueryEscape("http://"+s.at) + options
 }
 
 // env is what a node needs for the server. Its requests bear its name in the server's log.
