@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/internal/core"
 )
 
 // DutyState is how a duty fares.
@@ -103,11 +105,14 @@ func (m *Member) dutyFailed(d *dutyRecord, err error) {
 		m.mu.Unlock()
 		return
 	}
-	m.engine.ails(func() {
+	r := m.run
+	r.healthChangesLocked(func() {
 		if !slices.Contains(m.ailing, d) {
 			m.ailing = append(m.ailing, d)
 		}
 	})
+	m.mu.Unlock()
+	r.shell.Do()
 }
 
 // dutyEnded notes that a duty has run for some time and not failed until it had no more to do, or its term ended: what
@@ -124,61 +129,97 @@ func (m *Member) dutyEnded(d *dutyRecord, ran time.Duration) {
 func (m *Member) dutyWell(d *dutyRecord) {
 	m.mu.Lock()
 	d.state.InARow = 0
-	m.engine.ails(func() { m.ailing = slices.DeleteFunc(m.ailing, func(o *dutyRecord) bool { return o == d }) })
+	r := m.run
+	if r == nil {
+		m.mu.Unlock()
+		return
+	}
+	r.healthChangesLocked(func() { m.ailing = slices.DeleteFunc(m.ailing, func(o *dutyRecord) bool { return o == d }) })
+	m.mu.Unlock()
+	r.shell.Do()
 }
 
 // dutyStopped follows the end of a duty's term. If it made the member ill, that passes after a while: then it may be tried here again.
 func (m *Member) dutyStopped(d *dutyRecord) {
 	m.mu.Lock()
 	d.state.Running = false
-	e := m.engine
+	r := m.run
 	ails := slices.Contains(m.ailing, d)
 	m.mu.Unlock()
-	if ails {
-		e.recover(d)
+	if ails && r != nil {
+		r.recover(d)
 	}
 }
 
 // recover lets a duty that made the member unhealthy be tried here again after a while, if it is not being tried already.
-func (e *engine) recover(d *dutyRecord) {
-	e.mu.Lock()
+func (r *run) recover(d *dutyRecord) {
+	r.m.mu.Lock()
 	spell := d.spell
-	e.mu.Unlock()
-	e.spawn(func() {
-		if !e.sleep(e.ctx, convalescence) {
+	r.m.mu.Unlock()
+	r.wg.Go(func() {
+		if !r.sleep(convalescence) {
 			return
 		}
-		e.mu.Lock()
+		r.m.mu.Lock()
 		again := d.spell != spell // it is judged by that
-		e.mu.Unlock()
+		r.m.mu.Unlock()
 		if !again {
-			e.m.dutyWell(d)
+			r.m.dutyWell(d)
 		}
 	})
 }
 
-// recoverAll goes on where an engine that died has left off.
-func (e *engine) recoverAll() {
-	e.mu.Lock()
-	ailing := slices.Clone(e.m.ailing)
-	e.mu.Unlock()
+// recoverAll goes on where a run that died has left off.
+func (r *run) recoverAll() {
+	r.m.mu.Lock()
+	ailing := slices.Clone(r.m.ailing)
+	r.m.mu.Unlock()
 	for _, d := range ailing {
-		e.recover(d)
+		r.recover(d)
 	}
 }
 
-// ill is why the member should not lead: its health check, or a duty that keeps failing. The mutex is held.
-func (e *engine) ill() error {
-	if e.sick != nil || len(e.m.ailing) == 0 {
-		return e.sick
+// sleep reports whether it has slept in full, before the run ended.
+func (r *run) sleep(d time.Duration) bool {
+	t := r.m.clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.ctx.Done():
+		return false
 	}
-	d := e.m.ailing[0]
+}
+
+// illLocked is why the member should not lead: its health check, or a duty that keeps failing.
+func (m *Member) illLocked() error {
+	if m.sick != nil || len(m.ailing) == 0 {
+		return m.sick
+	}
+	d := m.ailing[0]
 	return fmt.Errorf("duty %s of %s has failed %d times in a row: %s", d.Name, d.Election, d.state.InARow, d.state.LastError)
 }
 
-// ails makes a change to what the member's health depends on, and tells of it. The mutex is held, and is given back.
-func (e *engine) ails(change func()) {
-	before := e.ill()
+// healthChangesLocked makes a change to what the member's health depends on, and tells the core and the event stream. A Do must
+// follow.
+func (r *run) healthChangesLocked(change func()) {
+	m := r.m
+	before := m.illLocked()
 	change()
-	e.healthMoved(before)
+	after := m.illLocked()
+	r.shell.Queue(core.Health{Healthy: m.sick == nil, DutyFailing: len(m.ailing) > 0})
+
+	first := errors.Is(before, errUnchecked)
+	if !first && (after == nil) == (before == nil) {
+		return
+	}
+	r.sayLocked()
+	if first && after == nil {
+		return
+	}
+	meta := map[string]string{"healthy": fmt.Sprint(after == nil)}
+	if after != nil {
+		meta["error"] = after.Error()
+	}
+	m.emit(Event{Kind: EventHealthChanged, Metadata: meta})
 }

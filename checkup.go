@@ -9,28 +9,28 @@ import (
 
 // checkHealth asks at every heartbeat whether the member may lead. A check that takes longer than one counts as an illness until it
 // returns, whether it heeds its context or not, and is not asked again before.
-func (e *engine) checkHealth() {
+func (r *run) checkHealth() {
 	for {
-		ctx, cancel := context.WithTimeout(e.ctx, e.cfg.HeartbeatInterval)
-		c := e.m.checkup
-		if c == nil || took(c.done) { // never two: the last one may have outlived the engine that asked
-			c = newCheckup(ctx, e.m.Health)
-			e.m.checkup = c
+		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.HeartbeatInterval)
+		c := r.m.checkup
+		if c == nil || c.over() { // never two: the last one may have outlived the run that asked
+			c = newCheckup(ctx, r.m.Health)
+			r.m.checkup = c
 		}
-		if !c.await(ctx) && e.ctx.Err() == nil {
-			e.setHealth(fmt.Errorf("%w within %v", errCheckSlow, e.cfg.HeartbeatInterval))
-			c.await(e.ctx)
+		if !c.await(ctx) && r.ctx.Err() == nil {
+			r.setHealth(fmt.Errorf("%w within %v", errCheckSlow, r.cfg.HeartbeatInterval))
+			c.await(r.ctx)
 		}
 		cancel()
-		if e.ctx.Err() != nil {
+		if r.ctx.Err() != nil {
 			// One that heeds its context ends with the member. No other is waited for.
-			last, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), time.Second)
+			last, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Second)
 			defer cancel()
 			c.await(last)
 			return
 		}
-		e.setHealth(c.err)
-		if !e.sleep(e.ctx, e.cfg.HeartbeatInterval) {
+		r.setHealth(c.err)
+		if !r.sleep(r.cfg.HeartbeatInterval) {
 			return
 		}
 	}
@@ -51,6 +51,16 @@ func newCheckup(ctx context.Context, health func(context.Context) error) *checku
 	return c
 }
 
+// over reports whether the check has returned.
+func (c *checkup) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // await reports whether the check has returned before ctx ended.
 func (c *checkup) await(ctx context.Context) bool {
 	select {
@@ -66,30 +76,11 @@ var (
 	errCheckGone = errors.New("the health check has ended its goroutine")
 )
 
-func (e *engine) setHealth(err error) {
-	e.mu.Lock()
-	e.ails(func() { e.sick = err })
-}
-
-// healthMoved follows a change of the member's health: it is told to others, if it is one. The mutex is held, and is given back.
-func (e *engine) healthMoved(before error) {
-	after := e.ill()
-	first := errors.Is(before, errUnchecked)
-	changed := first || (after == nil) != (before == nil)
-	if changed {
-		e.info = nil
-	}
-	e.mu.Unlock()
-	if changed && !(first && after == nil) {
-		meta := map[string]string{"healthy": fmt.Sprint(after == nil)}
-		if after != nil {
-			meta["error"] = after.Error()
-		}
-		e.emit(Event{Kind: EventHealthChanged, Metadata: meta})
-	}
-	if changed {
-		e.kick()
-	}
+func (r *run) setHealth(err error) {
+	r.m.mu.Lock()
+	r.healthChangesLocked(func() { r.m.sick = err })
+	r.m.mu.Unlock()
+	r.shell.Do()
 }
 
 // errUnchecked keeps a member from leading until its health was asked for once.

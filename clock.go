@@ -17,7 +17,10 @@ type systemClock struct {
 	kernel bool
 }
 
-func newSystemClock() *systemClock { return &systemClock{time.Now(), kernelClockIsOurs()} }
+// newSystemClock returns a clock that does not begin at 0, which stands for no time in many places.
+func newSystemClock() *systemClock {
+	return &systemClock{time.Now().Add(-time.Second), kernelClockIsOurs()}
+}
 
 func (c *systemClock) Now() time.Duration {
 	if c.kernel {

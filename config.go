@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Config is how a member behaves. Start from a profile, [Cluster], [Lock] or [Fleet], and change what differs; the zero Config is
-// Cluster. The key in each comment is the name that errors and configuration files use.
+// Config is how a member behaves. Start from a profile, [Cluster], [Lock] or [Fleet], and change what differs; the zero
+// Config is Cluster. The key in each comment is the name that errors and configuration files use.
 type Config struct {
 	LeaseDuration       time.Duration   // leaseDuration, W: how long a heartbeat counts for those who watch it
 	OwnLease            bool            // ownLease: each seat is renewed by itself, not by the member's heartbeat
@@ -27,36 +27,33 @@ type Config struct {
 	Rank                Rank            // rank: who should win when several could
 	Register            bool            // register: heartbeat as a member even where no seat and no rank needs it
 
-	Eligible bool              // eligible: may lead
-	Priority int               // priority: the higher, the better, under rank priority
-	Region   string            // region: where the member runs
-	Labels   map[string]string // labels: what else it says of itself
-	Preempt  bool              // preempt: ask a leader of lower rank to hand over
+	Ineligible bool              // eligible, if false: never campaigns; it still registers and watches
+	Priority   int               // priority: the higher, the better, under rank priority
+	Region     string            // region: where the member runs
+	Labels     map[string]string // labels: what else it says of itself
+	Preempt    bool              // preempt: ask a leader of lower rank to hand over
 
-	EpochFencingEnabled        bool          // epochFencingEnabled: fences refuse older epochs
-	EpochGracePeriod           time.Duration // epochGracePeriod: how long idempotent work of the last epoch is still taken
-	ContentionDetectionEnabled bool          // contentionDetectionEnabled: watch how long heartbeats take
-	ContentionThreshold        float64       // contentionThreshold: how many heartbeat intervals are too long
+	EpochFencingOff        bool          // epochFencingEnabled, if false: fences refuse nothing
+	EpochGracePeriod       time.Duration // epochGracePeriod: how long idempotent work of the last epoch is still taken
+	ContentionDetectionOff bool          // contentionDetectionEnabled, if false: slow heartbeats are no event
+	ContentionThreshold    float64       // contentionThreshold: how many heartbeat intervals are too long
 }
 
 // Cluster is for services whose members know each other: one heartbeat per process keeps all its seats.
 func Cluster() Config {
 	return Config{
-		LeaseDuration:              6 * time.Second,
-		RenewInterval:              1500 * time.Millisecond,
-		RenewBackoff:               []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
-		StopTimeout:                time.Second,
-		ElectionInterval:           5 * time.Second,
-		ElectionIntervalMax:        5 * time.Second,
-		TakeoverDelay:              time.Second,
-		HeartbeatInterval:          1500 * time.Millisecond,
-		WorkerTimeout:              6 * time.Second,
-		Rank:                       RankFirst,
-		Eligible:                   true,
-		EpochFencingEnabled:        true,
-		EpochGracePeriod:           5 * time.Second,
-		ContentionDetectionEnabled: true,
-		ContentionThreshold:        2,
+		LeaseDuration:       6 * time.Second,
+		RenewInterval:       1500 * time.Millisecond,
+		RenewBackoff:        []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
+		StopTimeout:         time.Second,
+		ElectionInterval:    5 * time.Second,
+		ElectionIntervalMax: 5 * time.Second,
+		TakeoverDelay:       time.Second,
+		HeartbeatInterval:   1500 * time.Millisecond,
+		WorkerTimeout:       6 * time.Second,
+		Rank:                RankFirst,
+		EpochGracePeriod:    5 * time.Second,
+		ContentionThreshold: 2,
 	}
 }
 
@@ -86,15 +83,15 @@ func Fleet() Config {
 	return c
 }
 
-// trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. A clock may be off by 0.1 %, the
-// holder's and the observer's, and duties need the stop timeout to end.
+// trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. A clock may be off by 0.1
+// %, the holder's and the observer's, and duties need the stop timeout to end.
 func trust(w, g time.Duration) time.Duration { return w - w/500 - g }
 
 // maxDuration is the longest duration that makes sense: with a longer lease nobody would take over in time to matter.
 const maxDuration = 24 * time.Hour
 
-// minInterval is the shortest interval between two requests of a kind: 50 a second. A shorter one gives no faster takeover,
-// since notifications shorten every wait, and is load for a store and for nobody else.
+// minInterval is the shortest interval between two requests of a kind: 50 a second. A shorter one gives no faster
+// takeover, since notifications shorten every wait, and is load for a store and for nobody else.
 const minInterval = 20 * time.Millisecond
 
 // ConfigError is a value that a rule forbids.
@@ -108,8 +105,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s %s: %s %s", e.Key, e.Value, e.Key, e.Rule)
 }
 
-// ValidateWriteInterval returns what would write one register more often than a store allows, each as a [ConfigError]. The store
-// refuses, or delays, what comes sooner than least after the write before: see [driver.WriteLimiter].
+// ValidateWriteInterval returns what would write one register more often than a store allows, each as a [ConfigError].
+// The store refuses, or delays, what comes sooner than least after the write before: see [driver.WriteLimiter].
 func (c Config) ValidateWriteInterval(least time.Duration) error {
 	var errs []error
 	check := func(key string, interval time.Duration) {
@@ -153,7 +150,7 @@ func (c Config) Validate() error {
 	check(c.StartupJitterMax >= c.StartupJitterMin, "startupJitterMax", c.StartupJitterMax,
 		"must be >= startupJitterMin (%v)", c.StartupJitterMin)
 	check(c.EpochGracePeriod >= 0, "epochGracePeriod", c.EpochGracePeriod, "cannot be negative")
-	check(c.ContentionThreshold > 1 || !c.ContentionDetectionEnabled, "contentionThreshold", c.ContentionThreshold, "must be above 1")
+	check(c.ContentionThreshold > 1 || c.ContentionDetectionOff, "contentionThreshold", c.ContentionThreshold, "must be above 1")
 	for _, long := range []struct {
 		key   string
 		value time.Duration

@@ -86,6 +86,51 @@ func TestConfig(t *testing.T) {
 		}
 	})
 
+	t.Run("a_config_that_is_written_by_hand_leaves_nothing_off", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			byHand := regent.Config{
+				LeaseDuration:       40 * time.Second,
+				RenewInterval:       time.Second,
+				StopTimeout:         time.Second,
+				ElectionInterval:    time.Second,
+				ElectionIntervalMax: time.Second,
+				HeartbeatInterval:   time.Second,
+				WorkerTimeout:       6 * time.Second,
+				Rank:                regent.RankFirst,
+				ContentionThreshold: 2,
+			}
+			a := c.member("a", config(byHand))
+			f := a.Fence("other")
+			check(t, f.Admit(regent.Token{Epoch: 2}))
+			if f.Admit(regent.Token{Epoch: 1}) == nil {
+				t.Error("the fence is off")
+			}
+			a.lead()
+			leader(t, time.Second, a)
+			a.client.Adjust(func(f *faults) { f.Request.Min = 3 * time.Second })
+			time.Sleep(10 * time.Second)
+			if len(a.kinds(regent.EventContention)) == 0 {
+				t.Error("slow heartbeats are no event")
+			}
+			a.client.SetFaults(faults{})
+			a.quit()
+		})
+	})
+
+	t.Run("a_rank_by_regions_names_them", func(t *testing.T) {
+		c := regent.Cluster()
+		c.Rank = regent.RankRegions("eu-west", "eu-central")
+		if err := c.Validate(); err != nil || c.Rank != "region:eu-west,eu-central" {
+			t.Errorf("rank is %q: %v", c.Rank, err)
+		}
+		for _, none := range []regent.Rank{regent.RankRegions(), regent.RankRegions("eu", ""), "region"} {
+			c.Rank = none
+			if c.Validate() == nil {
+				t.Errorf("%q is valid", none)
+			}
+		}
+	})
+
 	t.Run("every_violated_rule_is_named", func(t *testing.T) {
 		c := regent.Cluster()
 		c.TakeoverDelay, c.StartupJitterMin = -1, -1

@@ -10,9 +10,14 @@ import (
 type Duty struct {
 	Election string
 	Name     string // for events and [Member.Duties]; may be empty
-	// Run is the work. If it fails while the term holds it is run again, with a backoff; if it returns nil it has no more to do in this
-	// term. One that keeps failing makes its member unhealthy, so that another one leads, if there is any. An error that wraps [ErrStore] or
-	// [ErrNotLeader] does not: another leader would have the same store. Nil holds the seat and does nothing: see [Member.Leads].
+	// Run is the work. It must return soon after its context has ended. If Run returns an error while the term holds, it is
+	// run again, with a backoff. If it returns nil, it has nothing more to do in this term: the member goes on leading, and
+	// Run is called again in the next term. That is different from [Member.Lead], where nil ends the campaign.
+	//
+	// A Run that keeps failing makes its member unhealthy, so that another candidate leads, if there is one. An error that
+	// wraps [ErrStore] or [ErrNotLeader] does not count: another leader would have the same store.
+	//
+	// If Run is nil, the member leads and runs nothing: see [Member.Leads].
 	Run func(context.Context, Term) error
 }
 
@@ -52,7 +57,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	}
 	defer m.exit()
 	<-ctx.Done()
-	m.withdraw(ErrShutdown, cs...)
+	m.withdraw(cs...)
 	return context.Cause(ctx)
 }
 

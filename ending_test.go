@@ -30,7 +30,7 @@ func TestEndings(t *testing.T) {
 			if b.Reason != regent.ReasonFirst || b.Leader != "" || b.Vacant != -1 {
 				t.Errorf("%+v", b)
 			}
-			if _, measured := e.Measurements["vacant"]; measured || e.Metadata["previous_reason"] != regent.ReasonFirst {
+			if _, measured := e.Measurements["vacant"]; measured || e.Metadata["previous_reason"] != string(regent.ReasonFirst) {
 				t.Errorf("%+v", e)
 			}
 			a.quit()
@@ -39,7 +39,7 @@ func TestEndings(t *testing.T) {
 
 	// Each ends the term of a, on which b waits.
 	ways := []struct {
-		reason string
+		reason regent.Reason
 		least  time.Duration // that the election is vacant
 		most   time.Duration
 		end    func(*cluster, *node)
@@ -61,7 +61,7 @@ func TestEndings(t *testing.T) {
 	}
 	for profile, cfg := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
 		for _, w := range ways {
-			t.Run(profile+"_a_term_that_ended_as_"+w.reason, func(t *testing.T) {
+			t.Run(profile+"_a_term_that_ended_as_"+string(w.reason), func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					a := c.member("a", config(cfg)).lead()
 					leader(t, time.Second, a)
@@ -75,7 +75,7 @@ func TestEndings(t *testing.T) {
 					if was.Reason != w.reason || was.Leader != "a" || was.Vacant < w.least || was.Vacant > w.most {
 						t.Errorf("%+v", was)
 					}
-					if e.Metadata["previous_reason"] != w.reason || e.Metadata["previous_leader"] != "a" {
+					if e.Metadata["previous_reason"] != string(w.reason) || e.Metadata["previous_leader"] != "a" {
 						t.Errorf("%+v", e)
 					}
 					if _, measured := e.Measurements["vacant"]; !measured || e.Measurements["time"] == 0 {
@@ -143,7 +143,7 @@ func TestEndings(t *testing.T) {
 	t.Run("a_view_whose_history_was_lost_says_so", func(t *testing.T) {
 		for name, tt := range map[string]struct {
 			view regent.View
-			want string
+			want regent.Reason
 		}{
 			"nobody ever led":             {regent.View{}, regent.ReasonFirst},
 			"the first leader":            {regent.View{Leader: "a", Epoch: 1}, regent.ReasonFirst},

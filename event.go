@@ -6,13 +6,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/regentd/regent/internal/core"
 )
 
 // Event is something that happened to a member. Sequence numbers grow by one, so that a gap shows a loss.
 type Event struct {
 	Seq          uint64             `json:"seq"`
 	Time         time.Time          `json:"time"`
-	Kind         string             `json:"kind"`
+	Kind         EventKind          `json:"kind"`
 	Node         string             `json:"node"` // whom it happened to
 	Election     string             `json:"election,omitempty"`
 	Epoch        uint64             `json:"epoch,omitempty"`
@@ -20,31 +22,34 @@ type Event struct {
 	Metadata     map[string]string  `json:"metadata,omitempty"`
 }
 
-// The kinds of event, as noun:verb.
+// EventKind is what an event is about, as noun:verb. Users of [Member.Emit] may have kinds of their own.
+type EventKind string
+
+// The kinds of event.
 const (
-	EventBecameLeader       = "coordinator:became_leader"   // time, vacant (seconds); epoch, term, previous_leader, previous_reason
-	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason. For a leader that died or fell silent its successor sends it
-	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, previous_reason, new_leader, epoch, term
-	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
-	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
-	EventStoreRetired       = "store:retired"               // a register that nobody uses was removed; register
-	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
-	EventMemberStarted      = "member:started"              // the start-up jitter is over, the first request follows; waited (seconds)
-	EventMemberJoined       = "member:joined"               // incarnation
-	EventMemberLeft         = "member:left"                 // incarnation
-	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
-	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation, alive, addr, error, and its facts
-	EventDutyFailed         = "duty:failed"                 // error
-	EventDutyStuck          = "duty:stuck"                  // a duty did not stop in time: the process should exit
-	EventCandidateRestarted = "candidate:restarted"         // the member's own loop died; error
-	EventHealthChanged      = "member:health_changed"       // healthy, error
-	EventObserverPanicked   = "observer:panicked"           // OnEvent or OnLifeline; error
+	EventBecameLeader       EventKind = "coordinator:became_leader"   // time, vacant (seconds); epoch, term, previous_leader, previous_reason
+	EventLostLeadership     EventKind = "coordinator:lost_leadership" // time; epoch, reason. For a leader that died or fell silent its successor sends it
+	EventLeaderChanged      EventKind = "coordinator:leader_changed"  // time; previous_leader, previous_reason, new_leader, epoch, term
+	EventContention         EventKind = "contention:detected"         // duration, expected (seconds), ratio
+	EventStoreRegressed     EventKind = "store:regressed"             // the store shows less than it did; epoch is the highest seen
+	EventStoreRetired       EventKind = "store:retired"               // a register that nobody uses was removed; register
+	EventRegisterUnreadable EventKind = "register:unreadable"         // the store answers, but not for this register; register, error
+	EventMemberStarted      EventKind = "member:started"              // the start-up jitter is over, the first request follows; waited (seconds)
+	EventMemberJoined       EventKind = "member:joined"               // incarnation
+	EventMemberLeft         EventKind = "member:left"                 // incarnation
+	EventMemberDropped      EventKind = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
+	EventMemberWaiting      EventKind = "member:waiting"              // another process holds this ID; incarnation, alive, addr, error, and its facts
+	EventDutyFailed         EventKind = "duty:failed"                 // error
+	EventDutyStuck          EventKind = "duty:stuck"                  // a duty did not stop in time: the process should exit
+	EventCandidateRestarted EventKind = "candidate:restarted"         // the member's own loop died; error
+	EventHealthChanged      EventKind = "member:health_changed"       // healthy, error
+	EventObserverPanicked   EventKind = "observer:panicked"           // OnEvent or OnLifeline; error
 )
 
 // LogEvents returns an OnEvent that writes each event to l. The messages are constant, the rest is attributes.
 func LogEvents(l *slog.Logger) func(Event) {
 	return func(e Event) {
-		message, level := e.Kind, slog.LevelInfo
+		message, level := string(e.Kind), slog.LevelInfo
 		switch e.Kind {
 		case EventBecameLeader:
 			message = "became leader"
@@ -71,6 +76,30 @@ func LogEvents(l *slog.Logger) func(Event) {
 		}
 		l.Log(context.Background(), level, message, args...) // an event belongs to no request
 	}
+}
+
+// event tells what the core says.
+func (r *run) event(e core.Event) {
+	switch e.Kind {
+	case core.EventWaiting:
+		r.waiting(e)
+		return
+	case core.EventJoined:
+		r.m.mu.Lock()
+		r.m.blocked = ""
+		r.m.mu.Unlock()
+	}
+	out := Event{
+		Kind: EventKind(e.Kind), Node: e.Node, Election: e.Election, Epoch: e.Epoch,
+		Metadata: e.Metadata(), Measurements: e.Measurements(),
+	}
+	switch {
+	case e.Kind == core.EventStarted:
+		out.Measurements = map[string]float64{"waited": (r.m.clock.Now() - r.began).Seconds()}
+	case e.Kind == core.EventBecameLeader && out.Measurements != nil:
+		out.Measurements["time"] = seconds(time.Now())
+	}
+	r.m.emit(out)
 }
 
 // observe hands an event to OnEvent. Its panic is told as an event in turn, unless it is over such a one.

@@ -171,7 +171,7 @@ func TestEvents(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
 			bubble(t, func(c *cluster) {
 				var events, lifelines atomic.Uint64
-				var kinds []string
+				var kinds []regent.EventKind
 				a := c.member("a", config(profile), func(m *regent.Member) {
 					m.OnEvent = func(e regent.Event) {
 						events.Add(1)
@@ -314,7 +314,7 @@ func TestStats(t *testing.T) {
 		}
 	})
 	t.Run("E07_detection_can_be_turned_off", func(t *testing.T) {
-		s, events := beat(t, 12, 3*time.Second, slowly, func(c *regent.Config) { c.ContentionDetectionEnabled = false })
+		s, events := beat(t, 12, 3*time.Second, slowly, func(c *regent.Config) { c.ContentionDetectionOff = true })
 		if s.ContentionEvents != 0 || len(events) != 0 {
 			t.Errorf("counted %d, said %d times", s.ContentionEvents, len(events))
 		}

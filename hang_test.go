@@ -120,11 +120,12 @@ func TestHungStore(t *testing.T) {
 				time.Sleep(profile.RenewInterval / 2)
 
 				hung := make(chan struct{})
-				slow.hangOnce(hung)
+				slow.hang(hung)
 				first, _ := a.Leads("seat")
 				for first.Valid() {
 					time.Sleep(10 * time.Millisecond)
 				}
+				slow.hang(nil) // what hangs goes on hanging
 				for end := time.Now().Add(profile.StopTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					synctest.Wait()
 					if register := of.overdue(); register != "" {
@@ -207,7 +208,7 @@ type deaf struct {
 	until chan struct{}
 }
 
-func (d *deaf) hangOnce(until chan struct{}) {
+func (d *deaf) hang(until chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.until = until
@@ -216,7 +217,6 @@ func (d *deaf) hangOnce(until chan struct{}) {
 func (d *deaf) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	d.mu.Lock()
 	until := d.until
-	d.until = nil
 	d.mu.Unlock()
 	if until != nil {
 		<-until

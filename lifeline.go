@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/internal/shell"
 )
 
 // Lifeline is what a companion process must know to free the seats of this one should it die: see [Reap].
@@ -20,27 +22,6 @@ type Lifeline struct {
 	Over     bool            // and the register has been released, as far as possible: nothing is left to free
 }
 
-// lifeline tells the observer of heartbeats, if there is one. A heartbeat that is answered after its incarnation has
-// stopped is not reported any more. The engine's mutex is not held.
-func (e *engine) lifeline(b *beat, stopped, over bool) {
-	if e.m.OnLifeline == nil {
-		return
-	}
-	b.report.Lock()
-	defer b.report.Unlock()
-	if !stopped && (b.stopped || b.life.hasEnded()) {
-		return
-	}
-	b.stopped = stopped
-
-	l := Lifeline{Register: b.name, Holder: b.life.who, Stopped: stopped, Over: over}
-	if !stopped {
-		l.Holds = b.life.held.Load() > 0
-		l.Left = b.life.left(e.clock.Now())
-	}
-	e.m.guarded(func() { e.m.OnLifeline(l) }, true)
-}
-
 // Reap vacates a heartbeat register while it shows an incarnation whose process is known to be dead: proved by the kernel, not by silence. All seats
 // that hang on it are free by that. It tries until it is known to show that incarnation no longer, or ctx ends.
 func Reap(ctx context.Context, store driver.Store, register string, dead driver.Identity) error {
@@ -51,9 +32,9 @@ func Reap(ctx context.Context, store driver.Store, register string, dead driver.
 		case err == nil && l.Holder != dead, errors.Is(err, driver.ErrNotFound):
 			return nil
 		case err == nil:
-			next := vacated(l, newNonce(), time.Now(), reasonDied)
+			next := vacated(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
 			if strings.HasPrefix(register, driver.MemberPrefix) {
-				next = vacatedHeartbeat(l, newNonce(), time.Now(), reasonDied)
+				next = vacatedHeartbeat(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
 			}
 			if _, err = store.Swap(ctx, next); err == nil {
 				return nil

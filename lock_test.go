@@ -171,7 +171,7 @@ func TestLock(t *testing.T) {
 			c.store.OnRequest = func(r memstore.Request) {
 				mu.Lock()
 				defer mu.Unlock()
-				if r.Client == "b" {
+				if r.Client == "b" && r.Name == "seat" {
 					looks = append(looks, time.Now())
 				}
 			}

@@ -2,15 +2,13 @@ package regent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/core"
 )
 
 // Member is one process in the cluster. Set Store, and what else is wanted, before its first use, and do not copy it after.
@@ -40,7 +38,7 @@ type Member struct {
 
 	door  chan struct{} // serializes starting and stopping: a channel, since stopping takes time and contexts count for those who wait
 	users int
-	stop  context.CancelCauseFunc
+	stop  context.CancelFunc
 	done  chan struct{}
 
 	clock    Clock
@@ -49,20 +47,19 @@ type Member struct {
 	observed <-chan struct{} // closed when OnEvent has returned from the last event of the run before
 	seq      uint64
 	stats    counters
-	terms    sync.Map // election -> *term, the believed ones
-	checkup  *checkup // the last health check: of the engine's loop that asks for them, one after the other
+	terms    sync.Map // election -> *term, those that have not ended
+	checkup  *checkup // the last health check: of the run that asks for them, one after the other
 
-	mu      sync.Mutex // guards all below, and the engine's state
-	engine  *engine
+	mu      sync.Mutex // guards all below. No call of the shell that steps the core is made with it.
+	run     *run       // the current one; nil while there is none
+	last    *core.Core // of the run before: what it knows outlives it
 	cands   map[string]*candidate
 	watched map[string]int
-	memory  map[string]uint64 // the highest epoch seen of each election: outlives the engine (rule 5)
-	fences  map[string]*Fence
-	endings []driver.Identity // incarnations that this process has ended
-	ended   map[string]uint64 // the epoch of the last own term of each election whose end was reported
-	ends    []lifeEnd         // how the lives of this process ended, the latest ones
-	runs    uint64            // the count of its last incarnation
-	blocked string            // why it cannot join
+	views   map[string]*electionView // of the elections that somebody is interested in
+	memory  map[string]uint64        // the highest epoch seen of each election (rule 5)
+	fences  map[string]*MemberFence
+	sick    error  // what the health check said last
+	blocked string // why it cannot join
 	duties  []*dutyRecord
 	ailing  []*dutyRecord // those that fail too often
 }
@@ -70,7 +67,9 @@ type Member struct {
 // Lead campaigns for an election until ctx ends, and runs f for each term that it wins. The context that f gets ends when the term does,
 // and its cause says why; f must then return, and only after it has is the seat released. A lost term is followed by the next campaign.
 //
-// Lead returns the cause of ctx; or, if f returns while its term still holds, what f returned.
+// Lead returns the cause of ctx. If f returns while its term holds, the campaign is over: the election is released, and
+// Lead returns what f returned. So a nil from f means that the work is done for good, and Lead returns nil. That is
+// different from [Duty], whose Run ends its work for one term by returning nil.
 func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
 	c := &candidate{election: election, ctx: context.WithoutCancel(ctx), run: f, result: make(chan error, 1)}
 	if err := m.stand(ctx, c); err != nil {
@@ -81,7 +80,7 @@ func (m *Member) Lead(ctx context.Context, election string, f func(context.Conte
 	case err := <-c.result:
 		return err
 	case <-ctx.Done():
-		m.withdraw(ErrShutdown, c)
+		m.withdraw(c)
 		select {
 		case err := <-c.result: // it came first
 			return err
@@ -91,7 +90,7 @@ func (m *Member) Lead(ctx context.Context, election string, f func(context.Conte
 	}
 }
 
-// Leads returns the term in which this member leads the election now, by its deadline.
+// Leads returns the current term if this member's lease has not expired.
 func (m *Member) Leads(election string) (Term, bool) {
 	v, ok := m.terms.Load(election)
 	if !ok {
@@ -112,51 +111,32 @@ const (
 // forgets more than that, and a number from nowhere must not use up the epochs of an election.
 func (m *Member) Observe(election string, epoch uint64) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if epoch < maxEpoch && epoch <= m.memory[election]+maxJump {
-		m.learn(election, epoch)
+	r := m.run
+	switch {
+	case r != nil:
+		r.shell.Queue(core.Observed{Election: election, Epoch: epoch})
+	case epoch < maxEpoch && epoch <= m.memory[election]+maxJump:
+		m.learnLocked(election, epoch)
+	}
+	m.mu.Unlock()
+
+	if r != nil {
+		r.shell.Do()
 	}
 }
 
-// Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats]. It
-// is kept in memory: for one that survives a restart make a Fence with a Path, and do not set that of this one.
-func (m *Member) Fence(election string) *Fence {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f := m.fences[election]
-	if f == nil {
-		cfg := m.Config.orDefault()
-		f = &Fence{Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled, drifts: &m.stats.drifts}
-		if m.fences == nil {
-			m.fences = map[string]*Fence{}
-		}
-		m.fences[election] = f
-		_ = f.Learn(Token{Epoch: m.memory[election]}) // it has no file that could fail
-	}
-	return f
-}
-
-// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
-func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
-
-// learn keeps the highest epoch. One that no term can follow is not kept: no term has reached it by counting, and nobody
-// could claim the election as long as this process lives. The mutex is held.
-func (m *Member) learn(election string, epoch uint64) {
-	if epoch <= m.memory[election] || exhausted(epoch) {
+// learnLocked keeps the highest epoch. One that no term can follow is not kept: no term has reached it by counting, and nobody
+// could claim the election as long as this process lives.
+func (m *Member) learnLocked(election string, epoch uint64) {
+	if epoch <= m.memory[election] || epoch >= maxEpoch-1 {
 		return
 	}
 	if m.memory == nil {
 		m.memory = map[string]uint64{}
 	}
 	m.memory[election] = epoch
-	if m.engine != nil {
-		if s := m.engine.seats[election]; s != nil {
-			s.learned = m.engine.moment().order
-			s.stale = s.stale || s.seen && s.lease.Epoch < epoch // nothing is claimed on a record that is known to be old
-		}
-	}
 	if f := m.fences[election]; f != nil {
-		_ = f.Learn(Token{Epoch: epoch}) // which term has it the first work tells
+		_ = f.fence.Learn(Token{Epoch: epoch}) // the first work says which term has it
 	}
 }
 
@@ -181,40 +161,42 @@ func (m *Member) stand(ctx context.Context, cs ...*candidate) error {
 	if m.cands == nil {
 		m.cands = map[string]*candidate{}
 	}
-	for _, c := range cs {
+	r := m.run
+	in := make([]core.Input, len(cs))
+	for i, c := range cs {
 		m.cands[c.election] = c
-		m.engine.seat(c.election).cand = c
+		in[i] = core.Campaign{Election: c.election}
 	}
-	e := m.engine
-	e.info = nil
-	e.joinIfNeeded()
+	r.shell.Queue(in...)
+	r.electionsChangedLocked()
 	m.mu.Unlock()
-	e.kick()
+	r.shell.Do()
 	return nil
 }
 
-// withdraw takes candidates back, and returns when their duties have stopped and their seats are released.
-func (m *Member) withdraw(cause error, cs ...*candidate) {
+// withdraw takes candidates back, and returns when their duties have stopped and their elections are released.
+func (m *Member) withdraw(cs ...*candidate) {
 	m.mu.Lock()
-	e := m.engine
-	var terms []*term
+	r := m.run
+	var gone []*candidate
 	for _, c := range cs {
 		if m.cands[c.election] == c {
 			delete(m.cands, c.election)
-		}
-		if s := e.seats[c.election]; s != nil && s.cand == c {
-			s.cand = nil
-			if s.term != nil {
-				terms = append(terms, s.term)
-			}
-			e.dismiss(s)
+			c.withdrawn = make(chan struct{})
+			r.withdrawals[c.election] = append(r.withdrawals[c.election], c)
+			r.shell.Queue(core.Withdraw{Election: c.election})
+			gone = append(gone, c)
 		}
 	}
-	e.info = nil
+	r.electionsChangedLocked()
 	m.mu.Unlock()
-	e.end(cause, "", terms...)
-	for _, t := range terms {
-		<-t.finished
+
+	r.shell.Do()
+	for _, c := range gone {
+		select {
+		case <-c.withdrawn:
+		case <-r.over: // it has ended all its terms, after a panic
+		}
 	}
 }
 
@@ -244,7 +226,7 @@ func (m *Member) exit() {
 	if m.users--; m.users > 0 {
 		return
 	}
-	m.stop(ErrShutdown)
+	m.stop()
 	<-m.done
 	m.eventsMu.Lock()
 	ev := m.events
@@ -267,7 +249,7 @@ func (m *Member) doorway() chan struct{} {
 
 func (m *Member) start() error {
 	if m.Store == nil {
-		return errors.New("member has no Store: set one before its first use")
+		return errNoStore
 	}
 	cfg := m.Config.orDefault()
 	if err := cfg.Validate(); err != nil {
@@ -303,84 +285,25 @@ func (m *Member) start() error {
 		m.eventsMu.Unlock()
 	}
 	var ctx context.Context
-	ctx, m.stop = context.WithCancelCause(context.Background())
+	ctx, m.stop = context.WithCancel(context.Background())
 	m.done = make(chan struct{})
-	m.mu.Lock()
-	m.engine = newEngine(ctx, m, cfg)
-	m.mu.Unlock()
-	go m.supervise(ctx, cfg)
+	r := m.newRun(cfg, false)
+	go m.supervise(ctx, r)
 	return nil
 }
 
-// supervise runs one engine after another until ctx ends: a member whose own loop dies starts again, but not before every duty of the
-// dead one has stopped.
-func (m *Member) supervise(ctx context.Context, cfg Config) {
+// supervise runs the member until ctx ends. After a panic of the driver it starts again, but not before every duty has
+// stopped.
+func (m *Member) supervise(ctx context.Context, r *run) {
 	defer close(m.done)
 	for {
-		err := m.engine.run()
-		if ctx.Err() != nil {
+		err := r.wait(ctx)
+		if err == nil {
 			return
 		}
 		m.emit(Event{Kind: EventCandidateRestarted, Metadata: map[string]string{"error": err.Error()}})
-		m.mu.Lock()
-		for _, s := range m.engine.seats {
-			m.engine.notify(s) // so that those who watch it look at the new one
-		}
-		m.engine = newEngine(ctx, m, cfg)
-		m.engine.again = true
-		for name, c := range m.cands {
-			m.engine.seat(name).cand = c
-		}
-		for name, n := range m.watched {
-			m.engine.seat(name).watchers = n
-		}
-		m.mu.Unlock()
-		m.engine.sleep(ctx, time.Second)
+		r = m.newRun(r.cfg, true)
 	}
-}
-
-// seat returns the seat of an election, new if need be. The mutex is held.
-func (e *engine) seat(name string) *seat {
-	s := e.seats[name]
-	if s == nil {
-		s = &seat{name: name}
-		e.seats[name] = s
-		e.renamed = true
-	}
-	return s
-}
-
-// dismiss forgets a seat that nobody is interested in any more. The mutex is held.
-func (e *engine) dismiss(s *seat) {
-	if s.cand == nil && s.watchers == 0 && s.term == nil && len(s.claims) == 0 && !e.mine(s, s.lease.Holder) {
-		delete(e.seats, s.name)
-		delete(e.sights, s.name)
-		e.renamed = true
-	}
-}
-
-func (m *Member) hasEnded(who driver.Identity) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Contains(m.endings, who)
-}
-
-// hasNowEnded remembers an incarnation that this process has ended, so that its next may join over it. Only the latest can still show up.
-func (m *Member) hasNowEnded(who driver.Identity) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !slices.Contains(m.endings, who) {
-		m.endings = append(m.endings[max(0, len(m.endings)-63):], who)
-	}
-}
-
-// nextIncarnation returns the count of the next incarnation, given what the member's register shows. It grows even where
-// the store has forgotten the last one.
-func (m *Member) nextIncarnation(shown uint64) uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.runs = max(m.runs, shown) + 1
-	return m.runs
 }
 
 // Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.

@@ -2,8 +2,6 @@ package regent
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -25,36 +23,23 @@ type MemberView struct {
 // Holder returns the member that holds an election, as its register was last read: without asking the store. False means
 // that nobody holds it, that this member does, or that the register is not known.
 func (m *Member) Holder(election string) (MemberView, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.engine == nil {
+	v, ok := m.query(election)
+	if !ok || v.Heartbeat.Vacant() || v.Heartbeat.Holder.ID == m.ID {
 		return MemberView{}, false
 	}
-	s := m.engine.seats[election]
-	if s == nil || !s.seen || s.lease.Vacant() || s.lease.Via == "" || s.lease.Holder.ID == m.ID {
-		return MemberView{}, false
-	}
-	h := m.engine.sights[s.lease.Via]
-	if h == nil || !h.seen || h.lease.Holder != s.lease.Holder {
-		return MemberView{}, false
-	}
-	return memberView(h.lease), true
+	return memberView(v.Heartbeat), true
 }
 
 // Members lists all members that ever joined, by ID. Whether one that has not left is alive can be told only by watching
 // its Rev change. A member whose register cannot be read is left out: it cannot renew its lease either.
 func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
-	if m.Store == nil {
-		return nil, errors.New("member has no Store: set one before its first use")
+	listed, _, err := listMembers(ctx, m.Store)
+	if err != nil {
+		return nil, err
 	}
+
 	var all []MemberView
-	for l, err := range m.Store.List(ctx, driver.MemberPrefix) {
-		if err != nil && l.Name != "" {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list members: %w", err)
-		}
+	for _, l := range listed {
 		all = append(all, memberView(l))
 	}
 	slices.SortFunc(all, func(a, b MemberView) int { return strings.Compare(a.ID, b.ID) })

@@ -17,17 +17,6 @@ func pastWith(l driver.Record, at time.Time, reason string) []driver.Past {
 	return append(past, driver.Past{Epoch: l.Epoch, Holder: l.Holder.ID, Began: l.Since, Ended: at, Reason: reason})
 }
 
-// pastByStore returns the record's past with a term that the store has ended by itself, as far as it is known who held it.
-func pastByStore(l driver.Record, last driver.Record, end ending) []driver.Past {
-	if l.Epoch == 0 || len(l.Past) > 0 && l.Past[len(l.Past)-1].Epoch >= l.Epoch {
-		return l.Past
-	}
-	if last.Epoch == l.Epoch {
-		l.Holder, l.Since = last.Holder, last.Since
-	}
-	return pastWith(l, end.at, end.reason)
-}
-
 // vacated returns the record as its holder or a revoker leaves it. Epoch, Data, Past and Paused outlive every term.
 func vacated(l driver.Record, nonce uint64, at time.Time, reason string) driver.Record {
 	return driver.Record{

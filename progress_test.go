@@ -552,8 +552,8 @@ func TestEngine(t *testing.T) {
 		})
 	})
 
-	// In real time: who waits for a mutex holds up virtual time.
-	t.Run("contexts_end_with_the_lease_even_while_the_mutex_is_held", func(t *testing.T) {
+	// In real time, as the timers of a real process are.
+	t.Run("contexts_end_with_the_lease_even_while_the_loop_is_stuck", func(t *testing.T) {
 		store := memstore.New()
 		client := store.Client("a", memstore.Faults{})
 		cfg := regent.Cluster()
@@ -561,7 +561,12 @@ func TestEngine(t *testing.T) {
 		cfg.StopTimeout = 100 * time.Millisecond
 		cfg.HeartbeatInterval = 100 * time.Millisecond
 		cfg.RenewInterval = 100 * time.Millisecond
-		m := &regent.Member{Store: client, ID: "a", Config: cfg}
+		var stuck atomic.Pointer[chan struct{}]
+		m := &regent.Member{Store: client, ID: "a", Config: cfg, OnLifeline: func(regent.Lifeline) {
+			if c := stuck.Load(); c != nil {
+				<-*c
+			}
+		}}
 		began := make(chan context.Context, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -574,13 +579,15 @@ func TestEngine(t *testing.T) {
 			})
 		}()
 		term := <-began
-		release := regent.Hold(m)
+		release := make(chan struct{})
+		stuck.Store(&release)
 		select {
 		case <-term.Done():
 		case <-time.After(20 * time.Second):
-			t.Error("the context waits for the mutex")
+			t.Error("the context waits for the loop")
 		}
-		release()
+		stuck.Store(nil)
+		close(release)
 		cancel()
 		<-done
 	})

@@ -26,7 +26,7 @@ func (p *panicky) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 	return p.Client.Swap(ctx, l)
 }
 
-// A member that a failing duty has made ill, and whose engine restarts before it is well again.
+// A member that a failing duty has made ill, and which restarts before it is well again.
 func TestUnhealthyOverARestart(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		bubble(t, func(c *cluster) {

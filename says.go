@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/regentd/regent/internal/core"
 )
 
 // This file is what a member says of itself in its register, which is written anew at every heartbeat. A store is
@@ -33,28 +35,35 @@ func checkFacts(facts map[string]string) error {
 
 func sizeText(n int) string { return fmt.Sprintf("of %d bytes", n) }
 
-// says encodes what the member says of itself, anew only if it has changed. The engine's mutex is held.
-func (e *engine) says() []byte {
-	if e.info == nil {
-		// MemberInfo holds nothing that JSON cannot hold.
-		e.info, _ = json.Marshal(e.aboutSelf())
-	}
-	return e.info
+// infoLocked encodes what the member says of itself.
+func (r *run) infoLocked() []byte {
+	b, _ := json.Marshal(r.aboutSelf()) // MemberInfo holds nothing that JSON cannot hold
+	return b
 }
 
-func (e *engine) aboutSelf() MemberInfo {
-	return MemberInfo{ID: e.m.ID, Addr: e.m.Addr, Eligible: e.cfg.Eligible, Healthy: e.ill() == nil, Worker: e.m.Worker,
-		Priority: e.cfg.Priority, Region: e.cfg.Region, Labels: e.cfg.Labels, Facts: e.m.Facts, Elections: e.listed()}
+// sayLocked tells the core what the member says of itself. A Do must follow.
+func (r *run) sayLocked() { r.shell.Queue(core.Publish{Info: r.infoLocked()}) }
+
+// electionsChangedLocked tells the core that elections have come or gone. A member with very many of them does not list
+// them.
+func (r *run) electionsChangedLocked() {
+	many := len(r.m.cands) > maxListed
+	if !many || !r.many {
+		r.sayLocked()
+	}
+	r.many = many
+}
+
+func (r *run) aboutSelf() MemberInfo {
+	return MemberInfo{Eligible: !r.cfg.Ineligible, Healthy: r.m.illLocked() == nil, Worker: r.m.Worker,
+		Priority: r.cfg.Priority, Region: r.cfg.Region, Labels: r.cfg.Labels, Facts: r.m.Facts, Elections: r.m.listed()}
 }
 
 // listed returns the elections that the member campaigns for, or "*" if they are too many, or their names too long.
-func (e *engine) listed() []string {
+func (m *Member) listed() []string {
 	var names []string
 	size := 0
-	for name, s := range e.seats {
-		if s.cand == nil {
-			continue
-		}
+	for name := range m.cands {
 		size += encodedSize(name) + 1
 		if len(names) == maxListed || size > maxNames {
 			return []string{"*"}
@@ -72,10 +81,14 @@ func (m *Member) SetFacts(facts map[string]string) error {
 		return err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.Facts = maps.Clone(facts)
-	if m.engine != nil {
-		m.engine.info = nil
+	r := m.run
+	if r != nil {
+		r.sayLocked()
+	}
+	m.mu.Unlock()
+	if r != nil {
+		r.shell.Do()
 	}
 	return nil
 }

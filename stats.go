@@ -5,15 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/regentd/regent/internal/core"
 )
 
-const (
-	latencies = 100 // heartbeats that percentiles are taken over
-	enough    = 10  // heartbeats without which there are none
-)
-
-// contentionQuiet is how long after a contention event none is sent.
-const contentionQuiet = 30 * time.Second
+// enough is how many heartbeats there must be before there are percentiles.
+const enough = 10
 
 // Stats are a member's figures since it was made.
 type Stats struct {
@@ -33,32 +30,40 @@ type Stats struct {
 	Note                string        `json:"note,omitempty"`
 }
 
+// counters are what the member counts itself, and what its core has counted.
 type counters struct {
-	heartbeats, renewFailures, transitions, drifts, contention, dutyFailures, lost, observerPanics atomic.Uint64
+	drifts, dutyFailures, lost, observerPanics atomic.Uint64
 
-	heartbeatTime atomic.Int64
-	loopDue       atomic.Int64 // when the loop will next say that it lives, on the member's clock; 0 if there is none
+	mu   sync.Mutex
+	core core.Stats
+}
 
-	mu        sync.Mutex
-	ring      [latencies]time.Duration
-	contended time.Duration // when the last contention event was sent; 0 for never
+// Stepped takes a copy of what the core has counted.
+func (r *run) Stepped(c *core.Core) {
+	s := &r.m.stats
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core = c.Stats()
 }
 
 // Stats returns the member's figures.
 func (m *Member) Stats() Stats {
 	c := &m.stats
-	s := Stats{
-		Heartbeats: c.heartbeats.Load(), RenewFailures: c.renewFailures.Load(), Transitions: c.transitions.Load(),
-		EpochDriftEvents: c.drifts.Load(), ContentionEvents: c.contention.Load(), DutyFailures: c.dutyFailures.Load(), LostEvents: c.lost.Load(),
-		ObserverPanics: c.observerPanics.Load(),
-	}
-	s.HeartbeatTime = time.Duration(c.heartbeatTime.Load())
-	if due := c.loopDue.Load(); due != 0 {
-		s.LoopLag = max(0, m.clock.Now()-time.Duration(due))
-	}
 	c.mu.Lock()
-	recent := slices.Clone(c.ring[:min(s.Heartbeats, latencies)])
+	counted := c.core
 	c.mu.Unlock()
+	s := Stats{
+		Heartbeats: counted.Heartbeats, HeartbeatTime: counted.HeartbeatTime, RenewFailures: counted.RenewFailures,
+		Transitions: counted.Transitions, ContentionEvents: counted.Contention, EpochDriftEvents: c.drifts.Load(),
+		DutyFailures: c.dutyFailures.Load(), LostEvents: c.lost.Load(), ObserverPanics: c.observerPanics.Load(),
+	}
+	m.mu.Lock()
+	if m.run != nil {
+		s.LoopLag = max(0, m.run.shell.Lag()-time.Second)
+	}
+	m.mu.Unlock()
+
+	recent := slices.Clone(counted.Latencies[:min(s.Heartbeats, uint64(len(counted.Latencies)))])
 	if len(recent) < enough {
 		s.Note = "insufficient data: fewer than 10 heartbeats"
 		return s
@@ -68,30 +73,4 @@ func (m *Member) Stats() Stats {
 	at := func(p int) time.Duration { return recent[(len(recent)*p+99)/100-1] }
 	s.HeartbeatLatencyP50, s.HeartbeatLatencyP95, s.HeartbeatLatencyP99 = at(50), at(95), at(99)
 	return s
-}
-
-// heartbeatDone counts a heartbeat: how long its last request took, and the whole cycle, from when it was due.
-func (e *engine) heartbeatDone(b *beat, latency, cycle time.Duration) {
-	c := &e.m.stats
-	c.mu.Lock()
-	c.ring[c.heartbeats.Load()%latencies] = latency
-	c.heartbeats.Add(1)
-	c.heartbeatTime.Add(int64(latency))
-	c.mu.Unlock()
-	ratio := float64(cycle) / float64(b.every)
-	if !e.cfg.ContentionDetectionEnabled || ratio <= e.cfg.ContentionThreshold {
-		return
-	}
-	c.contention.Add(1)
-	now := e.clock.Now()
-	c.mu.Lock()
-	quiet := c.contended != 0 && now-c.contended < contentionQuiet
-	if !quiet {
-		c.contended = now
-	}
-	c.mu.Unlock()
-	if !quiet {
-		e.emit(Event{Kind: EventContention, Measurements: map[string]float64{
-			"duration": cycle.Seconds(), "expected": b.every.Seconds(), "ratio": ratio}})
-	}
 }

@@ -181,7 +181,7 @@ func TestTold(t *testing.T) {
 	t.Run("who_stands_back_does_not_snatch", func(t *testing.T) {
 		for name, change := range map[string]func(*regent.Config){
 			"by_rank":      func(c *regent.Config) { c.Rank = regent.RankLexicographic },
-			"not_eligible": func(c *regent.Config) { c.Eligible = false },
+			"not_eligible": func(c *regent.Config) { c.Ineligible = true },
 		} {
 			t.Run(name, func(t *testing.T) {
 				begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {

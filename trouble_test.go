@@ -107,12 +107,11 @@ func TestTrouble(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
-			f := a.Fence("seat")
-			f.Confirm = func(t regent.Token) error {
+			f := regent.Fence{Confirm: func(t regent.Token) error {
 				a.Observe("seat", t.Epoch)
 				a.View("seat")
-				return nil
-			}
+				return a.Fence("seat").Learn(t)
+			}}
 			check(t, f.Admit(regent.Token{Epoch: 9}))
 			time.Sleep(time.Minute)
 			if !a.leads() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/core"
 )
 
 // This file tells that a member cannot join, because another process has its ID.
@@ -28,16 +29,15 @@ func cut(s string, n int) string {
 func brief(s string) string { return cut(s, maxBrief) }
 
 // waiting tells who holds this member's ID: once when it is met, and once more when it is known to live.
-func (e *engine) waiting(l driver.Record, alive bool) {
-	text := waitingText(l, alive)
-	e.m.mu.Lock()
-	e.m.blocked = text
-	e.m.mu.Unlock()
+func (r *run) waiting(e core.Event) {
+	l := e.Other
+	text := waitingText(l, e.Alive)
+	r.m.mu.Lock()
+	r.m.blocked = text
+	r.m.mu.Unlock()
 
-	meta := map[string]string{"alive": "unknown", "error": text}
-	if alive {
-		meta["alive"] = "true"
-	}
+	meta := e.Metadata()
+	meta["error"] = text
 	facts := memberInfo(l).Facts
 	for _, name := range knownFacts {
 		if facts[name] != "" {
@@ -48,14 +48,7 @@ func (e *engine) waiting(l driver.Record, alive bool) {
 	if l.Addr != "" {
 		meta["addr"] = brief(l.Addr)
 	}
-	e.emit(Event{Kind: EventMemberWaiting, Metadata: meta})
-}
-
-// waited notes that nobody else has this member's ID any more, or that it does not want to join any more.
-func (e *engine) waited() {
-	e.m.mu.Lock()
-	defer e.m.mu.Unlock()
-	e.m.blocked = ""
+	r.m.emit(Event{Kind: EventMemberWaiting, Metadata: meta})
 }
 
 // Blocked says why the member cannot join; empty if nothing keeps it from that. It then campaigns for nothing that

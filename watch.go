@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/core"
 )
 
 // View is an election as its record shows it.
@@ -22,15 +23,17 @@ type View struct {
 	Paused   bool
 	Past     []driver.Past // the last 32 terms, oldest first
 
-	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if it has
-	// seen none. Expired says that no newer one has come for longer than the lease and the takeover delay: whoever Leader
-	// names does not lead any more, and nobody could take over yet. Only [Member.View] sets them: they change without an event.
+	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if
+	// it has seen none. Expired says that no newer one has come for longer than the lease and the takeover delay:
+	// whoever Leader names does not lead any more, and nobody could take over yet. Only [Member.View] sets them: they
+	// change without an event.
 	HeartbeatAge time.Duration
 	Expired      bool
 }
 
-// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no candidacy: a member that
-// only watches writes nothing to the store. The error is the configuration's, or of a name that cannot be; then it is the only thing yielded.
+// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no
+// candidacy: a member that only watches writes nothing to the store. The error is the configuration's, or of a name
+// that cannot be; then it is the only thing yielded.
 func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		if err := validElection(election); err != nil {
@@ -62,40 +65,72 @@ func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, err
 	}
 }
 
-// View returns what this member last saw of an election that it campaigns for or watches, without asking the store. False means that it
-// has seen nothing yet.
+// View returns what this member last saw of an election that it campaigns for or watches, without asking the store.
+// False means that it has seen nothing yet.
 func (m *Member) View(election string) (View, bool) {
+	known, ok := m.query(election)
+	if !ok {
+		return View{}, false
+	}
+	v := viewOf(known.Record, election)
+	v.HeartbeatAge = known.Age
+	v.Expired = known.Expired
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.engine == nil {
-		return View{}, false
-	}
-	s := m.engine.seats[election]
-	if s == nil || !s.seen {
-		return View{}, false
-	}
-	v := viewOf(s.lease, election)
-	v.HeartbeatAge, v.Expired = m.engine.heartbeatAgeLocked(s)
 	v.Known = max(v.Epoch, m.memory[election])
 	return v, true
 }
 
-// rereadWithin is how long a read may take that would show a newer heartbeat.
-const rereadWithin = 2 * time.Second
+// query returns what the core knows of an election.
+func (m *Member) query(election string) (v core.View, ok bool) {
+	m.mu.Lock()
+	r := m.run
+	m.mu.Unlock()
+	if r != nil {
+		r.shell.Query(func(c *core.Core, now core.Time) { v, ok = c.View(election, now) })
+	}
+	return v, ok
+}
 
-// heartbeatAgeLocked returns how old the newest heartbeat is that was seen of a seat's holder, and whether it has expired: it was
-// read again when it should have been replaced, and was not; or it could not be read.
-func (e *engine) heartbeatAgeLocked(s *seat) (age time.Duration, expired bool) {
-	if !e.followed(s) {
-		return 0, false
+// electionView is what those who watch an election see. The member's mutex guards it.
+type electionView struct {
+	record  driver.Record
+	seen    bool
+	changed chan struct{} // closed and replaced when what watchers see has changed; nil while nobody waits
+}
+
+// show takes in a record.
+func (v *electionView) show(record driver.Record) {
+	v.record = record
+	v.seen = true
+	v.wake()
+}
+
+func (v *electionView) wake() {
+	if v.changed != nil {
+		close(v.changed)
+		v.changed = nil
 	}
-	h := e.sights[heartbeatOf(s.lease)]
-	if h == nil || !h.seen || h.lease.Holder != s.lease.Holder {
-		return 0, false
+}
+
+// viewLocked returns what is known of an election, new if need be.
+func (m *Member) viewLocked(election string) *electionView {
+	v := m.views[election]
+	if v == nil {
+		v = &electionView{}
+		if m.views == nil {
+			m.views = map[string]*electionView{}
+		}
+		m.views[election] = v
 	}
-	now := e.clock.Now()
-	end := later(h.ranOut(), e.cfg.TakeoverDelay)
-	return now - h.since, h.began.at >= end || now >= later(end, rereadWithin)
+	return v
+}
+
+// forgetViewLocked forgets what is known of an election that nobody is interested in any more.
+func (m *Member) forgetViewLocked(election string) {
+	if m.cands[election] == nil && m.watched[election] == 0 {
+		delete(m.views, election)
+	}
 }
 
 // look counts the watchers of an election.
@@ -107,25 +142,28 @@ func (m *Member) look(election string, n int) {
 	if m.watched[election] += n; m.watched[election] == 0 {
 		delete(m.watched, election)
 	}
-	e := m.engine
-	s := e.seat(election)
-	s.watchers += n
-	e.dismiss(s)
+	r := m.run
+	if n > 0 {
+		r.shell.Queue(core.Watch{Election: election})
+	} else {
+		r.shell.Queue(core.Unwatch{Election: election})
+		m.forgetViewLocked(election)
+	}
 	m.mu.Unlock()
-	e.kick()
+	r.shell.Do()
 }
 
 // view returns what is known of an election, and a channel that is closed when that changes.
-func (m *Member) view(election string) (v View, seen bool, changed <-chan struct{}) {
+func (m *Member) view(election string) (View, bool, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.engine.seat(election)
-	if s.changed == nil {
-		s.changed = make(chan struct{})
+	v := m.viewLocked(election)
+	if v.changed == nil {
+		v.changed = make(chan struct{})
 	}
-	v = viewOf(s.lease, election)
-	v.Known = max(v.Epoch, m.memory[election])
-	return v, s.seen, s.changed
+	shown := viewOf(v.record, election)
+	shown.Known = max(shown.Epoch, m.memory[election])
+	return shown, v.seen, v.changed
 }
 
 func viewOf(l driver.Record, election string) View {

@@ -68,7 +68,7 @@ func TestWatch(t *testing.T) {
 
 	t.Run("C02_an_ineligible_member_registers_and_observes_but_never_campaigns", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", config(regent.Cluster(), func(c *regent.Config) { c.Eligible = false })).lead()
+			a := c.member("a", config(regent.Cluster(), func(c *regent.Config) { c.Ineligible = true })).lead()
 			time.Sleep(time.Minute)
 			if a.leads() || len(a.kinds(regent.EventMemberJoined)) != 1 {
 				t.Error("it leads, or is no member")

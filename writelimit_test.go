@@ -27,13 +27,16 @@ func TestHeartbeatsShorterThanTheStoreAllowsAreRefused(t *testing.T) {
 			func(c *regent.Config) {
 				c.HeartbeatInterval, c.RenewInterval = 900*time.Millisecond, 900*time.Millisecond
 			},
-			"heartbeatInterval 900ms: heartbeatInterval must be at least 1s: the store allows one write of a register in that time",
+			"heartbeatInterval 900ms: heartbeatInterval must be at least 1s: the store allows one write of a " +
+				"register in that time",
 		},
 		"of_a_lock": {
 			func(c *regent.Config) { *c = regent.Lock(); c.RenewInterval = 999 * time.Millisecond },
 			"renewInterval 999ms: renewInterval must be at least 1s",
 		},
-		"but_none_that_is_long_enough": {func(c *regent.Config) { c.HeartbeatInterval, c.RenewInterval = time.Second, time.Second }, ""},
+		"but_none_that_is_long_enough": {
+			func(c *regent.Config) { c.HeartbeatInterval, c.RenewInterval = time.Second, time.Second }, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := regent.Cluster()

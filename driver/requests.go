@@ -8,15 +8,16 @@ import (
 
 // Counter is a Store that counts its requests.
 type Counter interface {
-	// Requests returns how many requests of each kind the store has sent to its server since it was opened, those that failed
-	// included. A kind is a word of the store: what a bill or the server's own log would name. The map is the caller's.
+	// Requests returns how many requests of each kind the store has sent to its server since it was opened, those that
+	// failed included. A kind is a word of the store: what a bill or the server's own log would name. The map is the
+	// caller's.
 	Requests() map[string]uint64
 }
 
 // WriteLimiter is a Store whose server limits how often one register may be written.
 type WriteLimiter interface {
-	// WriteInterval returns the shortest time between two writes of one register that the server accepts, or 0 if there is no
-	// limit. A member with a shorter heartbeat interval, or renewal interval, is refused.
+	// WriteInterval returns the shortest time between two writes of one register that the server accepts, or 0 if there
+	// is no limit. A member with a shorter heartbeat interval, or renewal interval, is refused.
 	WriteInterval() time.Duration
 }
 

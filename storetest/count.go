@@ -30,7 +30,7 @@ var countChecks = []check{
 		counted("Swap", func() { l = r.swap(s, seat("seat", 1)) })
 		counted("Get", func() { r.get(s, "seat") })
 		counted("List", func() { r.list(s, "") })
-		counted("a Swap that is refused", func() { r.refused(s, driver.Record{Name: "seat", Rev: "none"}) })
+		counted("a Swap that is refused", func() { r.wantConflict(s, driver.Record{Name: "seat", Rev: "none"}) })
 		if b, ok := s.(driver.Batcher); ok {
 			counted("SwapAll", func() { l = b.SwapAll(r.ctx, []driver.Record{renewed(l)})[0].Record })
 		}
@@ -49,7 +49,7 @@ var countChecks = []check{
 		before := total()
 		clear(counter.Requests())
 		if after := total(); after != before {
-			r.Errorf("the map of Requests is not the caller's: %d requests after it was cleared, %d before", after, before)
+			r.Errorf("Requests shares its map: %d requests after it was cleared, %d before", after, before)
 		}
 	}},
 }

@@ -35,9 +35,9 @@ var s3Binary = sync.OnceValues(func() (string, error) {
 
 // s3Server is a real S3 server with one bucket, and its log.
 type s3Server struct {
-	t    *testing.T
-	at   string
-	log  string
+	t   *testing.T
+	at  string
+	log string
 }
 
 const s3Secret = "hush-secret-of-the-bucket"
@@ -76,14 +76,17 @@ func startS3(t *testing.T) *s3Server {
 	}
 }
 
-func (s *s3Server) address(options string) string {
-	return "s3://bucket/fleet?endpoint=" + url.QueryEscape("http://"+s.at) + options
+func (s *s3Server) address() string {
+	return "s3://bucket/fleet?endpoint=" + url.QueryEscape("http://"+s.at)
 }
 
 // env is what a node needs for the server. Its requests bear its name in the server's log.
 func (s *s3Server) env(node string) []string {
-	return []string{"AWS_ACCESS_KEY_ID=node", "AWS_SECRET_ACCESS_KEY=" + s3Secret, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true",
-		"AWS_CONFIG_FILE=" + os.DevNull, "AWS_SHARED_CREDENTIALS_FILE=" + os.DevNull, "AWS_SDK_UA_APP_ID=" + node}
+	return []string{
+		"AWS_ACCESS_KEY_ID=node", "AWS_SECRET_ACCESS_KEY=" + s3Secret, "AWS_REGION=us-east-1",
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=" + os.DevNull,
+		"AWS_SHARED_CREDENTIALS_FILE=" + os.DevNull, "AWS_SDK_UA_APP_ID=" + node,
+	}
 }
 
 // lines returns the lines of the server's log that match.
@@ -99,13 +102,14 @@ func (s *s3Server) lines(pattern string) []string {
 
 // TestFleetOnS3 is a fleet of real processes that share nothing but a bucket.
 func TestFleetOnS3(t *testing.T) {
-	t.Run("J01_J14_J15_C07_without_a_profile_the_smallest_ID_leads_after_the_jitter_and_the_next_one_after_a_kill", func(t *testing.T) {
+	t.Run("J14_J15_C07_without_a_profile_the_smallest_ID_leads_and_the_next_one_after_a_kill", func(t *testing.T) {
 		t.Parallel()
 		s := startS3(t)
 		names := []string{"a", "b", "c", "d"}
 		var nodes []*daemon
 		for _, name := range names {
-			nodes = append(nodes, launch(t, name, command(t, s.env("node-"+name), serveArgs(t, name, s.address(""))...), nil))
+			cmd := command(t, s.env("node-"+name), serveArgs(t, name, s.address())...)
+			nodes = append(nodes, launch(t, name, cmd, nil))
 		}
 		for _, d := range nodes {
 			d.await("msg=serving.*profile=fleet")
@@ -138,7 +142,8 @@ func TestFleetOnS3(t *testing.T) {
 		for _, d := range rest {
 			metrics := d.text("/metrics")
 			for _, op := range []string{"get", "put", "list"} {
-				if !regexp.MustCompile(`(?m)^regent_store_requests_total\{op="` + op + `"\} [1-9]`).MatchString(metrics) {
+				counted := regexp.MustCompile(`(?m)^regent_store_requests_total\{op="` + op + `"\} [1-9]`)
+				if !counted.MatchString(metrics) {
 					t.Errorf("%s counts no requests of kind %s", d.name, op)
 				}
 			}
@@ -158,8 +163,8 @@ func TestFleetOnS3(t *testing.T) {
 		t.Parallel()
 		store := newDoor(t)
 		began := time.Now()
-		address := "s3://bucket/fleet?region=eu-west-1&endpoint=" + url.QueryEscape("http://"+store.listener.Addr().String())
-		start(t, "a", address, (&s3Server{}).env("a"), "--startup-jitter-min", "3s", "--startup-jitter-max", "3s")
+		s := &s3Server{at: store.listener.Addr().String()}
+		start(t, "a", s.address(), s.env("a"), "--startup-jitter-min", "3s", "--startup-jitter-max", "3s")
 		if came := store.first(t, began).Sub(began); came < 3*time.Second {
 			t.Errorf("it came after %v", came)
 		}
@@ -170,7 +175,8 @@ func TestFleetOnS3(t *testing.T) {
 		address := "s3://bucket?endpoint=" + url.QueryEscape("https://0123.r2.cloudflarestorage.com")
 		for way, args := range everyStart(t, address, "--profile", "cluster", "--heartbeat-interval", "900ms") {
 			code, out := ends(t, command(t, nil, args...))
-			if code != exitConfig || !strings.Contains(out, "heartbeatInterval 900ms: heartbeatInterval must be at least 1s") {
+			const want = "heartbeatInterval 900ms: heartbeatInterval must be at least 1s"
+			if code != exitConfig || !strings.Contains(out, want) {
 				t.Errorf("%s: exit code %d\n%s", way, code, out)
 			}
 		}

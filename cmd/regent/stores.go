@@ -19,9 +19,9 @@ import (
 type storeUse struct {
 	// children says that duties are processes of their own: the death of this process proves nothing of them.
 	children bool
-	// jitter is the longest start-up jitter. With it many processes may start at once: each then checks its Redis server in
-	// steps, over one to six times that time, and not all at once. How long is random, unlike every wait of the protocol
-	// (rule 11): no election waits for the check, and a member's phase is not known here.
+	// jitter is the longest start-up jitter. With it many processes may start at once: each then checks its Redis
+	// server in steps, over one to six times that time, and not all at once. How long is random, unlike every wait of
+	// the protocol (rule 11): no election waits for the check, and a member's phase is not known here.
 	jitter time.Duration
 	// unchecked leaves out the check of an S3 server, which writes objects: for who only looks, or only releases.
 	unchecked bool

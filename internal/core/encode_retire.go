@@ -37,6 +37,10 @@ func (x *encoder) retirement(c *Core) {
 		x.entity(&t.entity)
 		x.text(t.name)
 		x.number(int(t.phase))
+		if t.phase == retireSilent || t.phase == retireAgain || t.phase == retireRevoke {
+			x.record(&t.dead.rec)
+			x.ahead(t.dead.expires())
+		}
 		x.unsigned(x.canon.Rev(t.rec.Rev))
 		x.unsigned(x.canon.Epoch(t.name, t.rec.Epoch))
 		x.retry(c, &t.retry)

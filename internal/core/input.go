@@ -86,7 +86,7 @@ type (
 		Record  driver.Record // as read, or as written with its new revision
 		Gone    bool          // if Send.Witness asked for it: the process that wrote the record is proved dead
 		Error   string        // what the store said, if it failed; for people to read
-		Err     error         // the same, for whoever asked for a checkpoint; the core does not look at it
+		Err     error         // the same, for whoever asked for a checkpoint; the core does not use it
 
 		Records []driver.Record // of a List: those that could be read
 	}
@@ -100,8 +100,8 @@ type (
 		Election string
 		Epoch    uint64
 	}
-	// Expired says that the shell has ended the terms that depend on a heartbeat, before its deadline, without waiting for
-	// an End. It comes before the DutyStopped of these terms.
+	// Expired says that the shell has ended the terms that depend on a heartbeat, before its deadline, without
+	// waiting for an End. It comes before the DutyStopped of these terms.
 	Expired struct {
 		Register    string
 		Incarnation string
@@ -111,7 +111,7 @@ type (
 		Healthy     bool // its health check says so, or it has none
 		DutyFailing bool // a duty keeps failing: it leads only if nobody healthy is there
 	}
-	// Publish changes what the member register carries about the member. Others are told with the next heartbeat.
+	// Publish changes what the member register carries about the member. Others read it with the next heartbeat.
 	Publish struct{ Info []byte }
 	// Shown is a record that the store has shown to somebody who asked through this member, without the core.
 	Shown struct{ Record driver.Record }
@@ -158,8 +158,8 @@ type (
 		Epoch    uint64 // of the term that was refused
 		Newest   uint64
 	}
-	// Retire removes a register that nobody uses any more: of an election, or of a member. It takes as long as the register
-	// must stay as it is: Idle, and at least Config.Rest.
+	// Retire removes a register that nobody uses any more: of an election, or of a member. It takes as long as the
+	// register must stay as it is: Idle, and at least Config.Rest.
 	Retire struct {
 		ID       uint64
 		Register string

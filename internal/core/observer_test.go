@@ -208,6 +208,32 @@ func TestRollback(t *testing.T) {
 		equal(t, "terms", len(every[Begin](r)), 0)
 	})
 
+	t.Run("a_store_that_goes_back_again_is_waited_for_again_if_a_notification_came_before_the_answer", func(t *testing.T) {
+		r := newRig(t, lockConfig())
+		r.put(held(other, 7, ""))
+		r.start()
+		r.run(time.Second)
+		vacant := driver.Record{Name: election1, Epoch: 5, Nonce: 70, Duration: 6 * time.Second}
+		vacant.Next = "c" // so that it is not claimed at once
+		r.put(vacant)
+		r.step(Notice{driver.Record{Name: election1}})
+		r.serve()
+		r.run(5 * time.Second)
+		r.forget()
+
+		r.step(Notice{driver.Record{Name: election1}})
+		read := r.take(election1)
+		r.step(Notice{driver.Record{Name: election1}}) // so the read may be older
+		lost := held(other, 6, "")
+		lost.Rev = "lost"
+		r.answer(read, Done, lost)
+		r.absent(EventRegressed)
+		r.serve()
+		r.event(EventRegressed)
+		r.run(5 * time.Second)
+		equal(t, "terms", len(every[Begin](r)), 0)
+	})
+
 	t.Run("an_epoch_that_no_term_can_follow_is_reported_once_and_not_remembered", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		r.put(driver.Record{Name: election1, Epoch: maxEpoch - 1, Nonce: 70, Duration: 6 * time.Second})

@@ -9,8 +9,8 @@ import (
 
 // This file is the removal of registers that nobody uses any more (rule 13).
 
-// retirement is one register that is to be removed. The register must be vacant, and stay as it is for as long as it takes.
-// Whether it did is not read again: the removal is conditional on the revision that was read first.
+// retirement is one register that is to be removed. The register must be vacant, and stay as it is for as long as it
+// takes. Whether it did is not read again: the removal is conditional on the revision that was read first.
 type retirement struct {
 	entity
 	id     uint64 // the request
@@ -18,8 +18,9 @@ type retirement struct {
 	idle   time.Duration // how long the register must stay as it is
 	rec    driver.Record // as first read
 	phase  retirePhase
-	rested Time // when the register has stayed as it is for long enough
-	tries  int  // removals of unknown outcome
+	rested Time  // when the register has stayed as it is for long enough
+	dead   watch // of a member that has not left: its heartbeat, which must expire and be revoked first
+	tries  int   // removals of unknown outcome
 	retry  retry
 }
 
@@ -28,6 +29,9 @@ type retirePhase uint8
 
 const (
 	retireRead   retirePhase = iota // the register is to be read
+	retireSilent                    // the heartbeat of a member that has not left must stay as it is for a while
+	retireAgain                     // it must be read again
+	retireRevoke                    // it must stay as it is for its lease, and is then revoked
 	retireRaise                     // the floor must come up to its epoch
 	retireRest                      // it must stay as it is for a while
 	retireNamed                     // no election may name it
@@ -68,12 +72,14 @@ func (c *Core) advanceRetirement(t *retirement) {
 	}
 
 	switch t.phase {
-	case retireRead, retireCheck:
+	case retireRead, retireAgain, retireCheck:
 		c.read(&t.entity, t.name)
 	case retireRaise:
 		c.raiseFor(t)
-	case retireRest:
+	case retireSilent, retireRest:
 		c.awaitRest(t)
+	case retireRevoke:
+		c.revokeFor(t)
 	case retireNamed:
 		c.send(&t.entity, namedCall, Named, driver.Record{Name: t.name})
 		t.call.until = c.now.Add(ListTimeouts * c.timeout)
@@ -88,8 +94,8 @@ func (c *Core) covered(t *retirement) bool {
 	return t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch
 }
 
-// raiseFor waits until the floor covers the epochs of an election. From then on the register must stay as it is, and the
-// floor must stand, for all of the time (rule 13).
+// raiseFor waits until the floor covers the epochs of an election. From then on the register must stay as it is, and
+// the floor must stand, for all of the time (rule 13).
 func (c *Core) raiseFor(t *retirement) {
 	if !c.covered(t) {
 		c.raiseFloor(t.rec.Epoch, &t.entity)
@@ -106,6 +112,8 @@ func (c *Core) awaitRest(t *retirement) {
 	case c.now < t.rested:
 		t.wake(t.rested)
 		return
+	case t.phase == retireSilent:
+		t.phase = retireAgain
 	case t.isMember():
 		t.phase = retireNamed
 	default:
@@ -114,8 +122,19 @@ func (c *Core) awaitRest(t *retirement) {
 	c.enqueue(t.ref)
 }
 
-// remove sends the removal, on the revision that was read first. Where the store has lost the floor meanwhile, everything
-// begins anew.
+// revokeFor revokes the heartbeat of a member that has been silent for long, on the very revision that was read
+// first, when a read and a whole lease after that have passed too (rules 2 and 10). Like any register that is left,
+// it then has to rest.
+func (c *Core) revokeFor(t *retirement) {
+	if expires := t.dead.expires(); c.now < expires {
+		t.wake(expires)
+		return
+	}
+	c.swap(&t.entity, revokeCall, c.revoked(&t.dead))
+}
+
+// remove sends the removal, on the revision that was read first. Where the store has lost the floor meanwhile,
+// everything begins anew.
 func (c *Core) remove(t *retirement) {
 	switch {
 	case !t.isMember() && !c.floorFresh():
@@ -138,9 +157,12 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		c.failed()
 	case done.kind == namedCall && (o == Unknown || o == NotSent): // it takes a list of everything: not again and again
 		c.retireDone(t, Unanswered)
+	case o == Unknown && done.kind == revokeCall: // it is read, and all begins anew
+		t.phase = retireRead
+		c.failed()
 	case o == Unknown || o == NotSent:
 		c.unread(&t.retry, t.name, done, o)
-	case done.kind == removeCall && o == Conflict:
+	case (done.kind == removeCall || done.kind == revokeCall) && o == Conflict:
 		c.retireDone(t, InUse)
 	case done.kind == removeCall: // removed
 		c.retireDone(t, OK)
@@ -154,6 +176,12 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		c.retireDone(t, InUse)
 	case t.phase == retireCheck:
 		t.phase = retireRemove
+	case t.phase == retireAgain:
+		c.silent(t, r, done)
+	case t.isMember() && !r.Vacant() && c.mayBeDead(r):
+		c.see(&t.dead, r, done)
+		t.rested = c.now.Add(t.idle)
+		t.phase = retireSilent
 	case inUse(r):
 		c.retireDone(t, InUse)
 	default:
@@ -161,6 +189,22 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		t.phase = retireRaise
 		t.retry = retry{}
 	}
+}
+
+// mayBeDead reports whether a heartbeat may be that of a process which has died: it is not this member's own.
+func (c *Core) mayBeDead(r *driver.Record) bool {
+	return r.Holder.ID != c.cfg.ID && r.Duration <= maxDuration
+}
+
+// silent takes in the second read of the heartbeat of a member. From now on it must stay as it is for a lease.
+func (c *Core) silent(t *retirement, r *driver.Record, done call) {
+	if r.Rev != t.dead.rec.Rev {
+		c.retireDone(t, InUse)
+		return
+	}
+	t.dead = watch{}
+	c.see(&t.dead, r, done)
+	t.phase = retireRevoke
 }
 
 // inUse reports whether a register must be kept: somebody holds it, or it carries what is to outlive every term.

@@ -17,6 +17,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	highest := c.memory[e.name]
 	if r.Epoch < highest && done.old {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
+		e.shown = max(e.shown, r.Epoch)
 		return
 	}
 	removed, known := c.retired(e, r)
@@ -167,7 +168,7 @@ func (c *Core) dropClaims(e *election) {
 	})
 }
 
-// noteLeader tells watchers and the events what has become of an election.
+// noteLeader emits what watchers and events are to show of an election.
 func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	r := &e.rec
 	moved := notable(r, previous)

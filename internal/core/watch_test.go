@@ -321,3 +321,33 @@ func TestEditsOfADeadHoldersRecord(t *testing.T) {
 		equal(t, "free since", e.openSince, since)
 	})
 }
+
+// A list may show a heartbeat that nobody reads, and that the store loses afterwards.
+func TestAHeartbeatThatOnlyAListHasShown(t *testing.T) {
+	r := newRig(t, ranked(RankPriority))
+	b := candidate("b", `,"priority":9`)
+	first := r.put(b)
+	r.put(held(b.Holder, 5, b.Name))
+	r.start()
+	r.run(time.Second)
+
+	r.step(Notice{driver.Record{Name: b.Name}})
+	r.take(b.Name) // it is not answered in time
+	b.Nonce++
+	r.put(b)
+	r.c.listSoon()
+	r.run(0)
+	if r.lists() == 0 {
+		t.Fatal("the members are not listed")
+	}
+
+	r.store[b.Name] = first // the store goes back
+	r.run(b.Duration)
+	if r.store[b.Name].Vacant() {
+		t.Fatal("it is revoked before it was watched for a lease")
+	}
+	r.run(b.Duration)
+	if !r.store[b.Name].Vacant() {
+		t.Fatal("it is never revoked")
+	}
+}

@@ -28,7 +28,7 @@ var retireFaults = []fault{
 		"\t\tf.read = done.sent\n", "\t\tf.read = c.now\n",
 		explored + "TestRetirementHolds/of_an_election_while_an_answer_is_late"},
 	{"rule_13_a_register_is_removed_at_once", "retire.go",
-		"\tt.rested = c.now.Add(t.idle)\n", "\tt.rested = c.now\n",
+		"\tt.rested = c.now.Add(t.idle)\n\tt.phase = retireRest\n", "\tt.rested = c.now\n\tt.phase = retireRest\n",
 		explored + "TestRetirementHolds/of_an_election_while_a_process_sleeps"},
 	{"rule_13_a_register_is_removed_that_an_election_names", "retire.go",
 		"\tcase done.kind == namedCall && o == Done:\n\t\tc.retireDone(t, InUse)\n", "",

@@ -13,7 +13,8 @@ import (
 func TestDocumentsRun(t *testing.T) {
 	tests := testSource(t)
 	makefile := read(t, "Makefile")
-	commands := read(t, "cmd/regent/main_test.go") + read(t, "cmd/regent/serve_test.go") + read(t, "cmd/regent/slots_test.go")
+	commands := read(t, "cmd/regent/main_test.go") + read(t, "cmd/regent/serve_test.go") +
+		read(t, "cmd/regent/run_test.go") + read(t, "cmd/regent/slots_test.go")
 
 	for _, path := range files(t, ".md") {
 		for _, block := range blocks(read(t, path), "go") {

@@ -60,7 +60,8 @@ func parse(t *testing.T, path string, mode parser.Mode) *ast.File {
 	return f
 }
 
-// TestFileNames forbids names that a module, or a checkout on some system, cannot have, and what a test or a build has left.
+// TestFileNames forbids names that a module, or a checkout on some system, cannot have, and what a test or a build
+// has left.
 func TestFileNames(t *testing.T) {
 	for _, path := range files(t, "") {
 		name := filepath.Base(path)

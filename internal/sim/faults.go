@@ -213,9 +213,11 @@ func (s *simulation) askAnyTime(p *process, limit time.Duration, what string, f 
 		ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, asAdmin{}, true), limit)
 		defer cancel()
 		began := time.Now()
+		idles := p.idles.Load()
 		s.say(p, "is asked for %s", what)
 		err := f(ctx)
-		if over := time.Since(began) - limit; over > 0 && p.ctx.Err() == nil {
+		last := p.runs.Load() == 0 || p.idles.Load() != idles // it may have had to wait until the member has left
+		if over := time.Since(began) - limit; over > 0 && p.ctx.Err() == nil && !last {
 			s.rec.add(p, Event{Kind: Answered, Took: over, Text: what})
 		}
 		if err != nil {

@@ -51,13 +51,19 @@ func (p *process) sawEnd(seat string, old driver.Record) bool {
 
 // forget notes which incarnations a heartbeat register does not know any more although they have
 // joined, and which have ended by what it shows to a request that was sent at began. The mutex is held.
+//
+// If a read that may be older has shown less before, the process has known since then.
 func (p *process) forget(l driver.Record, began time.Duration) {
+	noticed := p.clock.Now()
+	if early := p.heights[l.Name].early; early != 0 {
+		noticed = early
+	}
 	for _, j := range p.rec.joinsOf(l.Name) {
 		if j.endedBy(l) {
 			p.endSeen[j.who] = began
 		}
 		if _, known := p.forgotten[j.who]; !known && j.proc != p.index && j.forgottenBy(l) {
-			p.forgotten[j.who] = p.clock.Now()
+			p.forgotten[j.who] = noticed
 		}
 	}
 }

@@ -32,8 +32,10 @@ type process struct {
 	done   chan struct{}
 	dead   atomic.Bool
 	sick   atomic.Bool
-	asked  atomic.Bool // it has sent a request
-	pipe   *pipe       // to its reaper; nil if it has none
+	asked  atomic.Bool  // it has sent a request
+	runs   atomic.Int32 // its calls of Lead that have not returned
+	idles  atomic.Int32 // how often the last of them has
+	pipe   *pipe        // to its reaper; nil if it has none
 
 	mu        sync.Mutex
 	seen      map[string][]sighting
@@ -110,7 +112,11 @@ func (p *process) campaign(seat string) {
 		p.mu.Lock()
 		p.leave[seat] = cancel
 		p.mu.Unlock()
+		p.runs.Add(1)
 		err := p.member.Lead(ctx, seat, p.duty)
+		if p.runs.Add(-1) == 0 {
+			p.idles.Add(1)
+		}
 		withdrawn := ctx.Err() != nil
 		cancel()
 		if p.ctx.Err() != nil {

@@ -84,29 +84,19 @@ type height struct {
 	answered time.Duration // and answered
 	fell     time.Duration // when it was last seen to fall
 	hasFell  bool
+	edited   time.Duration // when somebody was last told that an edit of his was applied, who asked through this process
 	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
-
-	sentLast  string        // the revision that the read shows which was sent last
-	sentBegan time.Duration // and when that was
 }
 
 // older reports whether a read that was sent at began may show an older state than the newest one:
-// of a heartbeat register the read counts that was sent last, of a seat one that was sent after the
-// last answer.
+// of a heartbeat register the read counts that was sent last, and after an edit was answered that
+// somebody made through this process; of an election one that was sent after the last answer: of two reads that were under
+// way at once neither is known to be the newer one.
 func (h *height) older(name string, began time.Duration) bool {
 	if isMember(name) {
-		return began < h.began
+		return began < h.began || began < h.edited
 	}
-	return began < h.answered
-}
-
-// current returns the revision that a register shows as far as a record of it is watched, and whether a read that was sent
-// at began may be older. A lock is its own heartbeat register, so of it, too, the read counts that was sent last.
-func (h *height) current(l driver.Record, began time.Duration) (rev string, older bool) {
-	if l.Via == "" {
-		return h.sentLast, began < h.sentBegan
-	}
-	return h.last.Rev, h.older(l.Name, began)
+	return began < max(h.answered, h.edited)
 }
 
 // saw takes in an answer to a request that was sent at began.
@@ -118,6 +108,14 @@ func (p *process) saw(l driver.Record, began time.Duration) {
 	p.measure(l, began)
 }
 
+// edited takes in the answer to an edit of a heartbeat register that was sent at began.
+func (p *process) edited(l driver.Record, began time.Duration) {
+	p.saw(l, began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heights[l.Name].edited = p.clock.Now()
+}
+
 // measure takes in the epoch of a record, which is 0 for a register that is not there. A read that
 // was sent before the last one was answered may be older, and tells nothing of what came after. The
 // mutex is held.
@@ -126,13 +124,6 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 	if h == nil {
 		h = &height{}
 		p.heights[l.Name] = h
-	}
-	if _, older := h.current(l, began); l.Via == "" && !older {
-		p.newest(l)
-	}
-	if began >= h.sentBegan {
-		h.sentLast = l.Rev
-		h.sentBegan = began
 	}
 	switch {
 	case h.older(l.Name, began) && !isMember(l.Name) && l.Epoch > h.highest:
@@ -202,7 +193,8 @@ func (p *process) sight(l driver.Record, began time.Duration) {
 	last := ""
 	older := false
 	if h := p.heights[l.Name]; h != nil {
-		last, older = h.current(l, began)
+		last = h.last.Rev
+		older = h.older(l.Name, began)
 	}
 	if known >= 0 && (!list[known].newest || last == l.Rev || older) {
 		list[known].began = max(list[known].began, began)

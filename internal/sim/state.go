@@ -11,7 +11,7 @@ const (
 	Withdrawn      State = "a candidate that withdraws while its claim is under way"
 	Unreadable     State = "an unreadable register, while another election of its member has a leader"
 	DriverPanic    State = "a driver that panics"
-	AnsweredLate   State = "a claim that is answered after its engine has died"
+	AnsweredLate   State = "a claim that is answered after its member has given it up"
 	ReaperKill     State = "a reaper that kills a frozen process"
 	ReaperRelease  State = "a reaper that releases for a dead process"
 	ReaperReplaced State = "a reaper that is replaced"

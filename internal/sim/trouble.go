@@ -177,7 +177,7 @@ func (s *simulation) readable() {
 }
 
 // panic has a driver panic at a request. Some heartbeats panic while a claim of the process is
-// under way, whose answer comes although its context has ended.
+// under way, which is applied and answered after the member has given it up.
 func (s *simulation) panic(a *Action, p *process) {
 	t := a.Trap
 	if t.on == Beat && a.Other%2 == 0 {
@@ -188,7 +188,13 @@ func (s *simulation) panic(a *Action, p *process) {
 			if q.stopped() {
 				continue
 			}
-			q.set(&trap{on: Claim, request: max(t.request, q.patience()/2), deaf: true, then: func() { q.set(&t) }})
+			q.set(&trap{
+				on:      Claim,
+				request: max(t.request, q.patience()/2),
+				answer:  q.patience(),
+				deaf:    true,
+				then:    func() { q.set(&t) },
+			})
 		}
 		s.stepDown(p)
 		return

@@ -113,7 +113,7 @@ func (w *wire) Swap(ctx context.Context, l driver.Record) (driver.Record, error)
 		return driver.Record{}, err
 	}
 	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
-		w.p.saw(got, began)
+		w.p.edited(got, began)
 	} else {
 		w.p.rec.answered(w.p, got, began)
 	}
@@ -130,7 +130,7 @@ func (w *wire) trapped(ctx context.Context, l driver.Record, t *trap) (got drive
 		return driver.Record{}, silence(ctx, t.timeout)
 	}
 	if t.deaf {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.p.patience())
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.p.patience())
 		defer cancel()
 		defer func(ctx context.Context) {
 			if ctx.Err() != nil && err == nil {
@@ -173,7 +173,7 @@ func silence(ctx context.Context, d time.Duration) error {
 	if err := sleep(ctx, d); err != nil {
 		return err
 	}
-	return memstore.ErrLost
+	return memstore.ErrNoAnswer
 }
 
 func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {

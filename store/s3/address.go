@@ -45,8 +45,9 @@ func parseAddress(s string) (*address, error) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.ContainsAny(rest, "@#") || strings.Contains(query, "#") {
-		return nil, errors.New("the address must be s3://BUCKET/PREFIX?key=value&…: it has no user, password or fragment; " +
-			"credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, the container or the instance")
+		return nil, errors.New("the address must be s3://BUCKET/PREFIX?key=value&…: it has no user, password or " +
+			"fragment; credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, the container " +
+			"or the instance")
 	}
 
 	a := &address{text: s}
@@ -67,13 +68,14 @@ func parseAddress(s string) (*address, error) {
 func (a *address) parseQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("after the question mark there must be key=value pairs with & between them, and / is %2F, & is %26, % is %25 in values")
+		return errors.New("after the question mark there must be key=value pairs with & between them, and in values " +
+			"& is %26, % is %25")
 	}
 
 	pathStyle, interval := "", ""
 	texts := map[string]*string{
-		"region": &a.region, "endpoint": &a.endpoint, "path_style": &pathStyle, "sse": (*string)(&a.sse), "kms_key": &a.kmsKey,
-		"write_interval": &interval,
+		"region": &a.region, "endpoint": &a.endpoint, "path_style": &pathStyle, "write_interval": &interval,
+		"sse": (*string)(&a.sse), "kms_key": &a.kmsKey,
 	}
 	for key, all := range values {
 		text := texts[key]
@@ -103,8 +105,8 @@ func (a *address) parseQuery(query string) error {
 	return nil
 }
 
-// knownInterval returns how often an object may be written at an endpoint whose limit is known. Google Cloud Storage and
-// Cloudflare R2 take one write in a second for each object.
+// knownInterval returns how often an object may be written at an endpoint whose limit is known. Google Cloud Storage
+// and Cloudflare R2 take one write in a second for each object.
 func knownInterval(endpoint string) time.Duration {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -124,7 +126,8 @@ func (a *address) validate() error {
 	case !bucketName.MatchString(a.bucket) || net.ParseIP(a.bucket) != nil:
 		return refuse("bucket", a.bucket, "must have 3 to 63 characters: small letters, digits, and . _ - between them")
 	case a.prefix != "" && !prefixName.MatchString(a.prefix):
-		return refuse("prefix", a.prefix, "must consist of letters, digits and - _ . : with single slashes between parts, and no part may begin with a dot")
+		return refuse("prefix", a.prefix, "must consist of letters, digits and - _ . : with single slashes between "+
+			"parts, and no part may begin with a dot")
 	case strings.Contains(a.prefix+"/", suffix+"/"):
 		return refuse("prefix", a.prefix, "no part may end in "+suffix)
 	case len(a.prefix) > maxPrefix:
@@ -152,7 +155,8 @@ func (a *address) validateEndpoint() error {
 	switch {
 	case err != nil || u.User != nil:
 		return refuse("endpoint", "…", rule) // what it holds may be a secret
-	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Path != "" && u.Path != "/",
+		u.RawQuery != "", u.Fragment != "":
 		return refuse("endpoint", a.endpoint, rule)
 	}
 	if port := u.Port(); port != "" {

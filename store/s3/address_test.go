@@ -24,7 +24,8 @@ func TestAddress(t *testing.T) {
 		"s3://bucket?endpoint=https://storage.googleapis.com": {
 			bucket: "bucket", endpoint: "https://storage.googleapis.com", pathStyle: true, writeInterval: time.Second},
 		"s3://bucket?endpoint=https://0123.eu.r2.cloudflarestorage.com": {
-			bucket: "bucket", endpoint: "https://0123.eu.r2.cloudflarestorage.com", pathStyle: true, writeInterval: time.Second},
+			bucket: "bucket", endpoint: "https://0123.eu.r2.cloudflarestorage.com", pathStyle: true,
+			writeInterval: time.Second},
 		"s3://bucket?endpoint=https://0123.r2.cloudflarestorage.com&write_interval=0s": {
 			bucket: "bucket", endpoint: "https://0123.r2.cloudflarestorage.com", pathStyle: true},
 		"s3://bucket?write_interval=2s": {bucket: "bucket", writeInterval: 2 * time.Second},
@@ -60,7 +61,7 @@ func TestBadAddresses(t *testing.T) {
 		"s3://bucket?write_interval=soon":            `write_interval "soon": write_interval must be a duration`,
 		"s3://bucket?write_interval=-1s":             `write_interval "-1s": write_interval must be a duration`,
 		"s3://bucket?region=a&region=b":              `region "a, b": region must be given once`,
-		"s3://bucket?secret_key=hush":                `secret_key "…": secret_key is not known; there are region, endpoint`,
+		"s3://bucket?secret_key=hush":                `secret_key "…": secret_key is not known; there are region`,
 		"s3://key:hush@bucket/a":                     "credentials come from AWS_ACCESS_KEY_ID",
 		"s3://bucket/a#hush":                         "credentials come from",
 		"s3://bucket?region=%zz&secret_key=hush":     "key=value pairs",
@@ -74,8 +75,9 @@ func TestBadAddresses(t *testing.T) {
 		if strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: the error shows a secret: %v", text, err)
 		}
-		if _, opened := Open(t.Context(), text, Options{}); opened == nil || !errors.Is(opened, driver.ErrRefused) || strings.Contains(opened.Error(), "hush") {
-			t.Errorf("Open(%s) = %v", text, opened)
+		_, err = Open(t.Context(), text, Options{})
+		if err == nil || !errors.Is(err, driver.ErrRefused) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("Open(%s) = %v", text, err)
 		}
 	}
 }
@@ -91,10 +93,12 @@ func TestOpenErrors(t *testing.T) {
 		refused bool
 		want    string
 	}{
-		"no_region":      {"s3://bucket", Options{Credentials: credentials()}, true, `region "": region must be given in the address`},
+		"no_region": {"s3://bucket", Options{Credentials: credentials()}, true,
+			`region "": region must be given in the address`},
 		"no_credentials": {fresh(shared.endpoint()), Options{}, false, "credentials"},
 		"a_wrong_secret": {fresh(shared.endpoint()), Options{Credentials: wrong}, true, "SignatureDoesNotMatch"},
-		"no_such_bucket": {"s3://no-such-bucket?endpoint=" + shared.endpoint(), Options{Credentials: credentials()}, true, "NoSuchBucket"},
+		"no_such_bucket": {"s3://no-such-bucket?endpoint=" + shared.endpoint(), Options{Credentials: credentials()},
+			true, "NoSuchBucket"},
 		"nobody_listens": {fresh("http://127.0.0.1:1"), Options{Credentials: credentials()}, false, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +126,11 @@ func TestWriteInterval(t *testing.T) {
 	if s := unprobed(t, fresh(shared.endpoint())+"&write_interval=1s"); s.WriteInterval() != time.Second {
 		t.Errorf("the store's write interval is %v", s.WriteInterval())
 	}
-	if WriteInterval("s3://bucket?endpoint=https://storage.googleapis.com") != time.Second || WriteInterval("s3://bucket") != 0 || WriteInterval("?") != 0 {
-		t.Error("the write interval of an address is wrong")
+	for addr, want := range map[string]time.Duration{
+		"s3://bucket?endpoint=https://storage.googleapis.com": time.Second, "s3://bucket": 0, "?": 0,
+	} {
+		if got := WriteInterval(addr); got != want {
+			t.Errorf("the write interval of %s is %v, want %v", addr, got, want)
+		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// cache keeps the records that were read or written last, each with its revision. The server says whether a revision is still
-// current; if it is, its record is here, since no revision is used twice. The zero value is ready to use.
+// cache keeps the records that were read or written last, each with its revision. The server says whether a revision is
+// still current; if it is, its record is here, since no revision is used twice. The zero value is ready to use.
 type cache struct {
 	mu      sync.Mutex
 	records map[string]driver.Record // by name

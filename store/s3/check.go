@@ -35,8 +35,8 @@ func (v verdict) counts() bool { return v.Version == verdictVersion && v.Passed 
 // probeKey returns a key below the prefix that no register has.
 func (s *Store) probeKey(name string) string { return s.addr.prefix + "!probe/" + name + suffix }
 
-// check makes sure that the store can be used: that requests are allowed, and that a race of writers has one winner. Of many
-// processes that open the store at once, one runs the race, and the others look at its verdict later.
+// check makes sure that the store can be used: that requests are allowed, and that a race of writers has one winner. Of
+// many processes that open the store at once, one runs the race, and the others look at its verdict later.
 func (s *Store) check(ctx context.Context, opts Options) error {
 	v, err := s.readVerdict(ctx)
 	if err != nil {
@@ -72,7 +72,8 @@ func (v verdict) running(limit time.Duration) bool {
 // judge runs the race and writes down what it has shown.
 func (s *Store) judge(ctx context.Context, claim verdict) error {
 	if err := s.race(ctx); err != nil {
-		_, _ = s.writeVerdict(ctx, verdict{etag: claim.etag}) // so that the next who opens the store does not wait for this one
+		// So that the next who opens the store does not wait for this race.
+		_, _ = s.writeVerdict(ctx, verdict{etag: claim.etag})
 		return err
 	}
 	_, err := s.writeVerdict(ctx, verdict{Passed: true, etag: claim.etag})
@@ -82,8 +83,8 @@ func (s *Store) judge(ctx context.Context, claim verdict) error {
 	return nil
 }
 
-// checkLater looks at the verdict of another process when that one has had time for its race. If there is none, it runs the
-// race itself. Should that fail, every request of this store is refused from then on.
+// checkLater looks at the verdict of another process when that one has had time for its race. If there is none, it runs
+// the race itself. Should that fail, every request of this store is refused from then on.
 func (s *Store) checkLater() {
 	s.work.Go(func() {
 		for {
@@ -143,6 +144,6 @@ func (s *Store) advise(err error) error {
 	if codeOf(err) != "AccessDenied" {
 		return err
 	}
-	return fmt.Errorf("%w; Regent needs s3:GetObject and s3:PutObject on %s/%s* and s3:ListBucket on the bucket, without "+
-		"which S3 denies the read of an object that does not exist", err, s.addr.bucket, s.addr.prefix)
+	return fmt.Errorf("%w; Regent needs s3:GetObject and s3:PutObject on %s/%s* and s3:ListBucket on the bucket, "+
+		"without which S3 denies the read of an object that does not exist", err, s.addr.bucket, s.addr.prefix)
 }

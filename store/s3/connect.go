@@ -53,8 +53,8 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 		cfg.Region = "us-east-1"
 	}
 
-	// The transport of the SDK's client has what AWS_CA_BUNDLE says by now. A copy of it is this store's own, so that Close
-	// can close its connections.
+	// The transport of the SDK's client has what AWS_CA_BUNDLE says by now. A copy of it is this store's own, so that
+	// Close can close its connections.
 	buildable, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
 	if !ok {
 		return errors.New("the AWS SDK has replaced its HTTP client")
@@ -76,8 +76,8 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// transport sets up connections for requests that must not wait for one another: HTTP/1.1 has one request at a time on each,
-// so that one which hangs stops no other.
+// transport sets up connections for requests that must not wait for one another: HTTP/1.1 has one request at a time on
+// each, so that one which hangs stops no other.
 func transport(t *http.Transport) {
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
 	t.MaxIdleConnsPerHost = idleConnections

@@ -30,8 +30,8 @@ func Validate(addr string) error {
 	return nil
 }
 
-// WriteInterval returns how often an object may be written at an address, or 0 if there is no limit or the address is not
-// valid: see [Store.WriteInterval].
+// WriteInterval returns how often an object may be written at an address, or 0 if there is no limit or the address is
+// not valid: see [Store.WriteInterval].
 func WriteInterval(addr string) time.Duration {
 	a, err := parseAddress(addr)
 	if err != nil {
@@ -50,6 +50,8 @@ const (
 	replacing // on the condition of an ETag
 )
 
+func (k requestKind) writes() bool { return k == creating || k == replacing }
+
 // refusals are the codes of answers that stay as they are until somebody changes the server or the configuration.
 func refusals() []string {
 	return []string{
@@ -59,14 +61,14 @@ func refusals() []string {
 	}
 }
 
-// classify tells what an error of a request means. A conflict, and a register that is not there, are answers of the server
-// itself, with its code: any other server on the way that answers 404 or 412 proves nothing. All else is unknown: a timeout,
-// 409 ConditionalRequestConflict, 429 and 503 SlowDown, 500. A read settles it.
+// classify tells what an error of a request means. A conflict, and a register that is not there, are answers of the
+// server itself, with its code: any other server on the way that answers 404 or 412 proves nothing. All else is
+// unknown: a timeout, 409 ConditionalRequestConflict, 429 and 503 SlowDown, 500. A read settles it.
 func classify(err error, kind requestKind) error {
 	code := codeOf(err)
 	status := statusOf(err)
 	switch {
-	case status == http.StatusPreconditionFailed && code == "PreconditionFailed" && (kind == creating || kind == replacing):
+	case status == http.StatusPreconditionFailed && code == "PreconditionFailed" && kind.writes():
 		return fmt.Errorf("%w: %w", driver.ErrConflict, err)
 	case status == http.StatusNotFound && code == "NoSuchKey" && kind == replacing:
 		// Somebody has deleted the object, or the store has gone back. It is read, and never created in its place.

@@ -38,12 +38,13 @@ const (
 var (
 	// ErrNoStamp says that the body of a fenced object lacks its stamp.
 	ErrNoStamp = errors.New("the body does not contain its stamp")
-	// ErrFenceLost says that a fenced object was deleted between its read and its write, and the mark of its fence with it.
+	// ErrFenceLost says that a fenced object was deleted between its read and its write, and the mark of its fence with
+	// it.
 	ErrFenceLost = errors.New("the object was deleted, and its fence with it")
 )
 
-// Fence writes an object of yours, in any bucket, unless a newer term has written it: an older epoch, and another term with the
-// same epoch, is refused with a [regent.StaleError]. Nothing was written then.
+// Fence writes an object of yours, in any bucket, unless a newer term has written it: an older epoch, and another term
+// with the same epoch, is refused with a [regent.StaleError]. Nothing was written then.
 //
 //	_, err := s3.Fence(ctx, client, term, &awss3.PutObjectInput{Bucket: &bucket, Key: &key}, func(s s3.Stamp) []byte {
 //		return fmt.Appendf(nil, `{"stamp":%q,"jobs":[]}`, s)
@@ -51,23 +52,28 @@ var (
 //
 // The newest epoch and its term are kept in the object's metadata, as regent-fence. Fence reads them, and writes on the
 // condition that the object is still the one that was read. S3 compares objects by their content alone: so that no two
-// writes are equal, the body must contain the stamp, or Fence returns [ErrNoStamp] and writes nothing. Body may be called
-// several times.
+// writes are equal, the body must contain the stamp, or Fence returns [ErrNoStamp] and writes nothing. Body may be
+// called several times.
 //
-// Each object has a fence of its own: a deposed leader can write an object that no newer term has written yet. So a new leader
-// writes every object that it is responsible for before it relies on them. Nobody may write such an object without Fence, or
-// delete it. An error that is none of those named here says nothing about whether the object was written: call Fence again.
-// The client should not send requests again by itself (aws.NopRetryer): a write that was sent twice may be refused
-// for the sake of its own first copy, and Fence then writes it once more.
-func Fence(ctx context.Context, client *s3.Client, term regent.Term, put *s3.PutObjectInput, body func(Stamp) []byte) (*s3.PutObjectOutput, error) {
+// Each object has a fence of its own: a deposed leader can write an object that no newer term has written yet. So a new
+// leader writes every object that it is responsible for before it relies on them. Nobody may write such an object
+// without Fence, or delete it. An error that is none of those named here says nothing about whether the object was
+// written: call Fence again. The client should not send requests again by itself (aws.NopRetryer): a write that was
+// sent twice may be refused for the sake of its own first copy, and Fence then writes it once more.
+func Fence(
+	ctx context.Context, client *s3.Client, term regent.Term, put *s3.PutObjectInput, body func(Stamp) []byte,
+) (*s3.PutObjectOutput, error) {
 	out, err := fence(ctx, client, term, put, body)
 	if err != nil {
-		return nil, fmt.Errorf("fence object %q of bucket %q at epoch %d: %w", aws.ToString(put.Key), aws.ToString(put.Bucket), term.Epoch, err)
+		return nil, fmt.Errorf("fence object %q of bucket %q at epoch %d: %w",
+			aws.ToString(put.Key), aws.ToString(put.Bucket), term.Epoch, err)
 	}
 	return out, nil
 }
 
-func fence(ctx context.Context, client *s3.Client, term regent.Term, put *s3.PutObjectInput, body func(Stamp) []byte) (*s3.PutObjectOutput, error) {
+func fence(
+	ctx context.Context, client *s3.Client, term regent.Term, put *s3.PutObjectInput, body func(Stamp) []byte,
+) (*s3.PutObjectOutput, error) {
 	token := term.Token()
 	if err := token.Validate(); err != nil {
 		return nil, err
@@ -154,7 +160,8 @@ func admitted(ctx context.Context, client *s3.Client, term regent.Term, put *s3.
 	case err != nil:
 		return condition{}, fmt.Errorf("its metadata %s is %.80q: %w", fenceMark, mark, err)
 	case election != term.Election:
-		return condition{}, fmt.Errorf("it is fenced by the terms of election %q, which those of %q cannot be compared with", election, term.Election)
+		return condition{}, fmt.Errorf("it is fenced by the terms of election %q, which those of %q cannot be "+
+			"compared with", election, term.Election)
 	case newest.Epoch > term.Epoch || newest.Epoch == term.Epoch && newest.Term != term.Incarnation:
 		return condition{}, &regent.StaleError{
 			Epoch: term.Epoch, Term: term.Incarnation, Newest: newest.Epoch, NewestTerm: newest.Term}

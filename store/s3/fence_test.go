@@ -28,7 +28,9 @@ func newDesk(t *testing.T, endpoint string) *desk {
 }
 
 func (d *desk) put() *s3.PutObjectInput {
-	return &s3.PutObjectInput{Bucket: aws.String(bucket), Key: aws.String(d.key), Metadata: map[string]string{"owner": "tests"}}
+	return &s3.PutObjectInput{
+		Bucket: aws.String(bucket), Key: aws.String(d.key), Metadata: map[string]string{"owner": "tests"},
+	}
 }
 
 // write writes a text as the leader of a term.
@@ -41,7 +43,8 @@ func (d *desk) write(ctx context.Context, epoch uint64, term, text string) error
 // text returns what the object says.
 func (d *desk) text() string {
 	d.t.Helper()
-	out, err := d.client.GetObject(d.t.Context(), &s3.GetObjectInput{Bucket: aws.String(bucket), Key: aws.String(d.key)})
+	in := &s3.GetObjectInput{Bucket: aws.String(bucket), Key: aws.String(d.key)}
+	out, err := d.client.GetObject(d.t.Context(), in)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -87,21 +90,26 @@ func TestFence(t *testing.T) {
 		}
 	})
 	t.Run("another_election_is_refused", func(t *testing.T) {
-		_, err := Fence(ctx, d.client, regent.Term{Election: "other", Epoch: 11, Incarnation: "x"}, d.put(), func(s Stamp) []byte { return []byte(s.String()) })
+		term := regent.Term{Election: "other", Epoch: 11, Incarnation: "x"}
+		_, err := Fence(ctx, d.client, term, d.put(), func(s Stamp) []byte { return []byte(s.String()) })
 		if err == nil || !strings.Contains(err.Error(), `"reports"`) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("a_body_without_its_stamp_is_refused", func(t *testing.T) {
-		_, err := Fence(ctx, d.client, regent.Term{Election: "reports", Epoch: 11, Incarnation: "x"}, d.put(), func(Stamp) []byte { return []byte("{}") })
+		term := regent.Term{Election: "reports", Epoch: 11, Incarnation: "x"}
+		_, err := Fence(ctx, d.client, term, d.put(), func(Stamp) []byte { return []byte("{}") })
 		if !errors.Is(err, ErrNoStamp) || d.text() != "by 10" {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("the_metadata_of_the_user_is_kept", func(t *testing.T) {
 		out, err := d.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: aws.String(bucket), Key: aws.String(d.key)})
-		if err != nil || out.Metadata["owner"] != "tests" || out.Metadata["regent-fence"] != "election=reports&epoch=10&term=x" {
-			t.Errorf("metadata is %v, %v", out.Metadata, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := out.Metadata; got["owner"] != "tests" || got["regent-fence"] != "election=reports&epoch=10&term=x" {
+			t.Errorf("metadata is %v", got)
 		}
 	})
 	t.Run("an_object_that_was_there_before_is_replaced", func(t *testing.T) {
@@ -117,8 +125,8 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// A deposed leader whose write is under way when its successor writes is refused, even if both write the same text and the
-// write comes only after the successor has written the old text again.
+// A deposed leader whose write is under way when its successor writes is refused, even if both write the same text and
+// the write comes only after the successor has written the old text again.
 func TestFenceAgainstADeposedLeader(t *testing.T) {
 	p := startProxy(t, shared.endpoint())
 	old, ctx := newDesk(t, p.URL), t.Context()
@@ -147,8 +155,8 @@ func TestFenceAgainstADeposedLeader(t *testing.T) {
 	old.stale(old.write(ctx, 5, "b", "again"), regent.StaleError{Epoch: 5, Term: "b", Newest: 6, NewestTerm: "c"})
 }
 
-// Writers of one term come before each other, and each write is made in the end. An object that is deleted meanwhile is not
-// created again.
+// Writers of one term come before each other, and each write is made in the end. An object that is deleted meanwhile is
+// not created again.
 func TestFenceBesideOtherWriters(t *testing.T) {
 	p := startProxy(t, shared.endpoint())
 	slowly, ctx := newDesk(t, p.URL), t.Context()
@@ -180,9 +188,7 @@ func TestFenceBesideOtherWriters(t *testing.T) {
 
 	between = 0
 	p.set(puts(meanwhile(func() {
-		if _, err := other.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(bucket), Key: aws.String(other.key)}); err != nil {
-			t.Error(err)
-		}
+		deleteObject(t, other.key)
 	})))
 	if err := slowly.write(ctx, 1, "a", "again"); !errors.Is(err, ErrFenceLost) {
 		t.Errorf("a write to an object that was deleted meanwhile: %v, want ErrFenceLost", err)

@@ -5,11 +5,11 @@ import (
 )
 
 const (
-	// suffix ends every key of a register, and no part of a key before a slash. So no key is a directory of another, which
-	// servers that keep objects as files could not have.
+	// suffix ends every key of a register, and no part of a key before a slash. So no key is a directory of another,
+	// which servers that keep objects as files could not have.
 	suffix = ".json"
-	// maxPart is how long a part of a key between two slashes gets before it is split: servers that keep objects as files
-	// take 255 bytes.
+	// maxPart is how long a part of a key between two slashes gets before it is split: servers that keep objects as
+	// files take 255 bytes.
 	maxPart = 200
 	// split ends a part that was split. No escape looks like it.
 	split = "!/"
@@ -37,8 +37,8 @@ func (a *address) name(key string) (string, bool) {
 	return name, ok && name != "" && escape(name) == rest
 }
 
-// escape writes a name in characters that every server keeps as they are. How a character is written depends only on those
-// before it, so that the escaped form of a prefix begins the escaped form of the name.
+// escape writes a name in characters that every server keeps as they are. How a character is written depends only on
+// those before it, so that the escaped form of a prefix begins the escaped form of the name.
 func escape(name string) string {
 	const hex = "0123456789ABCDEF"
 	b := make([]byte, 0, len(name)+16)

@@ -31,7 +31,8 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for _, key := range []string{
-		"", "app/", "app/.json", "other/a.json", "app/a", "app/a.txt", "app/a b.json", "app/a!2.json", "app/a!zz.json", "app/a!41.json",
+		"", "app/", "app/.json", "other/a.json", "app/a", "app/a.txt", "app/a b.json", "app/a!2.json", "app/a!zz.json",
+		"app/a!41.json",
 		"app/a!2f.json", "app/a!/b.json", "app//a.json", "app/./a.json", "app/!probe/verdict.json", "app/é.json",
 	} {
 		if name, ok := a.name(key); ok {
@@ -40,9 +41,13 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What must hold of every two names: each has its own key, which leads back to it, and no key is a directory of another.
+// What must hold of every two names: each has its own key, which leads back to it, and no key is a directory of
+// another.
 func FuzzKeys(f *testing.F) {
-	for _, name := range []string{"a", "a/b", "a.json", "a.json/b", "..", "//", "!2F", strings.Repeat("é", 125), strings.Repeat("%", 250), strings.Repeat("/", 250)} {
+	for _, name := range []string{
+		"a", "a/b", "a.json", "a.json/b", "..", "//", "!2F",
+		strings.Repeat("é", 125), strings.Repeat("%", 250), strings.Repeat("/", 250),
+	} {
 		f.Add(name, 3)
 	}
 	a := &address{prefix: strings.Repeat("p", maxPrefix) + "/"}
@@ -68,8 +73,11 @@ func FuzzKeys(f *testing.F) {
 				t.Errorf("the key %q of %q could be below another's", key, name)
 			}
 		}
-		if n >= 0 && n <= len(name) && !strings.HasPrefix(key, a.keyPrefix(name[:n])) {
-			t.Errorf("the key %q of %q does not begin with %q, that of the prefix %q", key, name, a.keyPrefix(name[:n]), name[:n])
+		if n < 0 || n > len(name) {
+			return
+		}
+		if begin := a.keyPrefix(name[:n]); !strings.HasPrefix(key, begin) {
+			t.Errorf("the key %q of %q does not begin with %q, that of the prefix %q", key, name, begin, name[:n])
 		}
 	})
 }

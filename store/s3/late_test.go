@@ -10,8 +10,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// This file is about writes that come late: the answer is lost, a read shows nothing, and the PUT is carried out after the
-// read and after the deadline. The proxy holds the request, and delivers it later.
+// This file is about writes that come late: the answer is lost, a read shows nothing, and the PUT is carried out after
+// the read and after the deadline. The proxy holds the request, and delivers it later.
 
 // late is a crowd with one member behind a proxy, and a store that sees everything.
 type late struct {
@@ -64,7 +64,8 @@ func TestALateHeartbeat(t *testing.T) {
 
 	l.holdPuts("")
 	second := l.leads(b, first)
-	if keys := l.proxy.heldKeys(); !slices.ContainsFunc(keys, func(k string) bool { return strings.HasSuffix(k, "regent/member/a.json") }) {
+	heartbeat := func(key string) bool { return strings.HasSuffix(key, "regent/member/a.json") }
+	if keys := l.proxy.heldKeys(); !slices.ContainsFunc(keys, heartbeat) {
 		t.Fatalf("no heartbeat was held, but %q", keys)
 	}
 	for _, status := range l.proxy.deliver(t.Context()) {
@@ -81,8 +82,8 @@ func TestALateHeartbeat(t *testing.T) {
 	}
 }
 
-// A claim that is carried out when its sender's incarnation has ended is nobody's: its sender does not believe it, and the next
-// term has a higher epoch.
+// A claim that is carried out when its sender's incarnation has ended is nobody's: its sender does not believe it, and
+// the next term has a higher epoch.
 func TestALateClaim(t *testing.T) {
 	l := newLate(t)
 	l.holdPuts(election)
@@ -119,8 +120,9 @@ func TestALateClaim(t *testing.T) {
 	}
 }
 
-// A claim that is carried out while its sender's incarnation lives, after the sender has read that it was not, is adopted or
-// released: another member that campaigns does not wait for ever, and nobody leads in two terms of one epoch.
+// A claim that is carried out while its sender's incarnation lives, after the sender has read that it was not, is
+// adopted or released: another member that campaigns does not wait for ever, and nobody leads in two terms of one
+// epoch.
 func TestALateClaimOfALiveMember(t *testing.T) {
 	l := newLate(t)
 	l.holdPuts(election)

@@ -18,7 +18,8 @@ func quick() regent.Config {
 	c := regent.Cluster()
 	c.LeaseDuration, c.StopTimeout, c.WorkerTimeout = 3*time.Second, 500*time.Millisecond, 3*time.Second
 	c.HeartbeatInterval, c.RenewInterval = 500*time.Millisecond, 500*time.Millisecond
-	c.ElectionInterval, c.ElectionIntervalMax, c.TakeoverDelay = 500*time.Millisecond, 500*time.Millisecond, 200*time.Millisecond
+	c.ElectionInterval, c.ElectionIntervalMax = 500*time.Millisecond, 500*time.Millisecond
+	c.TakeoverDelay = 200 * time.Millisecond
 	c.RenewBackoff = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
 	return c
 }
@@ -175,7 +176,7 @@ func (c *crowd) somebodyLeads(beyond uint64) (epoch uint64) {
 }
 
 // happened returns how many events of a kind there were.
-func (c *crowd) happened(kind string) (n int) {
+func (c *crowd) happened(kind regent.EventKind) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.events {
@@ -190,7 +191,9 @@ func (c *crowd) happened(kind string) (n int) {
 func (c *crowd) seen(epoch uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.ContainsFunc(c.events, func(e regent.Event) bool { return e.Kind == regent.EventLeaderChanged && e.Epoch == epoch })
+	return slices.ContainsFunc(c.events, func(e regent.Event) bool {
+		return e.Kind == regent.EventLeaderChanged && e.Epoch == epoch
+	})
 }
 
 // Whatever happens to the requests of a leader, at most one member leads, and somebody leads again.

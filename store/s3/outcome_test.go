@@ -7,23 +7,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/regentd/regent/driver"
 )
 
-// What an answer to a write means: a conflict is the server's own word, and every other failure leaves the outcome unknown.
-// Each request is sent once.
+// What an answer to a write means: a conflict is the server's own word, and every other failure leaves the outcome
+// unknown. Each request is sent once.
 func TestOutcomeOfASwap(t *testing.T) {
 	p := startProxy(t, shared.endpoint())
+	failed := answer(412, "PreconditionFailed")
 	for name, c := range map[string]struct {
 		fault    fault
 		create   bool
 		conflict bool
 		refused  bool
 	}{
-		"412_of_a_first_write_is_a_conflict":       {fault: answer(412, "PreconditionFailed"), create: true, conflict: true},
-		"412_is_a_conflict":                        {fault: answer(412, "PreconditionFailed"), conflict: true},
+		"412_of_a_first_write_is_a_conflict":       {fault: failed, create: true, conflict: true},
+		"412_is_a_conflict":                        {fault: failed, conflict: true},
 		"404_of_a_later_write_is_a_conflict":       {fault: answer(404, "NoSuchKey"), conflict: true},
 		"404_of_a_first_write_is_unknown":          {fault: answer(404, "NoSuchKey"), create: true},
 		"404_of_the_bucket_is_refused":             {fault: answer(404, "NoSuchBucket"), refused: true},
@@ -53,7 +52,8 @@ func TestOutcomeOfASwap(t *testing.T) {
 			defer p.set(nil)
 
 			_, err := s.Swap(t.Context(), l)
-			if err == nil || errors.Is(err, driver.ErrConflict) != c.conflict || errors.Is(err, driver.ErrRefused) != c.refused {
+			conflict, refused := errors.Is(err, driver.ErrConflict), errors.Is(err, driver.ErrRefused)
+			if err == nil || conflict != c.conflict || refused != c.refused {
 				t.Errorf("Swap = %v, want a conflict: %v, a refusal: %v", err, c.conflict, c.refused)
 			}
 			if sent := p.requests(); len(sent) != 1 {
@@ -86,8 +86,8 @@ func TestOutcomeOfARead(t *testing.T) {
 			defer p.set(nil)
 
 			_, err := s.Get(t.Context(), "seat")
-			if err == nil || errors.Is(err, driver.ErrNotFound) != c.notFound || errors.Is(err, driver.ErrRefused) != c.refused ||
-				errors.Is(err, driver.ErrConflict) {
+			notFound, refused := errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrRefused)
+			if err == nil || notFound != c.notFound || refused != c.refused || errors.Is(err, driver.ErrConflict) {
 				t.Errorf("Get = %v, want not found: %v, a refusal: %v", err, c.notFound, c.refused)
 			}
 			for l, err := range s.List(t.Context(), "") {
@@ -135,9 +135,7 @@ func TestHungRequests(t *testing.T) {
 func TestADeletedObjectIsNotCreatedAgain(t *testing.T) {
 	s := unprobed(t, fresh(shared.endpoint()))
 	l := swap(t, s, held("seat", "a", 7))
-	if _, err := client(shared.endpoint()).DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: aws.String(bucket), Key: aws.String(s.addr.key("seat"))}); err != nil {
-		t.Fatal(err)
-	}
+	deleteObject(t, s.addr.key("seat"))
 
 	if _, err := s.Swap(t.Context(), l); !errors.Is(err, driver.ErrConflict) {
 		t.Errorf("Swap = %v, want ErrConflict", err)
@@ -175,7 +173,8 @@ func TestWhatReadsCost(t *testing.T) {
 			}
 		}
 		if gets != wantGets || lists != wantLists || bodies != wantBodies {
-			t.Errorf("%s: %d gets, %d lists, %d bodies, want %d, %d, %d", what, gets, lists, bodies, wantGets, wantLists, wantBodies)
+			t.Errorf("%s: %d gets, %d lists, %d bodies, want %d, %d, %d",
+				what, gets, lists, bodies, wantGets, wantLists, wantBodies)
 		}
 	}
 	list := func() {

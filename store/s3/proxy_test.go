@@ -104,7 +104,10 @@ func (p *proxy) note(r *http.Request, status, size int) {
 func (p *proxy) forward(ctx context.Context, r *http.Request, body []byte) (*http.Response, []byte) {
 	out := r.Clone(ctx)
 	out.RequestURI = ""
-	out.URL = &url.URL{Scheme: "http", Host: strings.TrimPrefix(p.backend, "http://"), Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+	out.URL = &url.URL{
+		Scheme: "http", Host: strings.TrimPrefix(p.backend, "http://"),
+		Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery,
+	}
 	out.Host = r.Host // it is signed
 	out.Body = io.NopCloser(bytes.NewReader(body))
 	out.ContentLength = int64(len(body))
@@ -176,11 +179,13 @@ func unconditional(p *proxy, w http.ResponseWriter, r *http.Request, body []byte
 	r.Header.Del("If-Match")
 	r.Header.Del("If-None-Match")
 	who, _ := credentials().Retrieve(r.Context())
-	hash := sha256.Sum256(body)
-	r.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(hash[:]))
+	sum := sha256.Sum256(body)
+	hash := hex.EncodeToString(sum[:])
+	r.Header.Set("X-Amz-Content-Sha256", hash)
 	r.ContentLength = int64(len(body))
 	sign := func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true }
-	if err := v4.NewSigner(sign).SignHTTP(r.Context(), who, r, hex.EncodeToString(hash[:]), "s3", "us-east-1", time.Now()); err != nil {
+	err := v4.NewSigner(sign).SignHTTP(r.Context(), who, r, hash, "s3", "us-east-1", time.Now())
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	pass(p, w, r, body)
@@ -193,7 +198,7 @@ func answer(status int, code string) fault {
 		w.Header().Set("Content-Type", "application/xml")
 		w.WriteHeader(status)
 		if code != "" {
-			_, _ = io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>`+code+`</Code><Message>made up</Message></Error>`)
+			_, _ = io.WriteString(w, `<Error><Code>`+code+`</Code><Message>made up</Message></Error>`)
 		}
 	}
 }

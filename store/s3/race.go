@@ -26,8 +26,8 @@ func unsafef(format string, args ...any) error {
 	return driver.Refused(fmt.Errorf("%w: %s", errUnsafe, fmt.Sprintf(format, args...)))
 }
 
-// race lets writers race for objects of its own, under both conditions. It returns a [driver.ErrRefused] if several won. That
-// nobody was caught proves nothing: a server may fail only under another load.
+// race lets writers race for objects of its own, under both conditions. It returns a [driver.ErrRefused] if several
+// won. That nobody was caught proves nothing: a server may fail only under another load.
 func (s *Store) race(ctx context.Context) error {
 	if err := s.probeMissing(ctx); err != nil {
 		return err
@@ -54,8 +54,8 @@ func (s *Store) race(ctx context.Context) error {
 	return errors.Join(created.inconclusive("If-None-Match: *"), replaced.inconclusive("If-Match"))
 }
 
-// probeMissing makes sure that a write on the condition of an ETag creates no object: a register that somebody has deleted
-// would begin anew.
+// probeMissing makes sure that a write on the condition of an ETag creates no object: a register that somebody has
+// deleted would begin anew.
 func (s *Store) probeMissing(ctx context.Context) error {
 	key := s.probeKey(fmt.Sprintf("%016x-%d", s.id, s.writes.Add(1)))
 	_, err := s.put(ctx, key, []byte("{}"), condition{fmt.Sprintf("%032x", s.id)})
@@ -86,8 +86,8 @@ func (t tally) inconclusive(condition string) error {
 		racers, condition, t.won, t.lost, t.err)
 }
 
-// compete lets writers race for one object under one condition. It returns the object's ETag afterwards, which is empty if
-// there is none.
+// compete lets writers race for one object under one condition. It returns the object's ETag afterwards, which is empty
+// if there is none.
 func (s *Store) compete(ctx context.Context, key string, if_ condition, t *tally) (string, error) {
 	etags := make([]string, racers)
 	errs := make([]error, racers)

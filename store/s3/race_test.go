@@ -109,7 +109,8 @@ func TestOneOfManyRunsTheRace(t *testing.T) {
 	}
 }
 
-// A process that starts while another runs the race looks at the verdict later, and runs the race itself if there is none.
+// A process that starts while another runs the race looks at the verdict later, and runs the race itself if there is
+// none.
 func TestARaceThatWasNotFinishedIsRunByAnother(t *testing.T) {
 	f, endpoint := startFake(t)
 	addr := fresh(endpoint)

@@ -62,8 +62,8 @@ func (s *Store) read(ctx context.Context, known driver.Record) (driver.Record, e
 	return l, nil
 }
 
-// The body of an object is the record's own JSON, with one more field at its beginning: the number of the write, without which
-// two equal records would have one ETag.
+// The body of an object is the record's own JSON, with one more field at its beginning: the number of the write,
+// without which two equal records would have one ETag.
 const bodyBegin = `{"write":"`
 
 // encode returns the body of an object for one write.
@@ -124,8 +124,8 @@ func (s *Store) each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// List implements [driver.Store]: one request for every 1,000 registers, and one for each that has changed since this store
-// read it last.
+// List implements [driver.Store]: one request for every 1,000 registers, and one for each that has changed since this
+// store read it last.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return func(yield func(driver.Record, error) bool) {
 		token := ""

@@ -47,9 +47,7 @@ func (a *archive) restore(name string, o object) {
 
 func (a *archive) delete(name string) {
 	a.t.Helper()
-	if _, err := a.c.DeleteObject(context.Background(), &s3.DeleteObjectInput{Bucket: aws.String(bucket), Key: aws.String(a.store.addr.key(name))}); err != nil {
-		a.t.Fatal(err)
-	}
+	deleteObject(a.t, a.store.addr.key(name))
 }
 
 // Members that remember more than the store shows say so, wait, and lead beyond every epoch that they have seen.
@@ -81,10 +79,13 @@ func TestMembersWhenTheStoreGoesBack(t *testing.T) {
 			epoch = c.somebodyLeads(epoch)
 
 			for again := range 2 { // gone back, and gone back once more
-				c.until("the other has seen that epoch", func() bool { return c.seen(epoch) }) // who has not cannot go beyond it
+				// Who has not seen an epoch cannot go beyond it.
+				c.until("the other has seen that epoch", func() bool { return c.seen(epoch) })
 				before := c.happened(regent.EventStoreRegressed)
 				lose(archive, old)
-				c.until("somebody says that the store has lost writes", func() bool { return c.happened(regent.EventStoreRegressed) > before })
+				c.until("somebody says that the store has lost writes", func() bool {
+					return c.happened(regent.EventStoreRegressed) > before
+				})
 				next := c.somebodyLeads(epoch)
 				if next <= epoch {
 					t.Errorf("time %d: epoch %d after %d", again, next, epoch)

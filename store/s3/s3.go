@@ -2,15 +2,15 @@
 // conditional writes. Each register is one object.
 //
 // What it assumes:
-//   - The server checks the conditions If-None-Match: * and If-Match of a PUT atomically with the write, and a read shows every
-//     write that was answered before it began. Open lets 32 writers race for one object and refuses a server that lets two
-//     of them win. Such a race can convict a server, but cannot prove that a server is correct.
-//   - Nobody else writes, deletes or restores objects below the prefix. docs/STORES.md has a bucket policy that refuses writes
-//     without a condition.
+//   - The server checks the conditions If-None-Match: * and If-Match of a PUT atomically with the write, and a read
+//     shows every write that was answered before it began. Open lets 32 writers race for one object and refuses a
+//     server that lets two of them win. Such a race can convict a server, but cannot prove that a server is correct.
+//   - Nobody else writes, deletes or restores objects below the prefix. docs/STORES.md has a bucket policy that refuses
+//     writes without a condition.
 //   - Nothing between this process and the server sends a PUT twice.
 //
-// What it does not have: notifications, so that a standby learns of a release at its next poll; and removal, so that the objects
-// of members that never come back stay.
+// What it does not have: notifications, so that a standby learns of a release at its next poll; and removal, so that
+// the objects of members that never come back stay.
 //
 // The shortest program:
 //
@@ -50,8 +50,8 @@ type Options struct {
 }
 
 // Store is a bucket, or the part of it below a prefix. It implements [driver.Store], [driver.Refresher],
-// [driver.Counter] and [driver.WriteLimiter]. It is no [driver.Remover]: that takes a DELETE whose condition is checked atomically, which
-// not every server has.
+// [driver.Counter] and [driver.WriteLimiter]. It is no [driver.Remover]: that takes a DELETE whose condition is checked
+// atomically, which not every server has.
 type Store struct {
 	addr      *address
 	client    *s3.Client
@@ -82,12 +82,12 @@ var (
 //
 //	s3://BUCKET[/PREFIX][?key=value&…]
 //
-// The keys are region, endpoint, path_style, sse, kms_key and write_interval; see docs/STORES.md. Credentials, and what the
-// address does not say, come from the SDK's own configuration: variables such as AWS_REGION and AWS_PROFILE, shared files, the
-// container, the instance.
+// The keys are region, endpoint, path_style, sse, kms_key and write_interval; see docs/STORES.md. Credentials, and what
+// the address does not say, come from the SDK's own configuration: variables such as AWS_REGION and AWS_PROFILE, shared
+// files, the container, the instance.
 //
-// Open reads and writes below the prefix, and refuses a server that lets several writers win a race: see the package comment.
-// The result is kept in the bucket, so that of many processes which start at once one runs the race.
+// Open reads and writes below the prefix, and refuses a server that lets several writers win a race: see the package
+// comment. The result is kept in the bucket, so that of many processes which start at once one runs the race.
 func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	return openWithin(ctx, addr, opts, raceTime)
 }
@@ -115,7 +115,8 @@ func openWithin(ctx context.Context, addr string, opts Options, raceTime time.Du
 // Requests implements [driver.Counter]. The kinds are those that a bill has: get, put, list and delete.
 func (s *Store) Requests() map[string]uint64 { return s.requests.Requests() }
 
-// WriteInterval implements [driver.WriteLimiter]: a second for Google Cloud Storage and Cloudflare R2, or what the address says.
+// WriteInterval implements [driver.WriteLimiter]: a second for Google Cloud Storage and Cloudflare R2, or what the
+// address says.
 func (s *Store) WriteInterval() time.Duration { return s.addr.writeInterval }
 
 // Close implements [driver.Store]. It ends the requests that are under way.

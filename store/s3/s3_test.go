@@ -17,7 +17,8 @@ func suite(t *testing.T, endpoint string) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		addr := fresh(endpoint)
 		return func() (driver.Store, error) {
-			return Open(t.Context(), addr, Options{Credentials: credentials(), NoProbe: true}) // race_test.go is about the race
+			// race_test.go is about the race.
+			return Open(t.Context(), addr, Options{Credentials: credentials(), NoProbe: true})
 		}
 	})
 }

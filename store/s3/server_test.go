@@ -20,8 +20,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// The tests use a real server: versitygw over a directory, which module testserver embeds. It is a process of its own, built
-// once without the race detector.
+// The tests use a real server: versitygw over a directory, which module testserver embeds. It is a process of its own,
+// built once without the race detector.
 var (
 	shared *server // for most tests, each with a prefix of its own
 	binary string
@@ -83,7 +83,8 @@ func launch(dir string) (*server, error) {
 	if err := s.start(); err != nil {
 		return nil, err
 	}
-	_, err := client("http://"+s.addr).CreateBucket(context.Background(), &s3.CreateBucketInput{Bucket: aws.String(bucket)})
+	in := &s3.CreateBucketInput{Bucket: aws.String(bucket)}
+	_, err := client(s.endpoint()).CreateBucket(context.Background(), in)
 	return s, err
 }
 
@@ -152,6 +153,15 @@ func client(endpoint string) *s3.Client {
 	})
 }
 
+// deleteObject deletes an object of the shared server behind every store's back.
+func deleteObject(t testing.TB, key string) {
+	t.Helper()
+	in := &s3.DeleteObjectInput{Bucket: aws.String(bucket), Key: aws.String(key)}
+	if _, err := client(shared.endpoint()).DeleteObject(context.Background(), in); err != nil {
+		t.Error(err)
+	}
+}
+
 func credentials() aws.CredentialsProvider {
 	return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: accessKey, SecretAccessKey: secretKey}, nil
@@ -206,7 +216,8 @@ func eventually(limit time.Duration, ok func() bool) bool {
 
 func held(name, id string, epoch uint64) driver.Record {
 	return driver.Record{
-		Name: name, Holder: driver.Identity{ID: id, Incarnation: id + "1"}, Epoch: epoch, Nonce: rand.Uint64(), Duration: time.Minute,
+		Name: name, Holder: driver.Identity{ID: id, Incarnation: id + "1"}, Epoch: epoch, Nonce: rand.Uint64(),
+		Duration: time.Minute,
 	}
 }
 

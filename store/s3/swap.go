@@ -7,8 +7,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Swap implements [driver.Store]: one conditional PUT, which is never sent again. The server's own answer that the condition
-// has failed is a conflict; any other answer than success, and none, leaves the outcome unknown.
+// Swap implements [driver.Store]: one conditional PUT, which is never sent again. The server's own answer that the
+// condition has failed is a conflict; any other answer than success, and none, leaves the outcome unknown.
 func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	inner, done, err := s.begin(ctx)
 	if err != nil {

@@ -177,7 +177,7 @@ func (s *sim) checkEnd() {
 		}
 		if !led {
 			reg := s.store.register(name)
-			s.fail("%s has no leader %v after everything was healed: %s", name, s.now-s.calm, text(&reg.rec))
+			s.fail("%s has no leader %v after everything was healed: %s", name, s.now-s.healed, text(&reg.rec))
 		}
 	}
 }
