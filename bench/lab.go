@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent/bench/internal/process"
 )
 
 // waitLimit is how long a step may take that should be done soon.
@@ -75,15 +77,10 @@ func (l *lab) launch(cmd *exec.Cmd, dir string, ready func() error) error {
 	cmd.Stdout = log
 	cmd.Stderr = log
 
-	if err := cmd.Start(); err != nil {
+	gone, err := process.Start(cmd)
+	if err != nil {
 		return err
 	}
-
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = cmd.Wait()
-	}()
 
 	l.onClose(func() {
 		_ = cmd.Process.Signal(os.Interrupt) // both kinds of server stop at once

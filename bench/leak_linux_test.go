@@ -47,7 +47,10 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }()
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
 	until(t, "a reaper runs", func() bool {
 		select {
 		case <-ended:

@@ -20,6 +20,7 @@ type figure struct {
 	Tables     []table `json:"tables"`
 }
 
+// table is a table of a figure: a row for each side.
 type table struct {
 	Title   string   `json:"title"`
 	Columns []string `json:"columns"` // without the first one, the side
@@ -27,6 +28,7 @@ type table struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
+// row is the row of one side.
 type row struct {
 	Side   string   `json:"side"`
 	Values []number `json:"values"`

@@ -34,6 +34,7 @@ type Identity struct {
 	Incarnation string // random, never reused
 }
 
+// String returns ID/Incarnation, or "nobody" for the zero value.
 func (i Identity) String() string {
 	if i.ID == "" {
 		return "nobody"

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/bench/internal/port"
+	"github.com/regentd/regent/bench/internal/process"
 )
 
 // cluster is a directory, a web server that polls check, and processes.
@@ -26,17 +27,17 @@ type cluster struct {
 	binary string
 	web    *http.Server
 	target string
-	procs  []*process
+	procs  []*node
 	client *http.Client
 }
 
-// process is a 'regent serve', which can be started again.
-type process struct {
+// node is a 'regent serve', which can be started again.
+type node struct {
 	name   string
 	addr   string
 	worker bool
 	cmd    *exec.Cmd
-	gone   chan struct{}
+	gone   <-chan struct{}
 }
 
 func newCluster(p plan) (*cluster, error) {
@@ -83,7 +84,7 @@ func (c *cluster) configure() error {
 		fmt.Fprintf(&b, "  p%05d: {kind: %s, target: %q, interval: %v}\n", i, c.plan.kind, target, c.plan.interval)
 	}
 	for i := range c.plan.nodes + c.plan.workers {
-		p := &process{name: fmt.Sprintf("n%02d", i), addr: port.Address(port.Free()), worker: i >= c.plan.nodes}
+		p := &node{name: fmt.Sprintf("n%02d", i), addr: port.Address(port.Free()), worker: i >= c.plan.nodes}
 		if p.worker {
 			p.name = fmt.Sprintf("w%02d", i-c.plan.nodes)
 		}
@@ -94,7 +95,7 @@ func (c *cluster) configure() error {
 }
 
 // launch starts a process, or starts it again.
-func (c *cluster) launch(p *process) error {
+func (c *cluster) launch(p *node) error {
 	role := "--worker=" + strconv.FormatBool(c.plan.both)
 	if p.worker {
 		role = "--eligible=false"
@@ -111,14 +112,10 @@ func (c *cluster) launch(p *process) error {
 	cmd.Stderr = log
 	cmd.Stdout = log
 
-	if err := cmd.Start(); err != nil {
+	gone, err := process.Start(cmd)
+	if err != nil {
 		return err
 	}
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = cmd.Wait()
-	}()
 
 	p.cmd = cmd
 	p.gone = gone
@@ -143,8 +140,8 @@ func (c *cluster) start(ctx context.Context) error {
 }
 
 // leader waits until a process leads, other than not, and returns it.
-func (c *cluster) leader(ctx context.Context, not *process) (*process, error) {
-	var found *process
+func (c *cluster) leader(ctx context.Context, not *node) (*node, error) {
+	var found *node
 	err := c.await(ctx, func() bool {
 		for _, p := range c.procs {
 			if p != not && !p.worker && c.get(p, "/leader") == http.StatusOK {
@@ -180,7 +177,7 @@ func (c *cluster) await(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-func (c *cluster) get(p *process, path string) int {
+func (c *cluster) get(p *node, path string) int {
 	resp, err := c.client.Get("http://" + p.addr + path)
 	if err != nil {
 		return 0
@@ -192,7 +189,7 @@ func (c *cluster) get(p *process, path string) int {
 }
 
 // end sends a signal to a process, and returns when it has ended.
-func (p *process) end(sig syscall.Signal) error {
+func (p *node) end(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

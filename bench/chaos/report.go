@@ -24,7 +24,7 @@ func printGaps(out io.Writer, p plan, gaps []time.Duration) {
 
 // usage is the resources that the leader has used.
 type usage struct {
-	leader             *process
+	leader             *node
 	at                 time.Time
 	cpu, allocs, bytes float64
 	slots, memory      float64

@@ -25,7 +25,10 @@ func TestRedis(t *testing.T) {
 			t.Errorf("the key holds %q", got)
 		}
 
-		ttl := func() int { n, _ := strconv.Atoi(r.cli("PTTL", "stargate:leader")); return n }
+		ttl := func() int {
+			n, _ := strconv.Atoi(r.cli("PTTL", "stargate:leader"))
+			return n
+		}
 		if n := ttl(); n <= 0 || n > 30000 {
 			t.Errorf("it expires in %d ms", n)
 		}
@@ -130,9 +133,12 @@ func TestRedis(t *testing.T) {
 	})
 
 	for name, hurt := range map[string]func(*redisServer, *proxy, *daemon){
-		"requests_cut":  func(_ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true) },
-		"answers_cut":   func(_ *redisServer, p *proxy, _ *daemon) { p.cutFrom.Store(true) },
-		"both_ways_cut": func(_ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true); p.cutFrom.Store(true) },
+		"requests_cut": func(_ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true) },
+		"answers_cut":  func(_ *redisServer, p *proxy, _ *daemon) { p.cutFrom.Store(true) },
+		"both_ways_cut": func(_ *redisServer, p *proxy, _ *daemon) {
+			p.cutTo.Store(true)
+			p.cutFrom.Store(true)
+		},
 		"slow":          func(_ *redisServer, p *proxy, _ *daemon) { p.delay.Store(int64(1500 * time.Millisecond)) },
 		"leader_paused": func(_ *redisServer, _ *proxy, a *daemon) { a.signal(syscall.SIGSTOP) },
 		"server_restarted": func(r *redisServer, _ *proxy, _ *daemon) {

@@ -15,19 +15,20 @@ import (
 	"github.com/regentd/regent/store/sqlite"
 )
 
-// storeUse is what a store is opened for.
+// storeUse is the purpose for which a store is opened.
 type storeUse struct {
-	// children says that duties are processes of their own: the death of this process proves nothing of them.
+	// children says that duties are processes of their own. The death of this process then proves nothing of them, so
+	// the store proves no deaths.
 	children bool
-	// jitter is the longest start-up jitter. With it many processes may start at once: each then checks its Redis
-	// server in steps, over one to six times that time, and not all at once. How long is random, unlike every wait of
-	// the protocol (rule 11): no election waits for the check, and a member's phase is not known here.
+	// jitter is the longest start-up jitter. With it many processes may start at once. Each of them then checks its
+	// Redis server in steps, over one to six times that jitter. How long is random, unlike every wait of the protocol
+	// (rule 11): no election waits for the check, and the phase of the member is not known here.
 	jitter time.Duration
-	// unchecked leaves out the check of an S3 server, which writes objects: for who only looks, or only releases.
+	// unchecked leaves out the check of an S3 server, which writes objects: for a process that only reads or releases.
 	unchecked bool
 }
 
-// opener returns what opens the store at an address. What a store warns of at its opening goes to warn.
+// opener returns a function that opens the store at an address. Warnings of the store go to warn.
 //
 // An error that is a [driver.ErrRefused] stays until somebody changes something.
 func opener(address string, use storeUse, warn func(string)) func(context.Context) (driver.Store, error) {

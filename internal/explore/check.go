@@ -59,6 +59,8 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	switch {
 	case after.Epoch < before.Epoch:
 		return fmt.Errorf("%s falls from epoch %d to %d", after.Name, before.Epoch, after.Epoch)
+	case after.Epoch > before.Epoch && before.Paused:
+		return fmt.Errorf("%s: p%d claims epoch %d of a paused election", after.Name, sender, after.Epoch)
 	case after.Epoch > before.Epoch:
 		if after.Epoch <= w.granted[k] && before.Rev == "" && w.setup.Retires > w.left.retires {
 			w.outran = true // it must not be believed: see checkBegin
@@ -81,6 +83,32 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	sameTerm := after.Holder == before.Holder && after.Epoch == before.Epoch && !before.Vacant()
 	if !bytes.Equal(after.Data, before.Data) && !sameTerm {
 		return fmt.Errorf("%s: p%d writes a checkpoint that is not its term's", after.Name, sender)
+	}
+	return nil
+}
+
+// stopBy returns when the duty of a term that ends must have stopped. Its context ends at the deadline at the latest,
+// also if the core is not stepped.
+func (w *world) stopBy(i int, name string) core.Time {
+	p := &w.procs[i]
+	told := w.now
+	if t := p.terms[w.store.index(name)]; t != nil && p.deadlines[t.register] > 0 {
+		told = min(told, p.deadlines[t.register])
+	}
+	return told.Add(w.setup.Config.StopTimeout)
+}
+
+// checkDuties checks that no term begins beside a duty of another process that still has time to stop (rule 7).
+func (w *world) checkDuties(i int, name string) error {
+	if w.setup.Rollbacks > w.left.rollbacks {
+		return nil
+	}
+	for j := range w.procs {
+		for _, d := range w.procs[j].stopping {
+			if j != i && d.election == name && w.now < d.until {
+				return fmt.Errorf("p%d begins a term of %s while the duty of p%d in epoch %d stops", i, name, j, d.epoch)
+			}
+		}
 	}
 	return nil
 }

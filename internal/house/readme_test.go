@@ -41,7 +41,8 @@ func TestReadmeRuns(t *testing.T) {
 	})
 }
 
-// oneOfThree fails if f fails three times: a busy machine may stop a leader for longer than its lease, but not each time.
+// oneOfThree fails if f fails three times: a busy machine may stop a leader for longer than its lease, but not each
+// time.
 func oneOfThree(t *testing.T, f func() error) {
 	t.Helper()
 

@@ -29,7 +29,8 @@ func scenarios() []string {
 	return ids
 }
 
-// proofs returns, for each scenario, the files with a test whose name, or whose subtest's name, begins with its ID or lists it there.
+// proofs returns, for each scenario, the files with a test whose name, or whose subtest's name, begins with its ID or
+// lists it there.
 func proofs(t *testing.T) map[string][]string {
 	id := regexp.MustCompile(`(?:^|_|^Test)([CEJLP]\d\d)(?:_|$)`)
 	found := map[string][]string{}
@@ -92,7 +93,8 @@ func waysOf(t *testing.T, paths []string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestScenarios checks docs/SCENARIOS.md: every scenario has a row, and each row names the files that prove it, and how, or says that it is open.
+// TestScenarios checks docs/SCENARIOS.md: every scenario has a row, and each row names the files that prove it, and
+// how, or says that it is open.
 func TestScenarios(t *testing.T) {
 	rows, hows := map[string]string{}, map[string]string{}
 	for line := range strings.Lines(read(t, "docs/SCENARIOS.md")) {

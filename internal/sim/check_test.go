@@ -44,7 +44,7 @@ func good() *History {
 		{At: 16 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 2, Who: "B1", Valid: true},
 		{At: 17 * second, Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
 		{At: 17 * second, Kind: Accepted, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
-		{At: 18 * second, Kind: Calm, Proc: -1},
+		{At: 18 * second, Kind: Settled, Proc: -1},
 		{At: 18 * second, Kind: Led, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
 	} {
 		e.Local = e.At

@@ -228,7 +228,7 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 		Late:      memstore.Delay{Min: 0, Max: c.LeaseDuration * 3 / 2},
 	}
 	if chance(g, 0.3) {
-		f.Timeout = memstore.Delay{} // whoever gets no answer waits for as long as it has patience
+		f.Timeout = memstore.Delay{} // whoever gets no answer waits until the request times out
 	}
 	if chance(g, 0.6) {
 		bad := uniform(g, 0.01, 0.2)

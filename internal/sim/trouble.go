@@ -190,8 +190,8 @@ func (s *simulation) panic(a *Action, p *process) {
 			}
 			q.set(&trap{
 				on:      Claim,
-				request: max(t.request, q.patience()/2),
-				answer:  q.patience(),
+				request: max(t.request, q.requestTimeout()/2),
+				answer:  q.requestTimeout(),
 				deaf:    true,
 				then:    func() { q.set(&t) },
 			})
@@ -235,7 +235,7 @@ func (s *simulation) strike(seat string) {
 }
 
 func (s *simulation) loseNow(a *Action) {
-	if s.calm.Load() {
+	if s.settled.Load() {
 		return
 	}
 	seat := s.plan.Seats[a.Seat]

@@ -97,8 +97,7 @@ func (w *web) run(ctx context.Context) (Outcome, error) {
 	}
 
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 	defer response.Body.Close()
 
@@ -168,6 +167,12 @@ func (w *web) evaluate(ctx context.Context, response *http.Response, o *Outcome)
 	default:
 		o.Message = fmt.Sprintf("%.100q is not in the body", w.contains)
 	}
+}
+
+// because returns the outcome of a check that failed with err.
+func (o Outcome) because(ctx context.Context, err error) (Outcome, error) {
+	o.Message = why(ctx, err)
+	return o, nil
 }
 
 // why returns an error as a short text, without the URL.

@@ -57,7 +57,10 @@ func site(t *testing.T) *httptest.Server {
 	})
 	s := httptest.NewUnstartedServer(mux)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	t.Cleanup(func() { close(release); s.Close() })
+	t.Cleanup(func() {
+		close(release)
+		s.Close()
+	})
 
 	return s
 }

@@ -53,8 +53,7 @@ func (p *ping) run(ctx context.Context) (Outcome, error) {
 	}
 
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 	defer conn.Close()
 	defer interrupt(ctx, conn)()
@@ -63,8 +62,7 @@ func (p *ping) run(ctx context.Context) (Outcome, error) {
 	o.Detail["lost"] = strconv.Itoa(lost)
 
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 
 	o.OK = true

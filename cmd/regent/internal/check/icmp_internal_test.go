@@ -27,11 +27,26 @@ func TestEcho(t *testing.T) {
 	})
 
 	for name, change := range map[string]func([]byte) []byte{
-		"a_request":         func(b []byte) []byte { b[0] = 8; return b },
-		"an_error":          func(b []byte) []byte { b[0] = 3; return b },
-		"another_code":      func(b []byte) []byte { b[1] = 1; return b },
-		"another_id":        func(b []byte) []byte { b[4]++; return b },
-		"another_cookie":    func(b []byte) []byte { b[10]++; return b },
+		"a_request": func(b []byte) []byte {
+			b[0] = 8
+			return b
+		},
+		"an_error": func(b []byte) []byte {
+			b[0] = 3
+			return b
+		},
+		"another_code": func(b []byte) []byte {
+			b[1] = 1
+			return b
+		},
+		"another_id": func(b []byte) []byte {
+			b[4]++
+			return b
+		},
+		"another_cookie": func(b []byte) []byte {
+			b[10]++
+			return b
+		},
 		"half_a_reply":      func(b []byte) []byte { return b[:12] },
 		"less_than_a_reply": func(b []byte) []byte { return b[:3] },
 	} {

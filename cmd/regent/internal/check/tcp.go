@@ -34,8 +34,7 @@ func (p *port) run(ctx context.Context) (Outcome, error) {
 	var o Outcome
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.address)
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 	defer conn.Close()
 	defer interrupt(ctx, conn)()

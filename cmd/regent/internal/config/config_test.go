@@ -79,7 +79,8 @@ func TestProfiles(t *testing.T) {
 			}
 		}
 		for _, l := range []loaded{
-			{args: "--store s3://bucket --profile cluster"}, {args: "--store s3://bucket", env: "REGENT_PROFILE=cluster"},
+			{args: "--store s3://bucket --profile cluster"},
+			{args: "--store s3://bucket", env: "REGENT_PROFILE=cluster"},
 			{args: "--store redis://host", yaml: "store: s3://bucket"},
 		} {
 			if s := l.must(t); s.Profile != "cluster" || s.Regent.StartupJitterMax != 0 {

@@ -46,7 +46,7 @@ var (
 
 // Command is a program to run. Set its fields before it is used, and do not copy it after.
 type Command struct {
-	Path string   // looked up in PATH if it holds no slash
+	Path string   // searched in PATH if it holds no slash
 	Args []string // after the program's name
 	Env  []string // this process's if nil; REGENT_ELECTION, REGENT_EPOCH, REGENT_TERM and REGENT_NODE are set over it
 	Dir  string   // this process's if empty
