@@ -236,7 +236,8 @@ func (r *rig) wantHintOf(hints <-chan driver.Record, s driver.Store, name string
 				return
 			}
 
-			wrong = fmt.Sprintf("a notification carries %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name, shown.Rev,
+			wrong = fmt.Sprintf("a notification carries %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name,
+				shown.Rev,
 				d)
 		case <-limit:
 			r.Errorf("%s", wrong)

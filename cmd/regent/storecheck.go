@@ -34,8 +34,10 @@ func location(address string) string {
 // on the working directory.
 func storeUnshared(s *config.Settings) {
 	if strings.HasPrefix(s.Store, "memory:") {
-		s.Warnings = append(s.Warnings, "store memory: is for this process alone: it leads whoever else does, and forgets every "+
-			"epoch when it ends; use it to try things out, and sqlite:, redis:// or s3:// for more than one process")
+		s.Warnings = append(s.Warnings,
+			"store memory: is for this process alone: it leads whoever else does, and forgets every "+
+				"epoch when it ends; use it to try things out, and sqlite:, redis:// or s3:// for more than one "+
+				"process")
 	}
 	if !s.Given("store") {
 		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working "+

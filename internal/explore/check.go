@@ -106,7 +106,8 @@ func (w *world) checkDuties(i int, name string) error {
 	for j := range w.procs {
 		for _, d := range w.procs[j].stopping {
 			if j != i && d.election == name && w.now < d.until {
-				return fmt.Errorf("p%d begins a term of %s while the duty of p%d in epoch %d stops", i, name, j, d.epoch)
+				return fmt.Errorf("p%d begins a term of %s while the duty of p%d in epoch %d stops", i, name, j,
+					d.epoch)
 			}
 		}
 	}

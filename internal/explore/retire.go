@@ -145,6 +145,7 @@ func (w *world) checkAlarm(i int, e *core.Event) error {
 	if w.setup.Rollbacks > w.left.rollbacks || w.outran {
 		return nil
 	}
-	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch, e.Election,
+	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch,
+		e.Election,
 		e.Register)
 }

@@ -380,7 +380,8 @@ func (w *world) checkLeaders(k int) error {
 		if w.setup.Rollbacks > w.left.rollbacks && w.unaware(first, i, k) {
 			continue
 		}
-		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i, b)
+		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i,
+			b)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func TestDiagramsShowTheTraces(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Error("docs/ARCHITECTURE.md differs from the traces: REGENT_UPDATE=1 go test -run TestDiagrams ./internal/house")
+		t.Error("docs/ARCHITECTURE.md differs from the traces: " +
+			"REGENT_UPDATE=1 go test -run TestDiagrams ./internal/house")
 	}
 }
 
@@ -92,7 +93,8 @@ func (d *sequence) add(who, what, rule, text string) {
 		d.line("Note over %s: rule %s: %s", who, rule, text)
 	case what == "world" && !strings.HasPrefix(text, "the store takes") && !strings.HasPrefix(text, "starts"),
 		what == "input" && strings.HasPrefix(text, "asked"),
-		strings.HasPrefix(text, "the duty of"), strings.HasPrefix(text, "begin term"), strings.HasPrefix(text, "end term"):
+		strings.HasPrefix(text, "the duty of"), strings.HasPrefix(text, "begin term"), strings.HasPrefix(text,
+			"end term"):
 		d.line("Note over %s: %s", who, text)
 	}
 }

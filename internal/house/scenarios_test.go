@@ -77,7 +77,8 @@ func way(t *testing.T, path string) string {
 		return "real processes"
 	case strings.HasPrefix(dir, "store/"):
 		return "real server"
-	case strings.Contains(source, "bubble("), strings.Contains(source, "synctest."), strings.Contains(source, "virtual.Test("):
+	case strings.Contains(source, "bubble("), strings.Contains(source, "synctest."), strings.Contains(source,
+		"virtual.Test("):
 		return "virtual time"
 	}
 	return "unit"

@@ -65,7 +65,9 @@ func apply(root string, edits []Edit) (map[string][]byte, error) {
 			}
 		}
 		if n := bytes.Count(source, []byte(e.Old)); n != 1 {
-			return nil, fmt.Errorf("%s holds the text that a mutant replaces %d times, and not once: adapt the mutant\n%s", e.File, n, e.Old)
+			return nil,
+				fmt.Errorf("%s holds the text that a mutant replaces %d times, and not once: adapt the mutant\n%s",
+					e.File, n, e.Old)
 		}
 		edited[e.File] = bytes.Replace(source, []byte(e.Old), []byte(e.New), 1)
 	}

@@ -100,7 +100,8 @@ func (p *Plan) drawActions(g *rand.Rand, c regent.Config) {
 		p.Actions = append(p.Actions, p.drawAction(g, c, DoAsk, p.Faulty-between(g, w/2, 3*w/2)))
 	}
 	if p.Unreadable >= 0 {
-		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable, For: never})
+		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable,
+			For: never})
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 }

@@ -72,9 +72,12 @@ func Check(h *History) []Violation {
 		granted: map[grantee]uint64{},
 		regs:    map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{},
 		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
-		fences: map[post]uint64{}, running: map[duty]bool{}, stopped: map[string]time.Duration{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
-		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
-		answers: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{}, admitted: map[admission]string{}}
+		fences: map[post]uint64{}, running: map[duty]bool{}, stopped: map[string]time.Duration{},
+		thawed: map[int]time.Duration{}, found: map[string]bool{},
+		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{},
+		lostAt:  map[string]time.Duration{},
+		answers: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{},
+		admitted: map[admission]string{}}
 	for i, e := range h.Events {
 		c.at = i
 		c.take(&e)

@@ -88,7 +88,10 @@ func (s *simulation) do(a *Action) {
 		p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = slow, slow })
 		time.AfterFunc(a.For, func() {
 			if !s.settled.Load() {
-				p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = p.plan.Faults.Request, p.plan.Faults.Answer })
+				p.client.Adjust(func(f *memstore.Faults) {
+					f.Request, f.Answer = p.plan.Faults.Request,
+						p.plan.Faults.Answer
+				})
 			}
 		})
 	case DoSnapshot:

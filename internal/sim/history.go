@@ -170,7 +170,8 @@ func (e Event) String() string {
 	case Rolled:
 		b.WriteString("THE STORE GOES BACK " + e.Text)
 	case Undone:
-		fmt.Fprintf(&b, "ROLLED BACK %s: %s epoch %d -> %s epoch %d", name, short(e.Old), e.OldEpoch, short(e.Who), e.Epoch)
+		fmt.Fprintf(&b, "ROLLED BACK %s: %s epoch %d -> %s epoch %d", name, short(e.Old), e.OldEpoch, short(e.Who),
+			e.Epoch)
 	case Stopping:
 		fmt.Fprintf(&b, "has to end term %d of %s", e.Epoch, name)
 	case Saved:
@@ -243,7 +244,8 @@ func (h *History) Write(w io.Writer, seat string, n int) {
 func (h *History) Lines() []string {
 	lines := make([]string, len(h.Events))
 	for i, e := range h.Events {
-		lines[i] = fmt.Sprintf("%13d p%d kind %d %s %s epoch %d %t", e.At, e.Proc, e.Kind, e.Op, e.Name, e.Epoch, e.Valid)
+		lines[i] = fmt.Sprintf("%13d p%d kind %d %s %s epoch %d %t", e.At, e.Proc, e.Kind, e.Op, e.Name, e.Epoch,
+			e.Valid)
 	}
 	slices.Sort(lines)
 	return lines

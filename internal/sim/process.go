@@ -44,10 +44,11 @@ type process struct {
 	knows     map[string]uint64 // the highest epoch that it must remember
 	ended     bool              // its campaigns are over, and it is asked for nothing any more
 	heights   map[string]*height
-	forgotten map[string]time.Duration      // incarnations that a register has forgotten, and when it was first seen
-	endSeen   map[string]time.Duration      // incarnations whose end a register has shown, and when that request was sent
-	leave     map[string]context.CancelFunc // ends its campaign for a seat
-	holds     map[string]*holding           // the terms that it was granted last, by seat
+	forgotten map[string]time.Duration // incarnations that a register has forgotten, and when it was first seen
+	// incarnations whose end a register has shown, and when that request was sent
+	endSeen map[string]time.Duration
+	leave   map[string]context.CancelFunc // ends its campaign for a seat
+	holds   map[string]*holding           // the terms that it was granted last, by seat
 }
 
 // freeze stops the process for d, but not beyond the time of faults.

@@ -9,7 +9,7 @@
 // the order of goroutines that run at one instant does not matter, so replaying one tries it again
 // until it shows what it has shown before.
 //
-//	go test ./internal/sim                                    2,000 seeds, and that each rule switched off is found out
+//	go test ./internal/sim                                  2,000 seeds, and that each rule switched off is found out
 //	REGENT_SEEDS=100000 go test -timeout 0 -run TestSeeds ./internal/sim    any number of seeds
 //	REGENT_SEED=7 go test -v -run TestSeeds ./internal/sim                  one seed, with its timeline
 package sim
@@ -75,7 +75,8 @@ type seatEpoch struct {
 func Run(plan *Plan) *History {
 	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process,
 		len(plan.Members)), claims: map[string]uint64{},
-		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
+		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{},
+		bad:     map[string]int{},
 		reached: map[State]int{}}
 	s.rec = newRecorder(s.start)
 	s.store.OnSwap = s.applied
@@ -127,7 +128,8 @@ func (s *simulation) launch(member int) *process {
 	p := &process{sim: s, rec: s.rec, index: index, id: m.ID, plan: m, done: make(chan struct{}),
 		clock:  &clock{start: s.start, rate: m.Rate, offset: m.Offset},
 		client: s.store.Client(name, faults),
-		seen:   map[string][]sighting{}, reported: map[string]uint64{}, knows: map[string]uint64{}, heights: map[string]*height{},
+		seen:   map[string][]sighting{}, reported: map[string]uint64{}, knows: map[string]uint64{},
+		heights:   map[string]*height{},
 		forgotten: map[string]time.Duration{}, endSeen: map[string]time.Duration{},
 		leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)

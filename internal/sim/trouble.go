@@ -88,7 +88,8 @@ func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
 					return s.obeyed(asker.member.HandOff(ctx, seat, to))
 				})
 			default:
-				s.ask(asker, limit, "a pause of "+seat, func(ctx context.Context) error { return asker.member.Pause(ctx, seat) })
+				s.ask(asker, limit, "a pause of "+seat,
+					func(ctx context.Context) error { return asker.member.Pause(ctx, seat) })
 			}
 		})
 	}

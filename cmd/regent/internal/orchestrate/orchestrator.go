@@ -54,9 +54,11 @@ type Orchestrator struct {
 
 // Kinds of events, with their metadata.
 const (
-	EventChanged regent.EventKind = "poll:changed"      // the state of a target has changed: poll, from, to, message, worker, slot
-	EventMissed  regent.EventKind = "poll:missed"       // slots were too late to be run: polls, slots (their number), reason
-	EventClock   regent.EventKind = "poll:clock_jumped" // clocks disagree about slots: offset, polls, skipped, error
+	// the state of a target has changed: poll, from, to, message, worker, slot
+	EventChanged regent.EventKind = "poll:changed"
+	// slots were too late to be run: polls, slots (their number), reason
+	EventMissed regent.EventKind = "poll:missed"
+	EventClock  regent.EventKind = "poll:clock_jumped" // clocks disagree about slots: offset, polls, skipped, error
 )
 
 // Errors of requests to an orchestrator.
