@@ -36,7 +36,7 @@ func (v verdict) counts() bool { return v.Version == verdictVersion && v.Passed 
 func (s *Store) probeKey(name string) string { return s.addr.prefix + "!probe/" + name + suffix }
 
 // check makes sure that the store can be used: that requests are allowed, and that a race of writers has one winner. Of
-// many processes that open the store at once, one runs the race, and the others look at its verdict later.
+// many processes that open the store at once, one runs the race, and the others read its verdict later.
 func (s *Store) check(ctx context.Context, opts Options) error {
 	v, err := s.readVerdict(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) judge(ctx context.Context, claim verdict) error {
 	return nil
 }
 
-// checkLater looks at the verdict of another process when that one has had time for its race. If there is none, it runs
+// checkLater reads the verdict of another process when that one has had time for its race. If there is none, it runs
 // the race itself. Should that fail, every request of this store is refused from then on.
 func (s *Store) checkLater() {
 	s.work.Go(func() {

@@ -11,7 +11,7 @@ const (
 	// maxPart is how long a part of a key between two slashes gets before it is split: servers that keep objects as
 	// files take 255 bytes.
 	maxPart = 200
-	// split ends a part that was split. No escape looks like it.
+	// split ends a part that was split. No escape has this form.
 	split = "!/"
 	// maxPrefix is the longest prefix. The longest name has a key of 750 bytes and a few for its parts; S3 takes 1,024.
 	maxPrefix = 200
