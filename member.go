@@ -293,6 +293,11 @@ func (m *Member) start() error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	if limited, ok := m.Store.(driver.WriteLimiter); ok {
+		if err := cfg.ValidateWriteInterval(limited.WriteInterval()); err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
+	}
 	if err := m.ownFacts(); err != nil {
 		return err
 	}
