@@ -37,7 +37,8 @@ func TestAbsurdRecords(t *testing.T) {
 
 	t.Run("a_negative_duration_is_no_record", func(t *testing.T) {
 		l := driver.Record{Epoch: 1, Nonce: 1, Duration: -time.Second}
-		if _, err := driver.ParseRecord("seat", "1", l.AppendJSON(nil)); err == nil || !strings.Contains(err.Error(), "negative") {
+		if _, err := driver.ParseRecord("seat", "1", l.AppendJSON(nil)); err == nil ||
+			!strings.Contains(err.Error(), "negative") {
 			t.Error(err)
 		}
 	})

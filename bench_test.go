@@ -17,8 +17,8 @@ import (
 // turn is how many calls are timed at once, where one is too short to be.
 const turn = 2000
 
-// beside runs ours and the floor by turns, so that the noise of the machine hits both, and reports what one call of each takes and the
-// ratio. Least is over all turns: what it takes when nobody disturbs.
+// beside runs ours and the floor by turns, so that the noise of the machine hits both, and reports what one call of
+// each takes and the ratio. Least is over all turns: what it takes when nobody disturbs.
 func beside(b *testing.B, ours, floor func(n int)) {
 	const longest = time.Duration(1<<63 - 1)
 	var a, z time.Duration
@@ -31,7 +31,9 @@ func beside(b *testing.B, ours, floor func(n int)) {
 		between := time.Now()
 		floor(turn)
 		da, dz := between.Sub(began), time.Since(between)
-		a, z, turns = a+da, z+dz, turns+1
+		a += da
+		z += dz
+		turns++
 		leastA, leastZ = min(leastA, da), min(leastZ, dz)
 	}
 	b.ReportMetric(float64(a)/float64(turns*turn), "ns/op")
@@ -99,7 +101,7 @@ func idle(b *testing.B, store driver.Store, cfg regent.Config, clock regent.Cloc
 	return m
 }
 
-// steps is a clock that goes on when it is told to, and whose timers never fire.
+// steps is a clock that goes on when the test steps it, and whose timers never fire.
 type steps struct{ now atomic.Int64 }
 
 func (s *steps) Now() time.Duration { return time.Hour + time.Duration(s.now.Load()) }

@@ -61,7 +61,8 @@ func TestDuties(t *testing.T) {
 			time.Sleep(time.Second)
 			cancel()
 			<-done
-			want := []string{"start", "start", "start", "stop three: shutdown", "stop two: shutdown", "stop one: shutdown"}
+			want := []string{"start", "start", "start", "stop three: shutdown", "stop two: shutdown",
+				"stop one: shutdown"}
 			if !slices.Equal(c.log, want) {
 				t.Errorf("got %q", c.log)
 			}
@@ -132,7 +133,10 @@ func TestDutiesThatStopSlowly(t *testing.T) {
 			go func() {
 				defer close(done)
 				_ = a.Run(ctx, regent.Duty{Election: "seat", Run: at.run},
-					regent.Duty{Election: "seat", Run: func(context.Context, regent.Term) error { <-release; return nil }})
+					regent.Duty{Election: "seat", Run: func(context.Context, regent.Term) error {
+						<-release
+						return nil
+					}})
 			}()
 			leader(t, time.Second, a)
 			b := c.member("b").lead()

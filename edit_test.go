@@ -126,7 +126,8 @@ func TestRequestsToLeaders(t *testing.T) {
 	t.Run("terms_that_are_refused_one_after_the_other_grow_rarer", func(t *testing.T) {
 		for _, report := range []func(regent.Term) uint64{
 			func(t regent.Term) uint64 { return t.Epoch + 1 },
-			func(regent.Term) uint64 { return 1<<64 - 1 }, // which is not believed, so that nothing else puts off the next term
+			// which is not believed, so that nothing else puts off the next term
+			func(regent.Term) uint64 { return 1<<64 - 1 },
 		} {
 			bubble(t, func(c *cluster) {
 				a := c.member("a")
@@ -161,8 +162,8 @@ func peek(t *testing.T, n *node) {
 	}
 }
 
-// TestWhatAnyRequestShows is about records that a member's own loops never see, because the store goes back before they read again.
-// A request that somebody makes through the member has seen them, so the member knows of them.
+// TestWhatAnyRequestShows is about records that a member's own loops never see, because the store goes back before
+// they read again. A request that somebody makes through the member has seen them, so the member knows of them.
 func TestWhatAnyRequestShows(t *testing.T) {
 	lock := regent.Lock()
 	lock.LeaseDuration = 10 * time.Second
@@ -182,7 +183,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_term_that_only_a_request_was_shown_is_given_a_lease", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: lock.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, stranger(vacant, "seat", 5, 5, lock.LeaseDuration))
 			check(t, err)
@@ -202,7 +204,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 
 			leader(t, time.Minute, b)
 			if waited := time.Since(lost); waited < lock.LeaseDuration {
-				t.Errorf("it waited for %v, and the term that it was shown lasts for up to %v", waited, lock.LeaseDuration)
+				t.Errorf("it waited for %v, and the term that it was shown lasts for up to %v", waited,
+					lock.LeaseDuration)
 			}
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 2 {
 				t.Errorf("%d events, and the store went back twice: %+v", len(got), got)
@@ -214,7 +217,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("an_older_answer_is_no_rollback", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: lock.LeaseDuration})
 			check(t, err)
 			b := c.member("b", config(lock))
 			b.Observe("seat", 7) // which the store has forgotten
@@ -300,7 +304,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 10 * time.Millisecond}})
 			c.store.Undo(1, only("seat"))
 			peek(t, b)
-			_, err = c.store.Swap(c.ctx, stranger(driver.Record{}, "seat-other", 1, 1, lock.LeaseDuration)) // of which it is notified
+			// of which it is notified
+			_, err = c.store.Swap(c.ctx, stranger(driver.Record{}, "seat-other", 1, 1, lock.LeaseDuration))
 			check(t, err)
 			time.Sleep(100 * time.Millisecond)
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
@@ -325,7 +330,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 
 			leader(t, time.Minute, b)
 			if waited := time.Since(forgotten); waited < lock.LeaseDuration {
-				t.Errorf("it leads %v after the store has forgotten an edit, and the lease is %v", waited, lock.LeaseDuration)
+				t.Errorf("it leads %v after the store has forgotten an edit, and the lease is %v", waited,
+					lock.LeaseDuration)
 			}
 			b.quit()
 		})
@@ -348,7 +354,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 
 			_, err = c.store.Swap(c.ctx, stranger(beat, z, 1, 3, cfg.LeaseDuration))
 			check(t, err)
-			if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it looks whether z is there
+			if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it reads the register of z
 				t.Fatal("z is no candidate")
 			}
 			c.store.Undo(1, only(z))

@@ -34,7 +34,8 @@ func TestEpochsBeyondCounting(t *testing.T) {
 					t.Errorf("leads in epoch %d", term.Epoch)
 				}
 				got := a.kinds(regent.EventRegisterUnreadable)
-				if len(got) != 1 || got[0].Election != "seat" || !strings.Contains(got[0].Metadata["error"], fmt.Sprint(epoch)) {
+				if len(got) != 1 || got[0].Election != "seat" ||
+					!strings.Contains(got[0].Metadata["error"], fmt.Sprint(epoch)) {
 					t.Errorf("reported as %+v", got)
 				}
 

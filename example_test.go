@@ -135,11 +135,12 @@ func ExampleMember_Run() {
 	var duties []regent.Duty
 	for shard := range 100 {
 		up.Add(1)
-		duties = append(duties, regent.Duty{Election: fmt.Sprintf("shard-%02d", shard), Run: func(ctx context.Context, t regent.Term) error {
-			up.Done()
-			<-ctx.Done()
-			return nil
-		}})
+		duties = append(duties, regent.Duty{Election: fmt.Sprintf("shard-%02d", shard),
+			Run: func(ctx context.Context, t regent.Term) error {
+				up.Done()
+				<-ctx.Done()
+				return nil
+			}})
 	}
 	go func() { up.Wait(); cancel() }()
 	fmt.Println(m.Run(ctx, duties...), m.Stats().Transitions)

@@ -58,12 +58,14 @@ func TestFenceFile(t *testing.T) {
 
 	t.Run("a_file_that_no_fence_has_written_admits_nothing_and_stays", func(t *testing.T) {
 		for _, content := range []string{
-			"", "seven", "7 a b", "-1", "18446744073709551615", "4611686018427387904 a", "7 \x01", "99999999999999999999",
+			"", "seven", "7 a b", "-1", "18446744073709551615", "4611686018427387904 a", "7 \x01",
+			"99999999999999999999",
 		} {
 			path := filepath.Join(t.TempDir(), "fence")
 			check(t, os.WriteFile(path, []byte(content), 0o600))
 			f := &regent.Fence{Path: path}
-			for what, err := range map[string]error{"admit": f.Admit(epoch(1 << 61)), "learn": f.Learn(epoch(1 << 61))} {
+			for what, err := range map[string]error{"admit": f.Admit(epoch(1 << 61)),
+				"learn": f.Learn(epoch(1 << 61))} {
 				if err == nil || !strings.Contains(err.Error(), path) {
 					t.Errorf("%s over %q: %v", what, content, err)
 				}

@@ -44,7 +44,7 @@ func TestFenceTerms(t *testing.T) {
 		}
 	})
 
-	t.Run("two_terms_that_differ_in_one_character_are_told_apart", func(t *testing.T) {
+	t.Run("two_terms_that_differ_in_one_character_are_distinguished", func(t *testing.T) {
 		term := rand.Text()
 		for i := range term {
 			other := []byte(term)
@@ -158,10 +158,11 @@ func TestFenceTerms(t *testing.T) {
 		check(t, f.Admit(of("a", 9)))
 	})
 
-	t.Run("a_refusal_tells_what_happened", func(t *testing.T) {
+	t.Run("a_refusal_says_what_happened", func(t *testing.T) {
 		for want, e := range map[string]regent.StaleError{
 			"epoch 5 is stale: epoch 6 has been seen": {Epoch: 5, Newest: 6, NewestTerm: "b"},
-			"epoch 6 of term a is refused: it belongs to term b (two terms have one epoch: has the store lost writes?)": {
+			"epoch 6 of term a is refused: it belongs to term b " +
+				"(two terms have one epoch: has the store lost writes?)": {
 				Epoch: 6, Term: "a", Newest: 6, NewestTerm: "b"},
 			"epoch 6 is refused: it belongs to term b, and the work names no term (is its sender an older version?)": {
 				Epoch: 6, Newest: 6, NewestTerm: "b"},

@@ -27,7 +27,7 @@ func stale(t *testing.T, err error, epoch, newest uint64) {
 }
 
 func TestFence(t *testing.T) {
-	t.Run("E01_an_older_epoch_is_refused_counted_and_told_what_beat_it", func(t *testing.T) {
+	t.Run("E01_an_older_epoch_is_refused_and_counted_and_the_error_names_the_newer_one", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			m := c.member("worker")
 			f := m.Fence("seat")
@@ -131,7 +131,8 @@ func TestFence(t *testing.T) {
 		dir := t.TempDir()
 		garbage := filepath.Join(dir, "garbage")
 		check(t, os.WriteFile(garbage, []byte("seven"), 0o600))
-		if err := (&regent.Fence{Path: garbage}).Admit(epoch(7)); err == nil || !strings.Contains(err.Error(), garbage) {
+		if err := (&regent.Fence{Path: garbage}).Admit(epoch(7)); err == nil ||
+			!strings.Contains(err.Error(), garbage) {
 			t.Errorf("got %v", err)
 		}
 		if b, _ := os.ReadFile(garbage); string(b) != "seven" {

@@ -89,10 +89,12 @@ func TestFleet(t *testing.T) {
 		elected time.Duration // when there is a leader at the latest
 		seconds int           // over which requests are counted
 	}{
-		{"J11_fifty_workers_spread_over_5s_and_are_up_within_10s", 50, config(regent.Fleet()), 5 * second, 10 * second, 30},
+		{"J11_fifty_workers_spread_over_5s_and_are_up_within_10s", 50, config(regent.Fleet()), 5 * second,
+			10 * second, 30},
 		{"J13_two_hundred_workers_spread_over_15s", 200, jitter(0, 15*second), 15 * second, 20 * second, 60},
 	} {
-		for push, change := range map[string]func(*regent.Member){"with_push": func(*regent.Member) {}, "without_push": withoutPush} {
+		for push, change := range map[string]func(*regent.Member){"with_push": func(*regent.Member) {},
+			"without_push": withoutPush} {
 			t.Run(tt.name+"/"+push, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					all := watchLoad(c.store, tt.seconds)
@@ -105,7 +107,8 @@ func TestFleet(t *testing.T) {
 
 					all.check(t)
 					for _, n := range nodes {
-						if v, ok := n.View("seat"); len(n.kinds(regent.EventMemberJoined)) != 1 || !ok || v.Leader != "n000" {
+						if v, ok := n.View("seat"); len(n.kinds(regent.EventMemberJoined)) != 1 || !ok ||
+							v.Leader != "n000" {
 							t.Errorf("%s has not joined, or does not know the leader: %+v", n.ID, v)
 						}
 					}
@@ -154,11 +157,12 @@ func TestFleet(t *testing.T) {
 
 	t.Run("J08_after_the_start_up_jitter_no_wait_is_random", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) { c.StartupJitterMin = c.StartupJitterMax }))
-			var looked time.Time
+			a := c.member("a", config(regent.Fleet(),
+				func(c *regent.Config) { c.StartupJitterMin = c.StartupJitterMax }))
+			var firstRead time.Time
 			c.store.OnRequest = func(r memstore.Request) {
-				if looked.IsZero() && r.Name == "seat" {
-					looked = time.Now()
+				if firstRead.IsZero() && r.Name == "seat" {
+					firstRead = time.Now()
 				}
 			}
 			a.lead()
@@ -168,8 +172,8 @@ func TestFleet(t *testing.T) {
 				t.Fatalf("started %v", started)
 			}
 			want := time.Duration(regent.Phase(a.Member) * float64(second))
-			if got := looked.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
-				t.Errorf("it first looks at its election after %v, want its phase, %v", got, want)
+			if got := firstRead.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
+				t.Errorf("it first reads its election after %v, want its phase, %v", got, want)
 			}
 			a.quit()
 		})
@@ -248,8 +252,8 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-// TestFleetAfterAbandonedClaim restarts a fleet over an election whose record still names a member that has left: its claim
-// was applied after it had left.
+// TestFleetAfterAbandonedClaim restarts a fleet over an election whose record still names a member that has left: its
+// claim was applied after it had left.
 func TestFleetAfterAbandonedClaim(t *testing.T) {
 	push := map[string]func(*regent.Member){"with_push": func(*regent.Member) {}, "without_push": withoutPush}
 	for name, change := range push {

@@ -36,7 +36,8 @@ func BenchmarkHandover(b *testing.B) {
 			hold, release := context.WithCancel(b.Context())
 			for i := range members {
 				members[i] = &regent.Member{Store: store, ID: fmt.Sprint("m", i), Config: cfg}
-				go func() { _ = members[i].Run(hold, regent.Duty{Election: fmt.Sprint("own", i)}) }() // so that it stays a member
+				// so that it stays a member
+				go func() { _ = members[i].Run(hold, regent.Duty{Election: fmt.Sprint("own", i)}) }()
 				lead(i)
 				if i == 0 {
 					<-began
@@ -53,7 +54,8 @@ func BenchmarkHandover(b *testing.B) {
 				<-done[leader]
 				lead(leader)
 				leader = next
-				for v, ok := members[1-leader].View("e"); !ok || v.Leader != members[leader].ID; v, ok = members[1-leader].View("e") {
+				for v, ok := members[1-leader].View("e"); !ok || v.Leader != members[leader].ID; v,
+					ok = members[1-leader].View("e") {
 					time.Sleep(100 * time.Microsecond)
 				}
 			}

@@ -28,7 +28,8 @@ func TestHandOff(t *testing.T) {
 					t.Errorf("%s leads after %v", n.ID, took)
 				}
 				if now := x.client.Counts(); now.Writes()-before.Writes() != 1 || now.Total()-before.Total() != 1 {
-					t.Errorf("the successor sent %+v, before the handoff %+v: want one write and nothing else", now, before)
+					t.Errorf("the successor sent %+v, before the handoff %+v: want one write and nothing else", now,
+						before)
 				}
 				if n := b.client.Counts().Writes() - others; n != 0 {
 					t.Errorf("another candidate wrote %d times", n)
@@ -43,7 +44,7 @@ func TestHandOff(t *testing.T) {
 		}
 	})
 
-	t.Run("P02_any_member_can_ask_for_it_with_every_hint_lost", func(t *testing.T) {
+	t.Run("P02_any_member_can_ask_for_it_with_every_notification_lost", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, 5*time.Second, a)
@@ -65,7 +66,8 @@ func TestHandOff(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, 5*time.Second, a)
-			for to, want := range map[string]string{"ghost": `there is no member "ghost"`, "": "name a successor", "a": "leads already"} {
+			for to, want := range map[string]string{"ghost": `there is no member "ghost"`, "": "name a successor",
+				"a": "leads already"} {
 				if err := a.HandOff(c.ctx, "seat", to); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("to %q: %v", to, err)
 				}
@@ -176,7 +178,7 @@ func TestAtEpoch(t *testing.T) {
 	}
 
 	for name, ask := range asks {
-		t.Run("an_election_that_moves_between_the_look_and_the_swap_is_left_alone_by_"+name, func(t *testing.T) {
+		t.Run("an_election_that_moves_between_the_read_and_the_swap_is_left_alone_by_"+name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a").lead()
 				leader(t, time.Second, a)
@@ -198,7 +200,8 @@ func TestAtEpoch(t *testing.T) {
 				}
 				operator := &regent.Member{Store: hook, ID: "operator"}
 				var moved *regent.MovedError
-				if err := ask(c.ctx, operator, regent.AtEpoch(1)); !errors.As(err, &moved) || moved.Seen != 1 || moved.Epoch != 2 {
+				if err := ask(c.ctx, operator, regent.AtEpoch(1)); !errors.As(err, &moved) || moved.Seen != 1 ||
+					moved.Epoch != 2 {
 					t.Errorf("got %v", err)
 				}
 				time.Sleep(10 * time.Second)
@@ -220,7 +223,8 @@ func TestAtEpoch(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				var moved *regent.MovedError
 				for _, seen := range []uint64{0, 2} {
-					if err := ask(c.ctx, a.Member, regent.AtEpoch(seen)); !errors.As(err, &moved) || moved.Seen != seen || moved.Epoch != 1 {
+					if err := ask(c.ctx, a.Member, regent.AtEpoch(seen)); !errors.As(err, &moved) ||
+						moved.Seen != seen || moved.Epoch != 1 {
 						t.Errorf("at %d: got %v", seen, err)
 					}
 				}
@@ -260,7 +264,8 @@ func TestAtEpoch(t *testing.T) {
 						t.Errorf("from %v: %v, and %v", from, errs[0], errs[1])
 					}
 					if l, _ := c.store.Get(c.ctx, "seat"); l.Epoch != 2 || l.Holder.ID != [2]string{"b", "c"}[won] {
-						t.Errorf("from %v: %s leads epoch %d after %v, and %v", from, l.Holder.ID, l.Epoch, errs[0], errs[1])
+						t.Errorf("from %v: %s leads epoch %d after %v, and %v", from, l.Holder.ID, l.Epoch, errs[0],
+							errs[1])
 					}
 					for _, id := range []string{"d", "e", "a", "c", "b"} {
 						nodes[id].quit()
@@ -320,7 +325,7 @@ func TestFromInside(t *testing.T) {
 			})
 		})
 
-		t.Run("with_any_other_context_it_is_told_after_the_stop_timeout_"+name, func(t *testing.T) {
+		t.Run("with_any_other_context_it_fails_after_the_stop_timeout_"+name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a")
 				b := c.member("b")

@@ -125,7 +125,8 @@ func TestHungStore(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				slow.hang(nil) // what hangs goes on hanging
-				for end := time.Now().Add(profile.StopTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				end := time.Now().Add(profile.StopTimeout)
+				for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					synctest.Wait()
 					if register := of.overdue(); register != "" {
 						t.Errorf("%s: a reaper would kill the holder of %s", name, register)

@@ -114,7 +114,10 @@ func TestJitter(t *testing.T) {
 					beats = append(beats, r.At)
 				}
 			}
-			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) { c.HeartbeatInterval, c.RenewInterval = 18*second, 18*second })).lead()
+			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) {
+				c.HeartbeatInterval,
+					c.RenewInterval = 18*second, 18*second
+			})).lead()
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
 			trust := 20*second - 40*time.Millisecond - second
@@ -145,7 +148,8 @@ func TestJitter(t *testing.T) {
 	t.Run("C17_a_loop_that_died_starts_again_without_jitter", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			bomb := &panicking{}
-			a := c.member("a", jitter(30*second, 30*second), func(m *regent.Member) { bomb.Store = m.Store; m.Store = bomb }).lead()
+			a := c.member("a", jitter(30*second, 30*second),
+				func(m *regent.Member) { bomb.Store = m.Store; m.Store = bomb }).lead()
 			leader(t, time.Minute, a)
 			bomb.armed.Store(true)
 			for len(a.kinds(regent.EventCandidateRestarted)) == 0 {

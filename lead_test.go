@@ -27,7 +27,8 @@ func TestLead(t *testing.T) {
 				t.Errorf("duty started %d times, want once: %q", got, c.log)
 			}
 			l, err := c.store.Get(c.ctx, "seat")
-			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" || l.Via != driver.MemberRegister("a") {
+			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" ||
+				l.Via != driver.MemberRegister("a") {
 				t.Errorf("record is %+v, %v", l, err)
 			}
 			a.quit()
@@ -152,7 +153,8 @@ func TestLead(t *testing.T) {
 			}
 			watched := func(leader *node, epoch uint64) {
 				for _, n := range nodes {
-					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr || v.Epoch != epoch {
+					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr ||
+						v.Epoch != epoch {
 						t.Errorf("%s sees %+v, and %s leads in epoch %d", n.ID, v, leader.ID, epoch)
 					}
 				}
@@ -190,7 +192,9 @@ func TestLead(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			m := c.member("a")
 			failure := errors.New("out of paper")
-			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return failure }); !errors.Is(err, failure) {
+			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error {
+				return failure
+			}); !errors.Is(err, failure) {
 				t.Errorf("Lead returned %v", err)
 			}
 			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return nil }); err != nil {
@@ -245,7 +249,8 @@ func TestLead(t *testing.T) {
 func TestLeadReturns(t *testing.T) {
 	t.Run("a_duty_that_ends_its_goroutine_is_an_error", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			if err := c.member("a").Lead(c.ctx, "seat", func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
+			if err := c.member("a").Lead(c.ctx, "seat",
+				func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
 				t.Error("no error")
 			}
 		})
@@ -276,7 +281,7 @@ func TestWithdrawBeforeClaim(t *testing.T) {
 			stop, end := context.WithCancel(c.ctx)
 			go func() { defer close(done); _ = a.Run(stop, regent.Duty{Election: "other"}) }()
 			time.Sleep(10 * time.Second)
-			leaveIt := func() { // the member looks who else is there, and meanwhile its user changes his mind
+			leaveIt := func() { // the member lists the others, and meanwhile its user withdraws
 				cancel()
 				<-withdrawn
 			}
@@ -340,7 +345,8 @@ func TestManyElections(t *testing.T) {
 			if got := nodes[0].client.Counts().Writes() - before.Writes(); got > 11 {
 				t.Errorf("%d writes in 10 heartbeats", got)
 			}
-			if got := nodes[0].client.Counts().Gets + nodes[0].client.Counts().Lists - before.Gets - before.Lists; got > 11 {
+			now := nodes[0].client.Counts()
+			if got := now.Gets + now.Lists - before.Gets - before.Lists; got > 11 {
 				t.Errorf("%d reads in 10 heartbeats by a leader of whom nobody wants anything", got)
 			}
 			// Its host dies: it neither releases nor answers any more.

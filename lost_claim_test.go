@@ -179,7 +179,8 @@ func TestLostClaim(t *testing.T) {
 			a := c.member("a", config(cfg)).lead()
 			leader(t, time.Second, a)
 			time.Sleep(25 * time.Second) // two renewals
-			a.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: time.Millisecond / 2}, Answer: memstore.Delay{Min: time.Millisecond / 2}})
+			a.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: time.Millisecond / 2},
+				Answer: memstore.Delay{Min: time.Millisecond / 2}})
 			c.store.Undo(1, only("seat"))
 			term, _ := a.Leads("seat")
 			before := a.client.Counts().Total()

@@ -17,7 +17,8 @@ func TestManyMembers(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			best := c.member("best", ranked(regent.RankPriority, 9, false)).lead()
 			leader(t, 10*time.Second, best)
-			a := c.member("a", ranked(regent.RankPriority, 1, true)).lead() // it lists the members again and again, to preempt
+			// it lists the members again and again, to preempt
+			a := c.member("a", ranked(regent.RankPriority, 1, true)).lead()
 			for i := range 30 {
 				n := c.member(fmt.Sprint("guest", i)).lead()
 				time.Sleep(10 * time.Second)
@@ -34,7 +35,8 @@ func TestManyMembers(t *testing.T) {
 
 	t.Run("a_listing_that_takes_long_keeps_nobody_from_leading", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) { m.Store = unlisted{m.Store} }).lead()
+			a := c.member("a", ranked(regent.RankPriority, 1, false),
+				func(m *regent.Member) { m.Store = unlisted{m.Store} }).lead()
 			if n, _ := leader(t, 2*regent.Cluster().HeartbeatInterval, a); n == nil {
 				t.Error("it waits for the list")
 			}
@@ -45,7 +47,8 @@ func TestManyMembers(t *testing.T) {
 	t.Run("a_long_list_that_goes_on_is_waited_for", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			for i := range 10 {
-				_, err := c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister(fmt.Sprint("old", i)), Epoch: 1, Nonce: 1})
+				_, err := c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister(fmt.Sprint("old", i)),
+					Epoch: 1, Nonce: 1})
 				check(t, err)
 			}
 			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) {

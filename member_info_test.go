@@ -40,7 +40,7 @@ func TestFacts(t *testing.T) {
 			refused(t, a.SetFacts(huge))
 			time.Sleep(5 * time.Second)
 			if got := published(c, a).Facts["host"]; got != "one" {
-				t.Errorf("others are told %.20q", got)
+				t.Errorf("others read %.20q", got)
 			}
 			a.quit()
 		})
@@ -64,14 +64,14 @@ func TestFacts(t *testing.T) {
 			}()
 			leader(t, time.Second, a)
 			if got := published(c, a).Facts["host"]; got != "one" {
-				t.Errorf("others are told %q", got)
+				t.Errorf("others read %q", got)
 			}
 
 			check(t, a.SetFacts(second))
 			second["host"] = "changed"
 			time.Sleep(5 * time.Second)
 			if got := published(c, a).Facts["host"]; got != "two" {
-				t.Errorf("others are told %q", got)
+				t.Errorf("others read %q", got)
 			}
 			a.quit()
 		})
@@ -79,7 +79,10 @@ func TestFacts(t *testing.T) {
 
 	t.Run("many_long_names_of_elections_fit_into_a_register", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", func(m *regent.Member) { m.Facts = map[string]string{"host": strings.Repeat("x", 16000)} })
+			a := c.member("a", func(m *regent.Member) {
+				m.Facts = map[string]string{"host": strings.Repeat("x",
+					16000)}
+			})
 			var duties []regent.Duty
 			for i := range 100 {
 				name := fmt.Sprint(strings.Repeat("<", 200), i) // each of them takes six bytes as JSON

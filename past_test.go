@@ -30,7 +30,8 @@ func TestEndings(t *testing.T) {
 			if b.Reason != regent.ReasonFirst || b.Leader != "" || b.Vacant != -1 {
 				t.Errorf("%+v", b)
 			}
-			if _, measured := e.Measurements["vacant"]; measured || e.Metadata["previous_reason"] != string(regent.ReasonFirst) {
+			if _, measured := e.Measurements["vacant"]; measured ||
+				e.Metadata["previous_reason"] != string(regent.ReasonFirst) {
 				t.Errorf("%+v", e)
 			}
 			a.quit()
@@ -150,9 +151,11 @@ func TestEndings(t *testing.T) {
 			"a store that was flushed":    {regent.View{Known: 6}, regent.ReasonForgotten},
 			"a first leader after that":   {regent.View{Leader: "a", Epoch: 1, Known: 6}, regent.ReasonForgotten},
 			"a later one without history": {regent.View{Leader: "a", Epoch: 7}, regent.ReasonForgotten},
-			"nobody leads any more":       {regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
+			"nobody leads any more": {regent.View{Epoch: 7,
+				Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
 			"nobody leads, and the last term is not in it": {
-				regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}}, regent.ReasonForgotten},
+				regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}},
+				regent.ReasonForgotten},
 		} {
 			if got := tt.view.Before(); got.Reason != tt.want || got.Vacant != -1 {
 				t.Errorf("%s: %+v", name, got)
@@ -199,7 +202,8 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 		})
 	}
 
-	// The leader joins again, and does not run any more. Another one takes over, which has not seen the first heartbeat.
+	// The leader joins again, and does not run any more. Another one takes over, which has not seen the first
+	// heartbeat.
 	t.Run("another_member_tells_how_long_nobody_led", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			register := config(regent.Cluster(), func(c *regent.Config) { c.Register = true })

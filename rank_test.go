@@ -14,7 +14,11 @@ import (
 )
 
 func ranked(rank regent.Rank, priority int, preempt bool) func(*regent.Member) {
-	return config(regent.Cluster(), func(c *regent.Config) { c.Rank, c.Priority, c.Preempt = rank, priority, preempt })
+	return config(regent.Cluster(), func(c *regent.Config) {
+		c.Rank = rank
+		c.Priority = priority
+		c.Preempt = preempt
+	})
 }
 
 func TestRank(t *testing.T) {
@@ -43,7 +47,7 @@ func TestRank(t *testing.T) {
 			leader(t, 5*time.Second, low)
 			high := c.member("high", ranked(regent.RankPriority, 5, false)).lead()
 			time.Sleep(10 * time.Second)
-			high.client.SetFaults(cut) // it looks alive, and does nothing
+			high.client.SetFaults(cut) // its lease is in force, and it does nothing
 			time.Sleep(time.Second)
 			check(t, low.StepDown(c.ctx, "seat"))
 			if _, took := leader(t, 10*time.Second, low); took < 6*time.Second || took > 7*time.Second {
@@ -58,7 +62,10 @@ func TestRank(t *testing.T) {
 		for _, profile := range []regent.Config{regent.Cluster(), regent.Lock()} {
 			bubble(t, func(c *cluster) {
 				conf := func(p int) func(*regent.Member) {
-					return config(profile, func(c *regent.Config) { c.Rank, c.Priority, c.Preempt = regent.RankPriority, p, true })
+					return config(profile, func(c *regent.Config) {
+						c.Rank, c.Priority,
+							c.Preempt = regent.RankPriority, p, true
+					})
 				}
 				low := c.member("low", conf(1)).lead()
 				leader(t, 5*time.Second, low)
@@ -67,7 +74,8 @@ func TestRank(t *testing.T) {
 				if !high.leads() {
 					t.Error("high does not lead")
 				}
-				if lost := low.kinds(regent.EventLostLeadership); len(lost) != 1 || lost[0].Metadata["reason"] != "handoff" {
+				if lost := low.kinds(regent.EventLostLeadership); len(lost) != 1 ||
+					lost[0].Metadata["reason"] != "handoff" {
 					t.Errorf("low lost by %v", lost)
 				}
 				high.quit()
@@ -141,7 +149,8 @@ func TestPreemptWithHungStore(t *testing.T) {
 		}
 		t.Log("hangs", c.store.Hangs(), "lag", most)
 		if most > 30*time.Second {
-			t.Errorf("the loop was late by %v: livez fails after 30s, so the node is restarted because the store hangs", most)
+			t.Errorf("the loop was late by %v: livez fails after 30s, "+
+				"so the node is restarted because the store hangs", most)
 		}
 		c.store.Drop()
 		cancel()
@@ -173,7 +182,8 @@ func TestPreemptWithoutNotifications(t *testing.T) {
 
 				best := nodes[2]
 				if term, ok := best.Leads("seat"); !ok || term.Epoch > 4 {
-					t.Errorf("a leads %t in epoch %d, and it should have been handed the seat when it first asked", ok, term.Epoch)
+					t.Errorf("a leads %t in epoch %d, and it should have been handed the seat when it first asked",
+						ok, term.Epoch)
 				}
 				for _, n := range nodes {
 					n.quit()

@@ -33,7 +33,10 @@ func TestRelease(t *testing.T) {
 				check(t, err)
 				l, err := c.store.Get(c.ctx, "seat")
 				check(t, err)
-				l.Holder, l.Addr, l.Epoch, l.Nonce = x, "x:1", l.Epoch+1, 2
+				l.Holder = x
+				l.Addr = "x:1"
+				l.Epoch++
+				l.Nonce = 2
 				if l.Via != "" {
 					l.Via = beat.Name
 				}

@@ -86,7 +86,7 @@ func TestWhatARevocationShows(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			b, r, _ := expiring(t, c)
 			r.before = func() {
-				if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it looks whether z is there
+				if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it reads the register of z
 					t.Error("z is no candidate")
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// TestOneEpochTwoHolders: b sees a in epoch 1. The store loses a's claim, and somebody without memory leads in epoch 1 too,
-// and releases it. Then b must wait for a.
+// TestOneEpochTwoHolders: b sees a in epoch 1. The store loses a's claim, and somebody without memory leads in epoch
+// 1 too, and releases it. Then b must wait for a.
 func TestOneEpochTwoHolders(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
@@ -56,8 +56,8 @@ func TestOneEpochTwoHolders(t *testing.T) {
 	})
 }
 
-// TestOneEpochTwoHoldersUnseen is the same where b sees only the vacant record that the other holder has left: it waits for
-// one lease, and not for one at every read.
+// TestOneEpochTwoHoldersUnseen is the same where b sees only the vacant record that the other holder has left: it
+// waits for one lease, and not for one at every read.
 func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
@@ -87,8 +87,8 @@ func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 	})
 }
 
-// TestLateClaimThatFitsAgain: b's claim is late, and b sees a lead. The store loses a's claim, so that b's fits after all.
-// It must not be adopted.
+// TestLateClaimThatFitsAgain: b's claim is late, and b sees a lead. The store loses a's claim, so that b's fits after
+// all. It must not be adopted.
 func TestLateClaimThatFitsAgain(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
@@ -155,7 +155,7 @@ func (s *lateSeat) Swap(ctx context.Context, l driver.Record) (driver.Record, er
 	return s.Client.Swap(ctx, l)
 }
 
-// TestLateClaim looks at what is learned between the judgement that an election is free and the claim.
+// TestLateClaim is about what is learned between the judgement that an election is free and the claim.
 func TestLateClaim(t *testing.T) {
 	want := map[string]uint64{"after_a_higher_epoch_was_seen": 10, "after_the_store_has_gone_back": 3}
 	for name, learn := range map[string]func(*cluster, *node){
@@ -163,7 +163,9 @@ func TestLateClaim(t *testing.T) {
 		"after_the_store_has_gone_back": func(c *cluster, b *node) {
 			l, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			l.Epoch, l.Past, l.Nonce = 1, nil, l.Nonce+1
+			l.Epoch = 1
+			l.Past = nil
+			l.Nonce++
 			_, err = c.store.Swap(c.ctx, l)
 			check(t, err)
 			for len(b.kinds(regent.EventStoreRegressed)) == 0 {

@@ -10,8 +10,9 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// lostRenewals returns how long a lock has two leaders after its store has lost the renewals of that time. The snapshot is
-// taken at so much after three minutes, when the standby polls seldom. If the holder is cut off, it does not meet the loss.
+// lostRenewals returns how long a lock has two leaders after its store has lost the renewals of that time. The
+// snapshot is taken at so much after three minutes, when the standby polls seldom. If the holder is cut off, it does
+// not meet the loss.
 func lostRenewals(t *testing.T, at, lost time.Duration, cutOff bool) (both time.Duration) {
 	const step = 10 * time.Millisecond
 	cfg := regent.Lock()
@@ -42,7 +43,8 @@ func lostRenewals(t *testing.T, at, lost time.Duration, cutOff bool) (both time.
 	return both
 }
 
-// TestLostRenewals is about a store that loses renewals of a lock, none of which a standby has read, and keeps revisions.
+// TestLostRenewals is about a store that loses renewals of a lock, none of which a standby has read, and keeps
+// revisions.
 func TestLostRenewals(t *testing.T) {
 	for _, cutOff := range []bool{false, true} {
 		name := "the_holder_meets_the_loss_before_a_standby_claims"

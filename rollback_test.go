@@ -16,7 +16,8 @@ import (
 // only selects one register.
 func only(name string) func(string) bool { return func(n string) bool { return n == name } }
 
-// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has changed.
+// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has
+// changed.
 func unseen(c *cluster) {
 	c.store.KeepLog(1000)
 	c.store.SetFaults(memstore.Faults{LoseHint: 1})
@@ -52,7 +53,8 @@ func TestRollback(t *testing.T) {
 	t.Run("a_store_that_goes_back_twice_below_one_epoch_is_given_a_lease_each_time", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: cfg.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, held(vacant, 5))
 			check(t, err)
@@ -154,7 +156,8 @@ func TestRollback(t *testing.T) {
 	})
 
 	t.Run("a_holder_whose_joining_was_forgotten_is_given_a_lease", func(t *testing.T) {
-		for name, before := range map[string]bool{"its_register_is_gone": false, "its_register_shows_an_earlier_incarnation": true} {
+		for name, before := range map[string]bool{"its_register_is_gone": false,
+			"its_register_shows_an_earlier_incarnation": true} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					c.store.KeepLog(1000)
@@ -166,10 +169,12 @@ func TestRollback(t *testing.T) {
 						a.quit()
 					}
 					b := c.member("b").lead()
-					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond}, Answer: memstore.Delay{Min: 50 * time.Millisecond}})
+					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond},
+						Answer: memstore.Delay{Min: 50 * time.Millisecond}})
 					a := c.member("a").lead()
-					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond) // it has just sent a heartbeat
-					for {                                                                  // back to before it joined
+					// it has just sent a heartbeat
+					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond)
+					for { // back to before it joined
 						l, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 						if err != nil || l.Vacant() {
 							break
@@ -293,7 +298,10 @@ func TestCheckpointOwner(t *testing.T) {
 			synctest.Wait()
 			got, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			if slices.ContainsFunc(got.Past, func(p driver.Past) bool { return p.Epoch == l.Epoch && p.Reason == "stepped down" }) {
+			if slices.ContainsFunc(got.Past, func(p driver.Past) bool {
+				return p.Epoch == l.Epoch &&
+					p.Reason == "stepped down"
+			}) {
 				t.Errorf("it has released a term that it never had: %+v", got.Past)
 			}
 			a.quit()

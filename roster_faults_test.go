@@ -61,7 +61,8 @@ func TestMembersOverSlowAndFailingStores(t *testing.T) {
 				t.Errorf("the first error came after %v, want two lease durations", took)
 			}
 			for _, y := range all[1:] {
-				if !errors.Is(y.err, regent.ErrStore) || !errors.Is(y.err, context.DeadlineExceeded) || y.states != nil {
+				if !errors.Is(y.err, regent.ErrStore) || !errors.Is(y.err, context.DeadlineExceeded) ||
+					y.states != nil {
 					t.Errorf("yielded %v, %v", y.states, y.err)
 				}
 				if !strings.Contains(y.err.Error(), "within 12s") {

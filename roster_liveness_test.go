@@ -15,7 +15,8 @@ func TestMemberLiveness(t *testing.T) {
 			w := c.watchMembers()
 			a := c.joined("a", "1")
 			a.keep(time.Minute)
-			// The newest heartbeat is received within an interval, and the list that shows the death is an interval later.
+			// The newest heartbeat is received within an interval, and the list that shows the death is an interval
+			// later.
 			w.changedWithin(6*time.Second, 9*time.Second, "a-")
 			w.end()
 		})

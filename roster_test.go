@@ -97,8 +97,8 @@ func (w *roll) want(want string) {
 	}
 }
 
-// changedWithin waits until the last list is as wanted, and reports an error if that takes longer than most or less than
-// least.
+// changedWithin waits until the last list is as wanted, and reports an error if that takes longer than most or less
+// than least.
 func (w *roll) changedWithin(least, most time.Duration, want string) {
 	w.t.Helper()
 	start := time.Now()

@@ -20,10 +20,11 @@ func TestRuns(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
 			bubble(t, func(c *cluster) {
 				s := &fragile{claimed: make(chan struct{}), answer: make(chan struct{})}
-				a := c.member("a", config(profile, func(c *regent.Config) { c.Register = true }), func(m *regent.Member) {
-					s.Store = m.Store
-					m.Store = s
-				})
+				a := c.member("a", config(profile, func(c *regent.Config) { c.Register = true }),
+					func(m *regent.Member) {
+						s.Store = m.Store
+						m.Store = s
+					})
 				var running, most atomic.Int32
 				ctx, cancel := context.WithCancel(c.ctx)
 				done := make(chan struct{})
@@ -42,7 +43,8 @@ func TestRuns(t *testing.T) {
 				s.panics.Store(true)
 				time.Sleep(profile.HeartbeatInterval + time.Second) // a heartbeat has panicked by now
 				close(s.answer)
-				time.Sleep(3 * time.Second) // the claim has come too late to begin a term, so nothing is to be waited for
+				// the claim has come too late to begin a term, so nothing is to be waited for
+				time.Sleep(3 * time.Second)
 				if n := len(a.kinds(regent.EventCandidateRestarted)); n != 1 {
 					t.Errorf("%s: %d restarts", name, n)
 				}
@@ -58,7 +60,8 @@ func TestRuns(t *testing.T) {
 
 	t.Run("a_driver_that_panics_in_a_release_kills_nobody", func(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
-			for _, duty := range []func(context.Context, regent.Term) error{nil, func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil }} {
+			for _, duty := range []func(context.Context, regent.Term) error{nil,
+				func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil }} {
 				bubble(t, func(c *cluster) {
 					s := &spiteful{}
 					a := c.member("a", config(profile), func(m *regent.Member) {
@@ -209,14 +212,17 @@ func TestRuns(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); _ = a.Run(ctx, regent.Duty{Election: "other"}) }()
 			time.Sleep(time.Second)
-			if err := a.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { time.Sleep(5 * time.Second); return nil }); err != nil {
+			if err := a.Lead(c.ctx, "seat", func(context.Context, regent.Term) error {
+				time.Sleep(5 * time.Second)
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
-			var sick atomic.Bool
+			var unhealthy atomic.Bool
 			b := c.member("b", func(m *regent.Member) {
 				m.Health = func(context.Context) error {
-					if sick.Load() {
-						return errors.New("sick")
+					if unhealthy.Load() {
+						return errors.New("unhealthy")
 					}
 					return nil
 				}
@@ -225,12 +231,13 @@ func TestRuns(t *testing.T) {
 				t.Fatal("b does not lead")
 			}
 			time.Sleep(10 * time.Second)
-			sick.Store(true)
+			unhealthy.Store(true)
 			time.Sleep(time.Minute)
 			if !b.leads() {
-				t.Error("the sick leader has handed over to a member that does not run for it: nobody leads, for a minute")
+				t.Error("the unhealthy leader has handed over to a member that does not run for it, " +
+					"and nobody leads for a minute")
 			}
-			sick.Store(false)
+			unhealthy.Store(false)
 			b.quit()
 			cancel()
 			<-done

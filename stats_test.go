@@ -13,7 +13,8 @@ import (
 )
 
 func TestStats(t *testing.T) {
-	beat := func(t *testing.T, n int, latency time.Duration, more ...func(*regent.Config)) (stats regent.Stats, events []regent.Event) {
+	beat := func(t *testing.T, n int, latency time.Duration, more ...func(*regent.Config)) (stats regent.Stats,
+		events []regent.Event) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a", config(regent.Cluster(), more...))
 			a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: latency, Max: latency}})
@@ -31,14 +32,18 @@ func TestStats(t *testing.T) {
 
 	t.Run("E08_percentiles_and_counters_are_there", func(t *testing.T) {
 		s, _ := beat(t, 20, 30*time.Millisecond)
-		if s.HeartbeatLatencyP99 != 30*time.Millisecond || s.HeartbeatLatencyP50 != 30*time.Millisecond || s.Note != "" || s.EpochDriftEvents != 0 {
+		if s.HeartbeatLatencyP99 != 30*time.Millisecond || s.HeartbeatLatencyP50 != 30*time.Millisecond ||
+			s.Note != "" || s.EpochDriftEvents != 0 {
 			t.Errorf("got %+v", s)
 		}
 	})
 	t.Run("E08_the_p99_of_a_hundred_heartbeats_is_the_second_slowest", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a")
-			answers := func(d time.Duration) { a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: d, Max: d}}) }
+			answers := func(d time.Duration) {
+				a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: d,
+					Max: d}})
+			}
 			after := func(heartbeats uint64) {
 				for a.Stats().Heartbeats < heartbeats {
 					time.Sleep(time.Millisecond)
@@ -52,7 +57,8 @@ func TestStats(t *testing.T) {
 			answers(90 * time.Millisecond)
 			after(100)
 			s := a.Stats()
-			if s.HeartbeatLatencyP99 != 40*time.Millisecond || s.HeartbeatLatencyP95 != 5*time.Millisecond || s.HeartbeatLatencyP50 != 5*time.Millisecond {
+			if s.HeartbeatLatencyP99 != 40*time.Millisecond || s.HeartbeatLatencyP95 != 5*time.Millisecond ||
+				s.HeartbeatLatencyP50 != 5*time.Millisecond {
 				t.Errorf("got %+v", s)
 			}
 			a.quit()
@@ -90,11 +96,14 @@ func TestStats(t *testing.T) {
 
 	// A cycle may take longer than twice the interval only if the lease leaves room for it.
 	slowly := func(c *regent.Config) {
-		c.LeaseDuration, c.HeartbeatInterval, c.RenewInterval = 40*time.Second, time.Second, time.Second
+		c.LeaseDuration = 40 * time.Second
+		c.HeartbeatInterval = time.Second
+		c.RenewInterval = time.Second
 	}
 	t.Run("E05_a_heartbeat_that_takes_more_than_twice_its_interval_is_contention", func(t *testing.T) {
 		s, events := beat(t, 1, 3*time.Second, slowly)
-		if len(events) != 1 || events[0].Measurements["duration"] != 3 || events[0].Measurements["expected"] != 1 || events[0].Measurements["ratio"] != 3 {
+		if len(events) != 1 || events[0].Measurements["duration"] != 3 || events[0].Measurements["expected"] != 1 ||
+			events[0].Measurements["ratio"] != 3 {
 			t.Errorf("got %+v", events)
 		}
 		if s.ContentionEvents != 1 {

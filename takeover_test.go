@@ -54,7 +54,8 @@ func TestTakeover(t *testing.T) {
 
 	t.Run("C11_a_cut_off_leader_stops_before_anyone_takes_over_and_is_standby_after_the_cut", func(t *testing.T) {
 		for name, faults := range map[string]memstore.Faults{
-			"both_ways": cut, "requests": {CutRequests: true}, "answers": {CutAnswers: true}, "outage_for_one": {Outage: true},
+			"both_ways": cut, "requests": {CutRequests: true}, "answers": {CutAnswers: true},
+			"outage_for_one": {Outage: true},
 		} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
@@ -72,7 +73,8 @@ func TestTakeover(t *testing.T) {
 					if !b.leads() || a.leads() {
 						t.Error("healing changed the leader")
 					}
-					if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "partition" {
+					if got := a.kinds(regent.EventLostLeadership); len(got) != 1 ||
+						got[0].Metadata["reason"] != "partition" {
 						t.Errorf("a lost its seat by %v", got)
 					}
 					a.quit()
@@ -83,8 +85,10 @@ func TestTakeover(t *testing.T) {
 	})
 
 	t.Run("C12_a_leader_that_is_back_within_the_takeover_delay_leads_again_before_anybody_else", func(t *testing.T) {
-		// It is silent for longer than its lease, so that its own deadline has passed, and for less than lease and delay.
-		for name, faults := range map[string]memstore.Faults{"both_ways": cut, "requests": {CutRequests: true}, "outage": {Outage: true}} {
+		// It is silent for longer than its lease, so that its own deadline has passed, and for less than lease and
+		// delay.
+		for name, faults := range map[string]memstore.Faults{"both_ways": cut, "requests": {CutRequests: true},
+			"outage": {Outage: true}} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					delay := config(regent.Cluster(), func(c *regent.Config) { c.TakeoverDelay = 10 * time.Second })
@@ -118,7 +122,8 @@ func TestTakeover(t *testing.T) {
 			var back atomic.Bool
 			var joined atomic.Int64
 			c.store.OnSwap = func(_, l driver.Record, _ string) {
-				if back.Load() && l.Name == driver.MemberRegister("a") && !l.Vacant() && joined.CompareAndSwap(0, time.Now().UnixNano()) {
+				if back.Load() && l.Name == driver.MemberRegister("a") && !l.Vacant() &&
+					joined.CompareAndSwap(0, time.Now().UnixNano()) {
 					a.client.Adjust(func(f *faults) { f.CutRequests = true })
 				}
 			}
@@ -175,7 +180,8 @@ func TestTakeover(t *testing.T) {
 			})
 			return took
 		}
-		if none, some := took(0), took(2*time.Second); some-none < 1900*time.Millisecond || some-none > 2100*time.Millisecond {
+		if none, some := took(0), took(2*time.Second); some-none < 1900*time.Millisecond ||
+			some-none > 2100*time.Millisecond {
 			t.Errorf("took %v without a delay and %v with 2s", none, some)
 		}
 	})
@@ -232,7 +238,10 @@ func TestTakeover(t *testing.T) {
 				w := &witness{}
 				a := c.member("a", config(profile)).lead()
 				leader(t, time.Second, a)
-				b := c.member("b", config(profile), func(m *regent.Member) { w.Client = m.Store.(*memstore.Client); m.Store = w }).lead()
+				b := c.member("b", config(profile), func(m *regent.Member) {
+					w.Client = m.Store.(*memstore.Client)
+					m.Store = w
+				}).lead()
 				time.Sleep(3 * time.Second)
 				a.client.SetFaults(cut)
 				for a.leads() {
@@ -260,7 +269,8 @@ func TestTakeover(t *testing.T) {
 			leader(t, time.Second, a)
 			b := c.member("twin").lead()
 			neverTwo(t, time.Minute, a, b)
-			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 || len(b.kinds(regent.EventMemberWaiting)) != 2 {
+			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 ||
+				len(b.kinds(regent.EventMemberWaiting)) != 2 {
 				t.Errorf("b has joined, or says nothing: %v", b.events)
 			}
 			a.client.SetFaults(cut) // and now it runs out

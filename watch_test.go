@@ -121,9 +121,10 @@ func TestWatchOfOwnLock(t *testing.T) {
 	})
 }
 
-// TestExpired looks at what a standby says of a leader: while it lives, and when nobody can write any more.
+// TestExpired is about the view of a standby: while the leader is alive, and when nobody can write any more.
 func TestExpired(t *testing.T) {
-	for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock(), "fleet": regent.Fleet()} {
+	for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock(),
+		"fleet": regent.Fleet()} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a", config(profile)).lead()

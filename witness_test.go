@@ -38,12 +38,12 @@ func TestWitness(t *testing.T) {
 			check(t, err)
 
 			w := &obituary{}
-			var ill atomic.Bool
+			var unhealthy atomic.Bool
 			b := c.member("b", func(m *regent.Member) {
 				w.Client = m.Store.(*memstore.Client)
 				m.Store = w
 				m.Health = func(context.Context) error {
-					if ill.Load() {
+					if unhealthy.Load() {
 						return errors.New("no disk")
 					}
 					return nil
@@ -70,7 +70,7 @@ func TestWitness(t *testing.T) {
 			if !b.leads() || len(again.kinds(regent.EventMemberJoined)) != 1 {
 				t.Fatalf("b leads %v; a has joined %d times", b.leads(), len(again.kinds(regent.EventMemberJoined)))
 			}
-			ill.Store(true)
+			unhealthy.Store(true)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if !again.leads() || b.leads() {
