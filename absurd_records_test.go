@@ -31,6 +31,7 @@ func TestAbsurdRecords(t *testing.T) {
 			if a.leads() {
 				t.Error("it took a seat whose lease has not expired")
 			}
+
 			a.quit()
 		})
 	})

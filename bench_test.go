@@ -36,6 +36,7 @@ func beside(b *testing.B, ours, floor func(n int)) {
 		turns++
 		leastA, leastZ = min(leastA, da), min(leastZ, dz)
 	}
+
 	b.ReportMetric(float64(a)/float64(turns*turn), "ns/op")
 	b.ReportMetric(float64(z)/float64(turns*turn), "floor-ns")
 	b.ReportMetric(float64(a)/float64(z), "ratio")
@@ -56,6 +57,7 @@ func BenchmarkFenceAdmit(b *testing.B) {
 			if err := f.Admit(first); err != nil {
 				b.Fatal(err)
 			}
+
 			floor.Store(first.Epoch)
 
 			token := regent.NewToken(first.Epoch, strings.Clone(first.Term))
@@ -73,6 +75,7 @@ func BenchmarkFenceAdmit(b *testing.B) {
 					}
 				}
 			})
+
 			if refused > 0 {
 				b.Fatalf("%d refused", refused)
 			}
@@ -96,6 +99,7 @@ func idle(b *testing.B, store driver.Store, cfg regent.Config, clock regent.Cloc
 		defer close(done)
 		_ = m.Run(ctx, regent.Duty{Election: "seat"})
 	}()
+
 	b.Cleanup(func() { cancel(); <-done })
 	<-won
 	return m
@@ -129,6 +133,7 @@ func BenchmarkLeads(b *testing.B) {
 			}
 		}, now)
 	})
+
 	b.Run("Valid", func(b *testing.B) {
 		beside(b, func(n int) {
 			for range n {
@@ -138,6 +143,7 @@ func BenchmarkLeads(b *testing.B) {
 			}
 		}, now)
 	})
+
 	if no > 0 {
 		b.Fatalf("%d times not the leader", no)
 	}

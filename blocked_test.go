@@ -36,9 +36,11 @@ func TestBlockedIsBrief(t *testing.T) {
 				t.Errorf("%s has %d bytes, valid UTF-8: %v", key, len(value), utf8.ValidString(value))
 			}
 		}
+
 		if got := waiting[0].Metadata["host"]; got != "x"+strings.Repeat("ü", 49) {
 			t.Errorf("host %q", got)
 		}
+
 		a.quit()
 	})
 }

@@ -19,6 +19,7 @@ func failing(broken *atomic.Bool) regent.Duty {
 		if broken.Load() {
 			return errors.New("no luck")
 		}
+
 		<-ctx.Done()
 		return nil
 	}}
@@ -32,6 +33,7 @@ func (n *node) campaign(duties ...regent.Duty) *node {
 		defer close(n.done)
 		n.err = n.Run(ctx, duties...)
 	}()
+
 	return n
 }
 
@@ -54,12 +56,14 @@ func TestFailingDuty(t *testing.T) {
 			if !b.leads() || a.leads() {
 				t.Fatal("after five failures it still leads, or nobody does")
 			}
+
 			lost := a.kinds(regent.EventLostLeadership)
 			changes := a.kinds(regent.EventHealthChanged)
 			if len(lost) != 1 || lost[0].Metadata["reason"] != "unhealthy" || len(changes) != 1 ||
 				changes[0].Metadata["healthy"] != "false" {
 				t.Errorf("lost %v, health %v", lost, changes)
 			}
+
 			// For a minute it stands back for everybody who is healthy.
 			d := c.member("d").campaign(failing(&good))
 			time.Sleep(10 * time.Second)
@@ -69,6 +73,7 @@ func TestFailingDuty(t *testing.T) {
 			if a.leads() || !d.leads() {
 				t.Errorf("the unhealthy one leads: %v, the healthy one: %v", a.leads(), d.leads())
 			}
+
 			bad.Store(false)
 			time.Sleep(time.Minute)
 			d.quit()
@@ -77,6 +82,7 @@ func TestFailingDuty(t *testing.T) {
 				changes[1].Metadata["healthy"] != "true" {
 				t.Errorf("health %v", changes)
 			}
+
 			a.quit()
 		})
 	})
@@ -97,6 +103,7 @@ func TestFailingDuty(t *testing.T) {
 				if err := a.StepDown(c.ctx, "seat"); err != nil {
 					t.Fatal(err)
 				}
+
 				leader(t, cfg.ElectionInterval+3*cfg.HeartbeatInterval, a)
 
 				// One that is healthy and registers takes over, as before.
@@ -106,8 +113,10 @@ func TestFailingDuty(t *testing.T) {
 					if !b.leads() {
 						t.Error("the unhealthy one leads although a healthy one is there")
 					}
+
 					b.quit()
 				}
+
 				a.quit()
 			})
 		}
@@ -131,6 +140,7 @@ func TestFailingDuty(t *testing.T) {
 				if neverTwo(t, 10*time.Second, a, b); !b.leads() || len(a.kinds(regent.EventBecameLeader)) != 1 {
 					t.Fatal("the unhealthy one has led while the healthy one stood back")
 				}
+
 				b.client.SetFaults(cut) // it can release nothing
 				leader(t, 15*time.Second, a)
 				b.client.SetFaults(memstore.Faults{})
@@ -154,6 +164,7 @@ func TestFailingDuty(t *testing.T) {
 				if !b.leads() {
 					t.Fatal("the healthy one does not lead")
 				}
+
 				b.client.SetFaults(cut)
 				leader(t, 15*time.Second, a)
 				b.client.SetFaults(memstore.Faults{})
@@ -179,6 +190,7 @@ func TestFailingDuty(t *testing.T) {
 			if changes := a.kinds(regent.EventHealthChanged); len(changes) != 0 {
 				t.Errorf("health %v", changes)
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -194,6 +206,7 @@ func TestFailingDuty(t *testing.T) {
 				if err := a.StepDown(c.ctx, "seat"); err != nil {
 					t.Fatal(err)
 				}
+
 				leader(t, 10*time.Second, a)
 				time.Sleep(2 * time.Second) // it fails twice
 				bad.Store(false)
@@ -205,9 +218,11 @@ func TestFailingDuty(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
+
 			if changes := a.kinds(regent.EventHealthChanged); len(changes) != 0 || a.Duties()[0].Failures < 8 {
 				t.Errorf("health %v, %+v", changes, a.Duties())
 			}
+
 			a.quit()
 		})
 	})
@@ -223,6 +238,7 @@ func TestFailingDuty(t *testing.T) {
 			if s := a.Duties(); !a.leads() || s[0].InARow < 10 {
 				t.Fatalf("leads %v, %+v", a.leads(), s)
 			}
+
 			// Half a minute of work, and it is well.
 			bad.Store(false)
 			time.Sleep(2 * time.Minute)
@@ -234,9 +250,11 @@ func TestFailingDuty(t *testing.T) {
 				changes[1].Metadata["healthy"] != "true" {
 				t.Errorf("health %v", changes)
 			}
+
 			if s := a.Duties(); s[0].Failures < 10 || s[0].LastError == "" {
 				t.Errorf("what happened is forgotten: %+v", s)
 			}
+
 			a.quit()
 			if len(a.Duties()) != 0 {
 				t.Error("duties are left")
@@ -257,12 +275,14 @@ func TestFailingDuty(t *testing.T) {
 					<-ctx.Done()
 					ended <- context.Cause(ctx)
 				}
+
 				<-ctx.Done()
 				return nil
 			}})
 			if err := <-ended; !errors.Is(err, regent.ErrFenced) {
 				t.Errorf("ended for %v", err)
 			}
+
 			time.Sleep(time.Second)
 			leader(t, 10*time.Second, a)
 			if c.noted("epoch 1") != 1 || c.noted("epoch 42") != 1 {
@@ -271,6 +291,7 @@ func TestFailingDuty(t *testing.T) {
 			if lost := a.kinds(regent.EventLostLeadership); lost[0].Metadata["reason"] != "fenced" {
 				t.Errorf("got %v", lost)
 			}
+
 			a.quit()
 		})
 	})

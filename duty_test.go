@@ -30,6 +30,7 @@ func TestDuties(t *testing.T) {
 					return errors.New("no luck")
 				}})
 			}()
+
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
 			if want := []time.Duration{0, 1e9, 3e9, 7e9, 15e9}; !slices.Equal(starts, want) {
@@ -38,6 +39,7 @@ func TestDuties(t *testing.T) {
 			if !a.leads() || a.Stats().DutyFailures != 5 || len(a.kinds(regent.EventDutyFailed)) != 5 {
 				t.Errorf("got %+v", a.Stats())
 			}
+
 			cancel()
 			<-done
 		})
@@ -78,6 +80,7 @@ func TestDuties(t *testing.T) {
 				defer close(done)
 				_ = a.Lead(ctx, "seat", func(context.Context, regent.Term) error { <-release; return nil })
 			}()
+
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
 			cancel()
@@ -85,6 +88,7 @@ func TestDuties(t *testing.T) {
 			if b.leads() || len(a.kinds(regent.EventDutyStuck)) != 1 {
 				t.Errorf("b leads, or nothing was said: %v", a.events)
 			}
+
 			close(release)
 			<-done
 			leader(t, time.Second, b)
@@ -103,10 +107,12 @@ func TestDuties(t *testing.T) {
 					if t.Epoch > 1 {
 						<-ctx.Done()
 					}
+
 					<-release
 					return nil
 				})
 			}()
+
 			leader(t, time.Second, a)
 			a.client.SetFaults(cut)
 			time.Sleep(10 * time.Second)
@@ -115,6 +121,7 @@ func TestDuties(t *testing.T) {
 			if a.leads() || len(a.kinds(regent.EventMemberJoined)) != 1 {
 				t.Error("it has joined again while its duty still ran")
 			}
+
 			close(release)
 			leader(t, 10*time.Second, a)
 			cancel()
@@ -138,6 +145,7 @@ func TestDutiesThatStopSlowly(t *testing.T) {
 						return nil
 					}})
 			}()
+
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
 			time.Sleep(time.Second)
@@ -147,6 +155,7 @@ func TestDutiesThatStopSlowly(t *testing.T) {
 					t.Error("the other duty is still at work")
 				}
 			}
+
 			close(release)
 			a.client.SetFaults(faults{})
 			cancel()

@@ -27,6 +27,7 @@ func (m *muddled) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 		m.armed.Store(false)
 		return driver.Record{}, errMuddled
 	}
+
 	return got, err
 }
 
@@ -64,6 +65,7 @@ func TestRequestsToLeaders(t *testing.T) {
 				if took := outlasted(a, time.Minute); took > 10*time.Second {
 					t.Errorf("the request came before: %t: it led on for %v", !before, took)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -89,10 +91,12 @@ func TestRequestsToLeaders(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 				})
+
 				limit := 2*profile.LeaseDuration + profile.TakeoverDelay
 				if n, _ := leader(t, limit, b); n == nil {
 					t.Errorf("%s: nobody leads after %v", name, limit)
 				}
+
 				cancel()
 				wg.Wait()
 				b.quit()
@@ -108,17 +112,20 @@ func TestRequestsToLeaders(t *testing.T) {
 			for _, epoch := range []uint64{1<<64 - 1, 1<<62 - 1, 1 << 40} {
 				a.Observe("seat", epoch)
 			}
+
 			check(t, a.StepDown(c.ctx, "seat"))
 			leader(t, time.Minute, a)
 			if term, _ := a.Leads("seat"); term.Epoch != 2 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			a.Observe("seat", 1000) // as many as a store may have forgotten
 			check(t, a.StepDown(c.ctx, "seat"))
 			leader(t, time.Minute, a)
 			if term, _ := a.Leads("seat"); term.Epoch != 1001 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			a.quit()
 		})
 	})
@@ -143,10 +150,12 @@ func TestRequestsToLeaders(t *testing.T) {
 						return nil
 					})
 				}()
+
 				time.Sleep(time.Minute)
 				if n := terms.Load(); n < 3 || n > 10 {
 					t.Errorf("%d terms in a minute", n)
 				}
+
 				cancel()
 				<-done
 			})
@@ -207,9 +216,11 @@ func TestWhatAnyRequestShows(t *testing.T) {
 				t.Errorf("it waited for %v, and the term that it was shown lasts for up to %v", waited,
 					lock.LeaseDuration)
 			}
+
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 2 {
 				t.Errorf("%d events, and the store went back twice: %+v", len(got), got)
 			}
+
 			b.quit()
 		})
 	})
@@ -245,6 +256,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if v, _ := b.View("seat"); v.Epoch != 4 {
 				t.Errorf("it shows epoch %d", v.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -267,6 +279,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(renewed); waited < lock.LeaseDuration {
 				t.Errorf("it leads %v after the holder renewed its lease of %v", waited, lock.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -289,6 +302,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(back); waited < lock.LeaseDuration {
 				t.Errorf("it leads %v after the record was there again, with a lease of %v", waited, lock.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -311,6 +325,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
 				t.Errorf("%d events of a rollback that a request has shown: %+v", len(got), got)
 			}
+
 			b.quit()
 		})
 	})
@@ -333,6 +348,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 				t.Errorf("it leads %v after the store has forgotten an edit, and the lease is %v", waited,
 					lock.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -357,6 +373,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it reads the register of z
 				t.Fatal("z is no candidate")
 			}
+
 			c.store.Undo(1, only(z))
 			renewed := time.Now()
 
@@ -364,6 +381,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(renewed); waited < cfg.LeaseDuration {
 				t.Errorf("it leads %v after the holder renewed its lease of %v", waited, cfg.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -385,6 +403,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if err := b.HandOff(c.ctx, "seat", "b"); err == nil {
 				t.Fatal("it does not lead")
 			}
+
 			c.store.Undo(1, only(own))
 			renewed := time.Now()
 
@@ -392,6 +411,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(renewed); waited < cfg.LeaseDuration {
 				t.Errorf("it has joined %v after the other process renewed its lease of %v", waited, cfg.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})

@@ -124,6 +124,7 @@ func TestEvents(t *testing.T) {
 				if got := other.kinds(regent.EventLostLeadership); len(got) != 0 {
 					t.Errorf("the other one says %+v", got)
 				}
+
 				next.quit()
 				other.quit()
 				a.quit()
@@ -139,11 +140,13 @@ func TestEvents(t *testing.T) {
 			for a.leads() {
 				time.Sleep(time.Millisecond)
 			}
+
 			a.client.SetFaults(memstore.Faults{})
 			leader(t, time.Minute, a)
 			if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "partition" {
 				t.Errorf("it says %+v", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -155,6 +158,7 @@ func TestEvents(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = "s" + string(rune('0'+i%10)) + time.Duration(i).String()
 			}
+
 			a := c.member("a", func(m *regent.Member) { m.OnEvent = func(regent.Event) { <-block } })
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
@@ -166,6 +170,7 @@ func TestEvents(t *testing.T) {
 			if lost := a.Stats().LostEvents; lost < 900 {
 				t.Errorf("%d events counted as lost", lost)
 			}
+
 			close(block)
 			cancel()
 			<-done
@@ -190,12 +195,14 @@ func TestEvents(t *testing.T) {
 				if time.Sleep(time.Minute); !term.Valid() {
 					t.Errorf("%s: it lost its term", name)
 				}
+
 				a.quit()
 				synctest.Wait()
 				if got := a.Stats().ObserverPanics; got != events.Load()+lifelines.Load() || lifelines.Load() < 5 {
 					t.Errorf("%s: %d panics counted, of %d events and %d heartbeats", name, got, events.Load(),
 						lifelines.Load())
 				}
+
 				if !slices.Contains(kinds, regent.EventObserverPanicked) ||
 					!slices.Contains(kinds, regent.EventLostLeadership) {
 					t.Errorf("%s: saw %q", name, kinds)

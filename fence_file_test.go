@@ -73,6 +73,7 @@ func TestFenceFile(t *testing.T) {
 			if h, err := f.Highest(); h != epoch(0) || err == nil {
 				t.Errorf("%q is read as %v, %v", content, h, err)
 			}
+
 			holds(t, path, content)
 		}
 	})
@@ -91,8 +92,10 @@ func TestFenceFile(t *testing.T) {
 			if h, err := f.Highest(); h != of("a", 6) || err != nil {
 				t.Errorf("the highest is %v, %v", h, err)
 			}
+
 			check(t, f.Admit(of("a", 6)))
 		}
+
 		holds(t, path, "6 a\n")
 	})
 
@@ -106,6 +109,7 @@ func TestFenceFile(t *testing.T) {
 		if h, err := f.Highest(); h != epoch(6) || err != nil {
 			t.Errorf("the highest is %v, %v", h, err)
 		}
+
 		check(t, f.Admit(epoch(6)))
 	})
 }
@@ -121,6 +125,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 		if one.Refused() != 1 {
 			t.Errorf("%d refusals counted", one.Refused())
 		}
+
 		refused(t, one.Admit(of("a", 7)), of("a", 7), "b")
 		check(t, one.Admit(of("b", 7)))
 		holds(t, path, "7 b\n")
@@ -179,6 +184,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 					if f.Admit(epoch(e)) != nil {
 						continue
 					}
+
 					b, err := os.ReadFile(path)
 					kept, perr := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 					if err != nil || perr != nil || kept < e {
@@ -187,6 +193,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
 	})
 }

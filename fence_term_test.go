@@ -40,6 +40,7 @@ func TestFenceTerms(t *testing.T) {
 			if f.Refused() != 2 {
 				t.Errorf("%d refusals counted", f.Refused())
 			}
+
 			check(t, f.Admit(of(term, 7)))
 		}
 	})
@@ -155,6 +156,7 @@ func TestFenceTerms(t *testing.T) {
 		if err := f.Admit(of("b", 9)); !errors.Is(err, no) {
 			t.Errorf("got %v", err)
 		}
+
 		check(t, f.Admit(of("a", 9)))
 	})
 
@@ -188,6 +190,7 @@ func TestEventsNameTheTerm(t *testing.T) {
 		if len(seen) != 1 || seen[0].Metadata["term"] != term.Incarnation {
 			t.Errorf("another tells %+v of the term %v", seen, term.Token())
 		}
+
 		a.quit()
 		b.quit()
 	})
@@ -203,6 +206,7 @@ func TestFenceOfTwoTerms(t *testing.T) {
 					snapshot := store.Snapshot()
 					return func() { store.Rollback(snapshot) }
 				})
+
 				if !first.Valid() || !second.Valid() {
 					t.Fatal("the store has lost a write, and one of the terms has ended by itself")
 				}
@@ -216,6 +220,7 @@ func TestFenceOfTwoTerms(t *testing.T) {
 				if path != "" {
 					refused(t, f.Admit(second.Token()), second.Token(), first.Incarnation)
 				}
+
 				check(t, f.Admit(first.Token()))
 			})
 		})

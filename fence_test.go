@@ -87,6 +87,7 @@ func TestFence(t *testing.T) {
 				if epoch != 6 || newest != 7 || age > 5*time.Second {
 					t.Errorf("late: %d %d %v", epoch, newest, age)
 				}
+
 				late++
 			}}
 			check(t, f.Admit(epoch(6)))
@@ -135,6 +136,7 @@ func TestFence(t *testing.T) {
 			!strings.Contains(err.Error(), garbage) {
 			t.Errorf("got %v", err)
 		}
+
 		if b, _ := os.ReadFile(garbage); string(b) != "seven" {
 			t.Error("the file was overwritten")
 		}
@@ -157,6 +159,7 @@ func TestFence(t *testing.T) {
 		if err := f.Admit(epoch(1 << 60)); !errors.Is(err, no) {
 			t.Errorf("got %v", err)
 		}
+
 		check(t, f.Admit(epoch(6)))
 	})
 
@@ -183,6 +186,7 @@ func TestFence(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
 	})
 }

@@ -50,6 +50,7 @@ func (l *load) check(t *testing.T) {
 	for _, n := range l.seconds {
 		sum += n
 	}
+
 	mean := float64(sum) / float64(len(l.seconds))
 	top := slices.Max(l.seconds)
 	t.Logf("%d requests, %.1f a second, at most %d: %v", sum, mean, top, l.seconds)
@@ -103,6 +104,7 @@ func TestFleet(t *testing.T) {
 					if n, _ := leader(t, 0, nodes...); n.ID != "n000" {
 						t.Errorf("%s leads", n.ID)
 					}
+
 					time.Sleep(time.Duration(tt.seconds)*second - tt.elected)
 
 					all.check(t)
@@ -112,6 +114,7 @@ func TestFleet(t *testing.T) {
 							t.Errorf("%s has not joined, or does not know the leader: %+v", n.ID, v)
 						}
 					}
+
 					quitAll(nodes)
 				})
 			})
@@ -129,11 +132,14 @@ func TestFleet(t *testing.T) {
 					t.Errorf("%s came after %v", id, at)
 					continue
 				}
+
 				seconds[min(int(at/second), 4)]++
 			}
+
 			if slices.Min(seconds) == 0 || slices.Max(seconds) > 30 {
 				t.Errorf("first requests by second: %v", seconds)
 			}
+
 			quitAll(nodes)
 		})
 	})
@@ -147,6 +153,7 @@ func TestFleet(t *testing.T) {
 			if n, _ := leader(t, 2*second, nodes...); n.ID != "n001" {
 				t.Errorf("%s leads", n.ID)
 			}
+
 			time.Sleep(10 * second)
 			all.restart(30)
 			time.Sleep(30 * second)
@@ -171,10 +178,12 @@ func TestFleet(t *testing.T) {
 			if len(started) != 1 {
 				t.Fatalf("started %v", started)
 			}
+
 			want := time.Duration(regent.Phase(a.Member) * float64(second))
 			if got := firstRead.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
 				t.Errorf("it first reads its election after %v, want its phase, %v", got, want)
 			}
+
 			a.quit()
 		})
 	})
@@ -189,6 +198,7 @@ func TestFleet(t *testing.T) {
 				if _, took := leader(t, 10*second, nodes[1]); took > 100*time.Millisecond {
 					t.Errorf("the named successor leads after %v", took)
 				}
+
 				time.Sleep(second)
 				quitAll(nodes)
 			})
@@ -203,6 +213,7 @@ func TestFleet(t *testing.T) {
 					for range b.Watch(c.ctx, "seat") {
 					}
 				}()
+
 				time.Sleep(10 * second) // it has seen that nobody leads
 				a := c.member("a").lead()
 				leader(t, second, a)
@@ -212,6 +223,7 @@ func TestFleet(t *testing.T) {
 				if _, took := leader(t, 10*second, b); took > 100*time.Millisecond {
 					t.Errorf("the other one leads after %v", took)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -229,6 +241,7 @@ func TestFleet(t *testing.T) {
 					if n, _ := leader(t, 30*second, nodes...); n.ID != "n000" {
 						t.Errorf("round %d: %s leads", round, n.ID)
 					}
+
 					time.Sleep(30*second - time.Since(started))
 					quitAll(nodes)
 				}
@@ -246,6 +259,7 @@ func TestFleet(t *testing.T) {
 				for _, n := range nodes {
 					n.client.SetFaults(cut) // nothing is released
 				}
+
 				quitAll(nodes)
 			}
 		})
@@ -266,6 +280,7 @@ func TestFleetAfterAbandonedClaim(t *testing.T) {
 					if n, _ := leader(t, 0, nodes...); n.ID != "n000" {
 						t.Errorf("%s leads", n.ID)
 					}
+
 					quitAll(nodes)
 				})
 			})
@@ -287,6 +302,7 @@ func leaveClaimed(c *cluster, id string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	joined.Holder = driver.Identity{}
 	for _, r := range []driver.Record{joined, seat} {
 		if _, err := c.store.Swap(c.t.Context(), r); err != nil {

@@ -43,6 +43,7 @@ func BenchmarkHandover(b *testing.B) {
 					<-began
 				}
 			}
+
 			time.Sleep(500 * time.Millisecond)
 			leader := 0
 			var total time.Duration
@@ -59,15 +60,18 @@ func BenchmarkHandover(b *testing.B) {
 					time.Sleep(100 * time.Microsecond)
 				}
 			}
+
 			b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/handover")
 			release()
 			for i := range members {
 				cancel[i]()
 			}
+
 			go func() {
 				for range began {
 				}
 			}()
+
 			<-done[0]
 			<-done[1]
 			close(began)

@@ -36,6 +36,7 @@ func TestHealth(t *testing.T) {
 			if a.leads() {
 				t.Fatal("it leads")
 			}
+
 			unhealthy.Store(false)
 			leader(t, 10*time.Second, a)
 			a.quit()
@@ -52,6 +53,7 @@ func TestHealth(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("the only one stepped down")
 			}
+
 			b := c.member("b", unhealthyIf(&unhealthyB))
 			unhealthyB.Store(true)
 			b.lead()
@@ -59,6 +61,7 @@ func TestHealth(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("it handed over to another unhealthy one")
 			}
+
 			unhealthyB.Store(false)
 			neverTwo(t, 10*time.Second, a, b)
 			if !b.leads() {
@@ -68,6 +71,7 @@ func TestHealth(t *testing.T) {
 				lost[0].Metadata["reason"] != "unhealthy" {
 				t.Errorf("lost by %v", lost)
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -88,6 +92,7 @@ func TestHealth(t *testing.T) {
 				if a.leads() || len(said) != 1 || !strings.Contains(said[0].Metadata["error"], name) {
 					t.Errorf("it leads, or says %v", said)
 				}
+
 				a.quit()
 			})
 		}
@@ -118,16 +123,19 @@ func TestHealth(t *testing.T) {
 			for len(a.kinds(regent.EventHealthChanged)) == 0 && time.Since(began) < time.Minute {
 				time.Sleep(time.Millisecond)
 			}
+
 			// It is asked within one heartbeat, and may take another.
 			if took := time.Since(began); took < 1500*time.Millisecond || took > 3010*time.Millisecond {
 				t.Errorf("it was noticed after %v", took)
 			}
+
 			neverTwo(t, time.Minute, a, b)
 			said := a.kinds(regent.EventHealthChanged)
 			if a.leads() || !b.leads() || len(said) != 1 ||
 				!strings.Contains(said[0].Metadata["error"], "not returned within 1.5s") {
 				t.Errorf("a leads: %t, and says %v", a.leads(), said)
 			}
+
 			hang.Store(nil)
 			h <- nil
 			synctest.Wait()
@@ -137,6 +145,7 @@ func TestHealth(t *testing.T) {
 			if most.Load() != 1 || asked.Load() != before+1 {
 				t.Errorf("%d checks at once, %d while it hung", most.Load(), asked.Load()-before)
 			}
+
 			b.quit()
 			leader(t, 10*time.Second, a)
 
@@ -148,11 +157,13 @@ func TestHealth(t *testing.T) {
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("it took %v to stop", took)
 			}
+
 			a.lead()
 			time.Sleep(10 * time.Second)
 			if a.leads() || most.Load() != 1 {
 				t.Errorf("leads: %t, %d checks at once", a.leads(), most.Load())
 			}
+
 			hang.Store(nil)
 			h <- nil
 			leader(t, 10*time.Second, a)
@@ -182,6 +193,7 @@ func TestHealthOfALock(t *testing.T) {
 			if !b.leads() {
 				t.Error("b does not lead")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -220,15 +232,18 @@ func TestUnhealthyOverARestart(t *testing.T) {
 						if fails.Load() {
 							return errors.New("fails")
 						}
+
 						<-ctx.Done()
 						return nil
 					}})
 			}()
+
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
 			if n, _ := leader(t, 2*time.Minute, b); n == nil {
 				t.Fatal("b does not lead")
 			}
+
 			fails.Store(false)
 			time.Sleep(5 * time.Second)
 			p.once.Store(panics)
@@ -240,6 +255,7 @@ func TestUnhealthyOverARestart(t *testing.T) {
 			if n == nil {
 				t.Errorf("panics %v: nobody leads for ten minutes", panics)
 			}
+
 			cancel()
 			<-done
 		})

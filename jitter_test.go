@@ -64,6 +64,7 @@ func TestJitter(t *testing.T) {
 				for i := range 30 {
 					nodes = append(nodes, c.member(fmt.Sprintf("n%02d", i), tt.conf).lead())
 				}
+
 				leader(t, tt.high+8*second, nodes...)
 				time.Sleep(10 * second)
 				low, high := 100*second, -second
@@ -99,9 +100,11 @@ func TestJitter(t *testing.T) {
 					t.Errorf("heartbeat %d came after %v", i, d)
 				}
 			}
+
 			if len(beats) < 20 {
 				t.Errorf("%d heartbeats in two minutes", len(beats))
 			}
+
 			a.quit()
 		})
 	})
@@ -126,6 +129,7 @@ func TestJitter(t *testing.T) {
 					t.Errorf("heartbeat %d came after %v, want %v", i, d, trust*8/10)
 				}
 			}
+
 			a.quit()
 		})
 	})
@@ -140,6 +144,7 @@ func TestJitter(t *testing.T) {
 				if at := f.of()["a"]; at != 3*second {
 					t.Errorf("first request after %v", at)
 				}
+
 				a.quit()
 			}
 		})
@@ -155,6 +160,7 @@ func TestJitter(t *testing.T) {
 			for len(a.kinds(regent.EventCandidateRestarted)) == 0 {
 				time.Sleep(time.Millisecond)
 			}
+
 			leader(t, 2*second, a)
 			a.quit()
 		})
@@ -167,11 +173,13 @@ func TestJitter(t *testing.T) {
 				for i := range 5 {
 					nodes = append(nodes, c.member(fmt.Sprint("n", i), conf).lead())
 				}
+
 				_, took = leader(t, 20*second, nodes...)
 				for _, n := range nodes {
 					n.quit()
 				}
 			})
+
 			return took
 		}
 		if without, with := elect(jitter(0, 0)), elect(config(regent.Fleet())); without >= with || without > 2*second {

@@ -30,12 +30,14 @@ func TestLifeline(t *testing.T) {
 					if len(lines) < 4 || last.Over || last.Left <= 0 || last.Holder.ID != "a" {
 						t.Errorf("%d lines, the last is %+v", len(lines), last)
 					}
+
 					mu.Unlock()
 					a.client.SetFaults(cut) // killed
 					check(t, regent.Reap(c.ctx, c.store, last.Register, last.Holder))
 					if _, took := leader(t, time.Second, b); took > 5*time.Millisecond {
 						t.Errorf("took %v", took)
 					}
+
 					// Again, or for an incarnation that is not there: it touches nothing.
 					before := c.store.Counts().Writes()
 					check(t, regent.Reap(c.ctx, c.store, last.Register, last.Holder))
@@ -44,6 +46,7 @@ func TestLifeline(t *testing.T) {
 					if got := c.store.Counts().Writes(); got != before || !b.leads() {
 						t.Errorf("%d writes", got-before)
 					}
+
 					b.quit()
 					a.client.SetFaults(memstore.Faults{})
 					a.quit()
@@ -65,6 +68,7 @@ func TestLifeline(t *testing.T) {
 			if err := regent.Reap(ctx, client, "seat", dead); err == nil {
 				t.Error("it said that it had reaped")
 			}
+
 			cancel()
 			time.AfterFunc(time.Second, func() { client.SetFaults(memstore.Faults{}) })
 			check(t, regent.Reap(c.ctx, client, "seat", dead))
@@ -94,11 +98,13 @@ func TestLifelines(t *testing.T) {
 						for _, l := range of[0].lines {
 							holds = holds || l.Holds
 						}
+
 						of[0].mu.Unlock()
 						<-ctx.Done()
 						return nil
 					})
 				}()
+
 				time.Sleep(3 * profile.LeaseDuration)
 				of[0].mu.Lock()
 				for _, l := range of[0].all {
@@ -106,12 +112,14 @@ func TestLifelines(t *testing.T) {
 						t.Errorf("%s: a standby says %+v", name, l)
 					}
 				}
+
 				of[0].mu.Unlock()
 
 				a.quit()
 				if n, _ := leader(t, time.Minute, b); n == nil || !holds {
 					t.Errorf("%s: its duty runs, and it has not said that it holds anything", name)
 				}
+
 				cancel()
 				<-done
 				last := of[0].all[len(of[0].all)-1]
@@ -136,6 +144,7 @@ func TestLifelines(t *testing.T) {
 				if !last.Stopped || last.Over {
 					t.Errorf("%s: the last word is %+v", name, last)
 				}
+
 				c.store.Drop()
 			})
 		}
@@ -152,6 +161,7 @@ func TestLifelines(t *testing.T) {
 			if l := of.lines[driver.MemberRegister("a")]; l.Holds || l.Stopped {
 				t.Errorf("%+v", l)
 			}
+
 			of.mu.Unlock()
 			a.quit()
 		})

@@ -18,6 +18,7 @@ func TestLockAfterAnOutage(t *testing.T) {
 			if _, took := leader(t, time.Minute, a); took > 2*time.Second {
 				t.Errorf("took %v", took)
 			}
+
 			a.quit()
 		})
 	})

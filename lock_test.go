@@ -28,11 +28,13 @@ func TestLock(t *testing.T) {
 			if a.leads() || len(c.log) != 0 {
 				t.Errorf("got %q", c.log)
 			}
+
 			a.client.SetFaults(memstore.Faults{Conflict: 1})
 			time.Sleep(time.Minute)
 			if a.leads() || len(c.log) != 0 || len(a.kinds(regent.EventBecameLeader)) != 0 {
 				t.Errorf("got %q, %v", c.log, a.kinds(regent.EventBecameLeader))
 			}
+
 			a.quit()
 		})
 	})
@@ -43,6 +45,7 @@ func TestLock(t *testing.T) {
 			for i := range 30 {
 				nodes = append(nodes, c.member(fmt.Sprint("n", i), lock).lead())
 			}
+
 			leader(t, time.Second, nodes...)
 			neverTwo(t, 2*time.Second, nodes...)
 			if len(c.log) != 1 {
@@ -68,6 +71,7 @@ func TestLock(t *testing.T) {
 			if got := a.client.Counts().Writes() - writes; got != 10 {
 				t.Errorf("renewed %d times in 100 s, want every 10 s", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -98,6 +102,7 @@ func TestLock(t *testing.T) {
 				if len(tries) < 4 || !slices.Equal(tries[:4], want) {
 					t.Errorf("tried at %v, want %v", tries, want)
 				}
+
 				stopped := "a stops 1: partition: 4 tries failed"
 				if a.leads() || len(c.log) != 2 || !strings.HasPrefix(c.log[1], stopped) {
 					t.Errorf("it has not stepped down after the fourth try: %q", c.log)
@@ -108,6 +113,7 @@ func TestLock(t *testing.T) {
 				if c.noted("released") != 0 {
 					t.Error("its key was freed during the outage")
 				}
+
 				a.client.SetFaults(memstore.Faults{})
 				leader(t, 20*time.Second, a)
 				if at := time.Since(start); c.noted("released") != 1 || at > 30*time.Second {
@@ -116,6 +122,7 @@ func TestLock(t *testing.T) {
 				if l, _ := c.store.Get(c.ctx, "seat"); l.Epoch != 2 {
 					t.Errorf("epoch %d", l.Epoch)
 				}
+
 				a.quit()
 			})
 		})
@@ -143,6 +150,7 @@ func TestLock(t *testing.T) {
 			if len(lost) != 1 || lost[0].Epoch != 1 || lost[0].Metadata["reason"] != "partition" {
 				t.Errorf("it reports %+v", lost)
 			}
+
 			a.quit()
 		})
 	})
@@ -154,6 +162,7 @@ func TestLock(t *testing.T) {
 				c.StopTimeout = time.Second
 				c.RenewInterval = 2 * time.Second
 			})
+
 			a := c.member("a", short).lead()
 			leader(t, time.Second, a)
 			start := time.Now()
@@ -164,6 +173,7 @@ func TestLock(t *testing.T) {
 			if d := time.Since(start); d > 3*time.Second {
 				t.Errorf("led for %v without a renewal", d)
 			}
+
 			a.client.SetFaults(memstore.Faults{})
 			a.quit()
 		})
@@ -175,6 +185,7 @@ func TestLock(t *testing.T) {
 				c.LeaseDuration, c.RenewInterval = 10*time.Minute,
 					time.Minute
 			})
+
 			a := c.member("a", long).lead()
 			leader(t, time.Second, a)
 			var mu sync.Mutex
@@ -193,8 +204,10 @@ func TestLock(t *testing.T) {
 				if err := change(c.ctx, "seat"); err != nil {
 					t.Fatal(err)
 				}
+
 				synctest.Wait()
 			}
+
 			mu.Lock()
 			start, seen := time.Now(), len(reads)
 			mu.Unlock()
@@ -205,15 +218,18 @@ func TestLock(t *testing.T) {
 			for _, at := range reads[seen:] {
 				after = append(after, int(at.Sub(start).Round(time.Second)/time.Second))
 			}
+
 			mu.Unlock()
 			if want := []int{5, 10, 20, 40, 80, 140, 200, 260}; !slices.Equal(after, want) {
 				t.Errorf("read after %v seconds, want %v", after, want)
 			}
+
 			// A push wakes it sooner.
 			a.quit()
 			if _, took := leader(t, time.Second, b); took > 10*time.Millisecond {
 				t.Errorf("took %v after the release", took)
 			}
+
 			b.quit()
 		})
 	})
@@ -229,6 +245,7 @@ func TestLock(t *testing.T) {
 			if !b.leads() {
 				t.Error("b does not lead")
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -254,6 +271,7 @@ func TestLock(t *testing.T) {
 				l.Past[0].Reason != "expired" {
 				t.Errorf("record is %+v", l)
 			}
+
 			b.quit()
 		})
 	})
@@ -269,16 +287,19 @@ func TestLock(t *testing.T) {
 			for !b.leads() {
 				time.Sleep(time.Second)
 			}
+
 			held, _ := c.store.Get(c.ctx, "seat")
 			a.client.SetFaults(memstore.Faults{})
 			time.Sleep(5 * time.Second)
 			if now, _ := c.store.Get(c.ctx, "seat"); now.Holder != held.Holder || !b.leads() {
 				t.Errorf("the record was %v and is %v", held, now)
 			}
+
 			a.quit()
 			if now, _ := c.store.Get(c.ctx, "seat"); now.Holder != held.Holder || !b.leads() {
 				t.Errorf("the record was %v and is %v", held, now)
 			}
+
 			b.quit()
 		})
 	})
@@ -301,6 +322,7 @@ func TestLock(t *testing.T) {
 			if now, _ := c.store.Get(c.ctx, "seat"); now.Rev != taken.Rev {
 				t.Errorf("the record was %v and is %v", taken, now)
 			}
+
 			a.quit()
 			if now, _ := c.store.Get(c.ctx, "seat"); now.Rev != taken.Rev {
 				t.Errorf("the record was %v and is %v", taken, now)
@@ -315,6 +337,7 @@ func TestLock(t *testing.T) {
 			if _, err := c.store.Get(c.ctx, driver.MemberRegister("a")); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("got %v", err)
 			}
+
 			a.quit()
 		})
 	})

@@ -24,10 +24,12 @@ func TestManyMembers(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				n.quit()
 			}
+
 			time.Sleep(20 * time.Second)
 			if n := regent.Known(a.Member); n > 10 {
 				t.Errorf("it knows %d registers", n)
 			}
+
 			a.quit()
 			best.quit()
 		})
@@ -40,6 +42,7 @@ func TestManyMembers(t *testing.T) {
 			if n, _ := leader(t, 2*regent.Cluster().HeartbeatInterval, a); n == nil {
 				t.Error("it waits for the list")
 			}
+
 			a.quit()
 		})
 	})
@@ -51,6 +54,7 @@ func TestManyMembers(t *testing.T) {
 					Epoch: 1, Nonce: 1})
 				check(t, err)
 			}
+
 			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) {
 				m.Config.LeaseDuration = 30 * time.Second // so that a request may take 7 s
 				m.Config.HeartbeatInterval = 20 * time.Second
@@ -61,6 +65,7 @@ func TestManyMembers(t *testing.T) {
 			if n, _ := leader(t, 15*time.Second, a); n == nil {
 				t.Error("the list was given up")
 			}
+
 			a.quit()
 		})
 	})
@@ -88,6 +93,7 @@ func (s tardy) List(ctx context.Context, prefix string) iter.Seq2[driver.Record,
 				yield(driver.Record{}, ctx.Err())
 				return
 			}
+
 			if !yield(l, err) {
 				return
 			}

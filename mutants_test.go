@@ -283,11 +283,13 @@ func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
+
 	all := os.Getenv("REGENT_MUTANTS") != ""
 	for i, m := range mutants {
 		if !all && i%10 != 0 {
 			continue
 		}
+
 		t.Run(m.name, func(t *testing.T) {
 			dir := t.TempDir()
 			list, err := mutant.Overlay(".", dir, mutant.Edit{File: m.file, Old: m.old, New: m.new})

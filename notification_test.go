@@ -35,6 +35,7 @@ func TestNotifications(t *testing.T) {
 				c.ElectionInterval,
 					c.ElectionIntervalMax = time.Minute, time.Minute
 			})
+
 			a := c.member("a", cfg).lead()
 			leader(t, time.Second, a)
 			hints := make(chan driver.Record, 1)
@@ -42,6 +43,7 @@ func TestNotifications(t *testing.T) {
 			for _, f := range change {
 				f(&b.Config)
 			}
+
 			b.Store = herald{b.client, hints}
 			b.lead()
 			time.Sleep(time.Second)
@@ -54,9 +56,11 @@ func TestNotifications(t *testing.T) {
 				return memstore.Counts{Gets: now.Gets - before.Gets, Swaps: now.Swaps - before.Swaps,
 					SwapAlls: now.SwapAlls - before.SwapAlls}
 			})
+
 			b.quit()
 		})
 	}
+
 	seat := func(c *cluster) driver.Record {
 		l, err := c.store.Get(c.ctx, "seat")
 		if err != nil {
@@ -93,14 +97,17 @@ func TestNotifications(t *testing.T) {
 			if n := say(old); n.Writes() != 1 || b.leads() || !again.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
+
 			time.Sleep(time.Second)
 			if v, _ := b.View("seat"); v.Leader != "c" || v.Epoch != 2 {
 				t.Errorf("it sees %+v", v)
 			}
+
 			// By now it knows better.
 			if n := say(old); n.Writes() != 0 || n.Gets != 1 || b.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
+
 			again.quit()
 		})
 	})
@@ -118,11 +125,13 @@ func TestNotifications(t *testing.T) {
 					}
 				}
 			}()
+
 			synctest.Wait()
 			if n := say(driver.Record{Name: "seat", Rev: "made up", Epoch: 1,
 				Data: []byte("made up")}); n.Writes() != 1 || n.Gets != 1 || b.leads() || !a.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
+
 			time.Sleep(time.Second)
 			cancel()
 			<-watched
@@ -131,6 +140,7 @@ func TestNotifications(t *testing.T) {
 					t.Errorf("watchers saw %+v", v)
 				}
 			}
+
 			a.quit()
 		})
 	})
@@ -164,6 +174,7 @@ func TestNotifications(t *testing.T) {
 					if n := say(change(b, seat(c))); n.Writes() != 0 || n.Gets != 1 || b.leads() || !a.leads() {
 						t.Errorf("%+v, it leads: %v", n, b.leads())
 					}
+
 					a.quit()
 				})
 			})
@@ -177,6 +188,7 @@ func TestNotifications(t *testing.T) {
 			if n := say(other); n.Writes() != 0 || n.Gets != 0 {
 				t.Errorf("%+v", n)
 			}
+
 			a.quit()
 		})
 	})

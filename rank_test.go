@@ -32,10 +32,12 @@ func TestRank(t *testing.T) {
 			if !first.leads() {
 				t.Fatal("a seat was taken from its holder")
 			}
+
 			first.quit()
 			if n, took := leader(t, 5*time.Second, low, high); n != high || took > 10*time.Millisecond {
 				t.Errorf("%s leads after %v", n.ID, took)
 			}
+
 			high.quit()
 			low.quit()
 		})
@@ -53,6 +55,7 @@ func TestRank(t *testing.T) {
 			if _, took := leader(t, 10*time.Second, low); took < 6*time.Second || took > 7*time.Second {
 				t.Errorf("low leads again after %v", took)
 			}
+
 			low.quit()
 			high.quit()
 		})
@@ -78,6 +81,7 @@ func TestRank(t *testing.T) {
 					lost[0].Metadata["reason"] != "handoff" {
 					t.Errorf("low lost by %v", lost)
 				}
+
 				high.quit()
 				low.quit()
 			})
@@ -97,6 +101,7 @@ func TestRank(t *testing.T) {
 			if n, _ := leader(t, 5*time.Second, us, eu); n != eu {
 				t.Errorf("%s leads", n.ID)
 			}
+
 			eu.quit()
 			us.quit()
 		})
@@ -126,6 +131,7 @@ func TestPreemptWithHungStore(t *testing.T) {
 		for i := range duties {
 			duties[i].Election = fmt.Sprintf("seat%05d", i)
 		}
+
 		ctx, cancel := context.WithCancel(c.ctx)
 		var dones []chan struct{}
 		run := func(n *node) {
@@ -147,11 +153,13 @@ func TestPreemptWithHungStore(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			most = max(most, a.Stats().LoopLag)
 		}
+
 		t.Log("hangs", c.store.Hangs(), "lag", most)
 		if most > 30*time.Second {
 			t.Errorf("the loop was late by %v: livez fails after 30s, "+
 				"so the node is restarted because the store hangs", most)
 		}
+
 		c.store.Drop()
 		cancel()
 		for _, d := range dones {
@@ -175,9 +183,11 @@ func TestPreemptWithoutNotifications(t *testing.T) {
 					if id == "a" {
 						n.client.SetFaults(memstore.Faults{LoseHint: 1})
 					}
+
 					nodes = append(nodes, n.lead())
 					time.Sleep(20*time.Second + 100*time.Millisecond) // so that polls of two members do not coincide
 				}
+
 				time.Sleep(time.Minute)
 
 				best := nodes[2]
@@ -185,6 +195,7 @@ func TestPreemptWithoutNotifications(t *testing.T) {
 					t.Errorf("a leads %t in epoch %d, and it should have been handed the seat when it first asked",
 						ok, term.Epoch)
 				}
+
 				for _, n := range nodes {
 					n.quit()
 				}

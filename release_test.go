@@ -30,6 +30,7 @@ func TestRelease(t *testing.T) {
 				beat, err := c.store.Swap(c.ctx, driver.Record{
 					Name: driver.MemberRegister("x"), Holder: x, Epoch: 1, Nonce: 1, Duration: profile.LeaseDuration,
 				})
+
 				check(t, err)
 				l, err := c.store.Get(c.ctx, "seat")
 				check(t, err)
@@ -40,6 +41,7 @@ func TestRelease(t *testing.T) {
 				if l.Via != "" {
 					l.Via = beat.Name
 				}
+
 				taken, err := c.store.Swap(c.ctx, l)
 				check(t, err)
 
@@ -49,9 +51,11 @@ func TestRelease(t *testing.T) {
 					_, err = c.store.Swap(c.ctx, own)
 					check(t, err)
 				}
+
 				for end := time.Now().Add(20 * time.Second); a.leads() && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
+
 				time.Sleep(2 * time.Second) // less than the lease of x
 				synctest.Wait()
 				if len(a.kinds(regent.EventLostLeadership)) != 1 {
@@ -60,6 +64,7 @@ func TestRelease(t *testing.T) {
 				if got, err := c.store.Get(c.ctx, "seat"); cleared.Load() || err != nil || got.Rev != taken.Rev {
 					t.Errorf("a has released what x holds: it shows %s in epoch %d, %v", got.Holder, got.Epoch, err)
 				}
+
 				a.quit()
 			})
 		})

@@ -27,11 +27,13 @@ func TestOneEpochTwoHolders(t *testing.T) {
 		if c.store.Undo(1, only("seat")) != 1 {
 			t.Fatal("nothing was undone")
 		}
+
 		l, err := c.store.Get(c.ctx, "seat")
 		check(t, err)
 		if !l.Vacant() || l.Epoch != 0 {
 			t.Fatalf("the record is %+v", l)
 		}
+
 		d := c.member("d")
 		d.lead()
 		if n, _ := leader(t, time.Second, d); n == nil {
@@ -42,14 +44,17 @@ func TestOneEpochTwoHolders(t *testing.T) {
 			check(t, b.Resume(c.ctx, "seat"))
 			time.Sleep(10 * time.Millisecond)
 		}
+
 		if len(b.kinds(regent.EventStoreRegressed)) == 0 {
 			t.Error("b has seen two holders of one epoch, and did not report it")
 		}
+
 		d.quit()
 		neverTwo(t, 20*time.Second, a, b)
 		if !b.leads() {
 			t.Error("b waits for ever")
 		}
+
 		a.client.Drop()
 		a.quit()
 		b.quit()
@@ -81,6 +86,7 @@ func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 		if n := len(b.kinds(regent.EventStoreRegressed)); n != 1 {
 			t.Errorf("b has reported it %d times", n)
 		}
+
 		a.client.Drop()
 		a.quit()
 		b.quit()
@@ -123,6 +129,7 @@ func TestLateClaimThatFitsAgain(t *testing.T) {
 		for !slow.near() {
 			time.Sleep(time.Millisecond)
 		}
+
 		c.store.Undo(1, only("seat"))
 		a.client.Hang()
 		neverTwo(t, 20*time.Second, a, b)
@@ -150,8 +157,10 @@ func (s *lateSeat) Swap(ctx context.Context, l driver.Record) (driver.Record, er
 			time.Sleep(s.late)
 			_, _ = s.Client.Swap(context.Background(), l)
 		}()
+
 		return driver.Record{}, context.DeadlineExceeded
 	}
+
 	return s.Client.Swap(ctx, l)
 }
 
@@ -191,6 +200,7 @@ func TestLateClaim(t *testing.T) {
 				if term, _ := b.Leads("seat"); term.Epoch != known.Known+1 || term.Epoch != want[name] {
 					t.Errorf("it claims epoch %d after %d", term.Epoch, known.Known)
 				}
+
 				b.quit()
 			})
 		})

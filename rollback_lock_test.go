@@ -28,6 +28,7 @@ func lostRenewals(t *testing.T, at, lost time.Duration, cutOff bool) (both time.
 		if cutOff {
 			a.client.SetFaults(cut)
 		}
+
 		c.store.Restore(before)
 
 		for waited := time.Duration(0); waited < 3*cfg.LeaseDuration && (a.leads() || !b.leads()); waited += step {
@@ -37,9 +38,11 @@ func lostRenewals(t *testing.T, at, lost time.Duration, cutOff bool) (both time.
 				both += step
 			}
 		}
+
 		a.quit()
 		b.quit()
 	})
+
 	return both
 }
 
@@ -53,6 +56,7 @@ func TestLostRenewals(t *testing.T) {
 			name = "a_holder_that_is_cut_off_overlaps_by_less_than_a_renewal"
 			limit = regent.Lock().RenewInterval - regent.Lock().StopTimeout
 		}
+
 		t.Run(name, func(t *testing.T) {
 			for _, at := range []time.Duration{0, 6 * time.Second, 16 * time.Second, 20 * time.Second} {
 				for _, lost := range []time.Duration{6 * time.Second, 20 * time.Second, 30 * time.Second} {

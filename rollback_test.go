@@ -30,6 +30,7 @@ func outlasted(n *node, limit time.Duration) time.Duration {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
+
 	return time.Since(start)
 }
 
@@ -82,9 +83,11 @@ func TestRollback(t *testing.T) {
 					t.Errorf("it waited for %v", took)
 				}
 			}
+
 			if term, _ := b.Leads("seat"); term.Epoch != 6 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -106,6 +109,7 @@ func TestRollback(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
 				t.Errorf("%d events", len(got))
 			}
+
 			b.quit()
 		})
 	})
@@ -130,6 +134,7 @@ func TestRollback(t *testing.T) {
 			if v, _ := b.View("seat"); v.Epoch != 4 {
 				t.Errorf("it shows epoch %d", v.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -151,6 +156,7 @@ func TestRollback(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 0 {
 				t.Errorf("%+v", got)
 			}
+
 			b.quit()
 		})
 	})
@@ -168,6 +174,7 @@ func TestRollback(t *testing.T) {
 						time.Sleep(time.Second)
 						a.quit()
 					}
+
 					b := c.member("b").lead()
 					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond},
 						Answer: memstore.Delay{Min: 50 * time.Millisecond}})
@@ -179,8 +186,10 @@ func TestRollback(t *testing.T) {
 						if err != nil || l.Vacant() {
 							break
 						}
+
 						c.store.Undo(1, only(driver.MemberRegister("a")))
 					}
+
 					l, err := c.store.Get(c.ctx, "seat")
 					check(t, err)
 					l.Paused = false
@@ -189,11 +198,13 @@ func TestRollback(t *testing.T) {
 					if n, _ := leader(t, 100*time.Millisecond, a); n == nil {
 						t.Fatal("a does not claim")
 					}
+
 					a.client.SetFaults(memstore.Faults{LoseHint: 1}) // or it would hear of another claim at once
 					neverTwo(t, 30*time.Second, a, b)
 					if !a.leads() && !b.leads() {
 						t.Error("nobody leads")
 					}
+
 					a.quit()
 					b.quit()
 				})
@@ -212,10 +223,12 @@ func TestRollback(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("a has lost its term")
 			}
+
 			neverTwo(t, 30*time.Second, a, b)
 			if !a.leads() {
 				t.Error("a has lost its term")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -240,6 +253,7 @@ func TestRollback(t *testing.T) {
 			if b.leads() {
 				t.Fatal("b leads already")
 			}
+
 			c.store.KeepLog(1000)
 			a.client.SetFaults(lostRequests)
 			forgetJoin(c, driver.MemberRegister("a"))
@@ -276,6 +290,7 @@ func TestCheckpointOwner(t *testing.T) {
 				if l, err := c.store.Get(c.ctx, "seat"); err != nil || !bytes.Equal(l.Data, []byte("b")) {
 					t.Errorf("%s: the record has %q, %v", name, l.Data, err)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -325,9 +340,11 @@ func flap(t *testing.T, c *cluster, a, b *node) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
+
 	if len(b.kinds(regent.EventStoreRegressed)) == n {
 		t.Fatal("b has not noticed")
 	}
+
 	c.store.Restore(snap)
 	a.client.SetFaults(f)
 }
@@ -338,6 +355,7 @@ func forgetJoin(c *cluster, name string) {
 	if err != nil {
 		return
 	}
+
 	l.Holder = driver.Identity{}
 	l.Epoch--
 	l.Nonce++

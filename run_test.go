@@ -39,6 +39,7 @@ func TestRuns(t *testing.T) {
 						return nil
 					})
 				}()
+
 				<-s.claimed
 				s.panics.Store(true)
 				time.Sleep(profile.HeartbeatInterval + time.Second) // a heartbeat has panicked by now
@@ -48,10 +49,12 @@ func TestRuns(t *testing.T) {
 				if n := len(a.kinds(regent.EventCandidateRestarted)); n != 1 {
 					t.Errorf("%s: %d restarts", name, n)
 				}
+
 				time.Sleep(3 * profile.LeaseDuration)
 				if most.Load() != 1 {
 					t.Errorf("%s: %d duties at once", name, most.Load())
 				}
+
 				cancel()
 				<-done
 			})
@@ -68,6 +71,7 @@ func TestRuns(t *testing.T) {
 						s.Store = m.Store
 						m.Store = s
 					})
+
 					ctx, cancel := context.WithCancel(c.ctx)
 					done := make(chan struct{})
 					go func() { defer close(done); _ = a.Run(ctx, regent.Duty{Election: "seat", Run: duty}) }()
@@ -78,6 +82,7 @@ func TestRuns(t *testing.T) {
 					if n, _ := leader(t, 3*profile.LeaseDuration, a); n == nil {
 						t.Errorf("%s: it never leads again", name)
 					}
+
 					cancel()
 					<-done
 				})
@@ -98,6 +103,7 @@ func TestRuns(t *testing.T) {
 			if err := term.Save(c.ctx, []byte("x")); !errors.Is(err, regent.ErrPanicked) {
 				t.Errorf("Save = %v", err)
 			}
+
 			s.saves.Store(false)
 			check(t, term.Save(c.ctx, []byte("y")))
 			a.quit()
@@ -130,6 +136,7 @@ func TestRuns(t *testing.T) {
 				return nil
 			})
 		}()
+
 		term := <-began
 		release := make(chan struct{})
 		stuck.Store(&release)
@@ -138,6 +145,7 @@ func TestRuns(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Error("the context waits for the loop")
 		}
+
 		stuck.Store(nil)
 		close(release)
 		cancel()
@@ -160,15 +168,18 @@ func TestRuns(t *testing.T) {
 					running.Add(-1)
 				}
 			})
+
 			for range 3 {
 				a.lead()
 				leader(t, time.Second, a)
 				a.quit()
 			}
+
 			time.Sleep(time.Minute)
 			if most.Load() != 1 {
 				t.Errorf("%d calls at once", most.Load())
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			for i, seq := range seqs {
@@ -190,6 +201,7 @@ func TestRuns(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat%d", i)
 			}
+
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
 			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
@@ -201,6 +213,7 @@ func TestRuns(t *testing.T) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("the shutdown took %v", took)
 			}
+
 			c.store.Drop()
 		})
 	})
@@ -230,6 +243,7 @@ func TestRuns(t *testing.T) {
 			if n, _ := leader(t, 20*time.Second, b); n == nil {
 				t.Fatal("b does not lead")
 			}
+
 			time.Sleep(10 * time.Second)
 			unhealthy.Store(true)
 			time.Sleep(time.Minute)
@@ -237,6 +251,7 @@ func TestRuns(t *testing.T) {
 				t.Error("the unhealthy leader has handed over to a member that does not run for it, " +
 					"and nobody leads for a minute")
 			}
+
 			unhealthy.Store(false)
 			b.quit()
 			cancel()
@@ -253,9 +268,11 @@ func TestRuns(t *testing.T) {
 				m.Emit(regent.Event{Kind: "x:y"})
 			}
 		})
+
 		for range 20 {
 			_ = m.Lead(ctx, "seat", func(context.Context, regent.Term) error { return nil })
 		}
+
 		cancel()
 		wg.Wait()
 	})
@@ -274,6 +291,7 @@ func (f *fragile) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 	if l.Name != "seat" && f.panics.CompareAndSwap(true, false) {
 		panic("store driver is broken")
 	}
+
 	got, err := f.Store.Swap(context.WithoutCancel(ctx), l)
 	if l.Name == "seat" && !l.Vacant() {
 		f.once.Do(func() {
@@ -281,6 +299,7 @@ func (f *fragile) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 			<-f.answer
 		})
 	}
+
 	return got, err
 }
 
@@ -313,5 +332,6 @@ func (h *hangSwaps) SwapAll(ctx context.Context, ls []driver.Record) []driver.Ou
 		}
 		return out
 	}
+
 	return h.Client.SwapAll(ctx, ls)
 }

@@ -26,10 +26,12 @@ func TestSave(t *testing.T) {
 						check(t, term.Save(ctx, fmt.Append(nil, i)))
 						time.Sleep(time.Second) // over renewals
 					}
+
 					if err := term.Save(ctx, append(big, 'x')); err == nil ||
 						!strings.Contains(err.Error(), "65537 bytes") {
 						t.Errorf("got %v", err)
 					}
+
 					check(t, b.Pause(ctx, "seat")) // an edit by somebody else in between
 					check(t, b.Resume(ctx, "seat"))
 					check(t, term.Save(ctx, big))
@@ -60,6 +62,7 @@ func TestSave(t *testing.T) {
 						return nil
 					})
 				}()
+
 				leader(t, 10*time.Second, a)
 				b.lead()
 				time.Sleep(2 * time.Second)
@@ -70,9 +73,11 @@ func TestSave(t *testing.T) {
 					old.Remaining() != 0 {
 					t.Errorf("got %v", err)
 				}
+
 				if l, _ := c.store.Get(c.ctx, "seat"); l.Data != nil || l.Holder.ID != "b" {
 					t.Errorf("record is %+v", l)
 				}
+
 				cancel()
 				<-done
 				b.quit()

@@ -24,10 +24,12 @@ func neverTwo(t *testing.T, d time.Duration, nodes ...*node) {
 			if !n.leads() {
 				continue
 			}
+
 			// Both may happen to be asked in the very instant at which one follows the other.
 			if first != nil && first.leads() {
 				t.Fatalf("%s and %s lead at once", first.ID, n.ID)
 			}
+
 			first = n
 		}
 	}
@@ -47,6 +49,7 @@ func TestTakeover(t *testing.T) {
 			if !b.leads() {
 				t.Error("b does not lead")
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -68,6 +71,7 @@ func TestTakeover(t *testing.T) {
 					if !b.leads() || c.noted("b starts 2") != 1 {
 						t.Fatalf("b does not lead: %q", c.log)
 					}
+
 					a.client.SetFaults(memstore.Faults{})
 					neverTwo(t, 20*time.Second, a, b)
 					if !b.leads() || a.leads() {
@@ -77,6 +81,7 @@ func TestTakeover(t *testing.T) {
 						got[0].Metadata["reason"] != "partition" {
 						t.Errorf("a lost its seat by %v", got)
 					}
+
 					a.quit()
 					b.quit()
 				})
@@ -101,11 +106,13 @@ func TestTakeover(t *testing.T) {
 					if a.leads() || b.leads() || x.leads() {
 						t.Fatalf("somebody leads: %q", c.log)
 					}
+
 					a.client.SetFaults(memstore.Faults{})
 					neverTwo(t, 30*time.Second, a, b, x)
 					if !a.leads() || c.noted("a starts 2") != 1 || len(c.log) != 3 {
 						t.Errorf("a does not lead again: %q", c.log)
 					}
+
 					b.quit()
 					x.quit()
 					a.quit()
@@ -139,6 +146,7 @@ func TestTakeover(t *testing.T) {
 			if d := time.Since(time.Unix(0, joined.Load())); d < 1500*time.Millisecond || d > 1600*time.Millisecond {
 				t.Errorf("b leads %v after a has joined again", d)
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -159,6 +167,7 @@ func TestTakeover(t *testing.T) {
 			if !a.leads() || b.leads() || c.noted("a starts 1") != 1 {
 				t.Errorf("the leader changed: %q", c.log)
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -178,6 +187,7 @@ func TestTakeover(t *testing.T) {
 				b.quit()
 				a.quit()
 			})
+
 			return took
 		}
 		if none, some := took(0), took(2*time.Second); some-none < 1900*time.Millisecond ||
@@ -204,6 +214,7 @@ func TestTakeover(t *testing.T) {
 			if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "panic" {
 				t.Errorf("lost by %v", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -226,6 +237,7 @@ func TestTakeover(t *testing.T) {
 				if _, took := leader(t, 10*time.Second, a); took < 0 || c.noted("a starts 1") != 1 {
 					t.Errorf("got %q", c.log)
 				}
+
 				a.quit()
 			})
 		}
@@ -247,6 +259,7 @@ func TestTakeover(t *testing.T) {
 				for a.leads() {
 					time.Sleep(time.Millisecond)
 				}
+
 				w.dead.Store(true)
 				b.client.Adjust(func(f *faults) { f.SpuriousHint = 1 })
 				// Any request of anybody wakes it now.
@@ -257,6 +270,7 @@ func TestTakeover(t *testing.T) {
 				if _, took := leader(t, time.Second, b); took > 100*time.Millisecond {
 					t.Errorf("took %v", took)
 				}
+
 				b.quit()
 				a.quit()
 			})
@@ -278,6 +292,7 @@ func TestTakeover(t *testing.T) {
 			if !b.leads() {
 				t.Error("b never came in")
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -299,6 +314,7 @@ func TestTakeover(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) == 0 {
 				t.Error("nobody has noticed")
 			}
+
 			a.quit()
 			b.quit()
 		})
