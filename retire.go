@@ -60,7 +60,7 @@ func (m *Member) RetirementDuty(election string, after time.Duration) (Duty, err
 	}
 
 	run := func(ctx context.Context, _ Term) error { return m.retireUnused(ctx, after) }
-	return Duty{Election: election, Name: "retire registers", Run: run}, nil
+	return Duty{Election: election, Name: "retirement", Run: run}, nil
 }
 
 // removes returns an error unless the store can remove registers.

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// dieWithUs has the kernel send a signal to a process when this one is gone, however that came about. The kernel means the thread that has
-// started it, but Go's threads live as long as the process unless a goroutine is locked to one, which none here is.
+// dieWithUs makes the kernel send a signal to a process when this one has ended. For the kernel that is the end of the
+// thread that started it. Threads of Go live as long as the process, unless a goroutine is locked to one, and none here
+// is.
 func dieWithUs(cmd *exec.Cmd, sig syscall.Signal) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -18,7 +19,7 @@ func dieWithUs(cmd *exec.Cmd, sig syscall.Signal) {
 	cmd.SysProcAttr.Pdeathsig = sig
 }
 
-// asNobody is for servers that refuse to run as root: the process gets another user, to whom the directory then belongs.
+// asNobody makes a server that refuses to run as root run as nobody, who becomes the owner of the directory.
 func asNobody(cmd *exec.Cmd, dir string) error {
 	if os.Getuid() != 0 {
 		return nil
@@ -27,10 +28,12 @@ func asNobody(cmd *exec.Cmd, dir string) error {
 	if err != nil {
 		return err
 	}
+
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
 		return err
 	}
+
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
 		return err
@@ -38,11 +41,12 @@ func asNobody(cmd *exec.Cmd, dir string) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
+
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return os.Chown(dir, int(uid), int(gid))
 }
 
-// cpuTime is what this process has used so far.
+// cpuTime returns the processor time of this process so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -11,10 +11,15 @@ import "iter"
 type Fanout[S comparable] struct {
 	subscriptions map[string]map[S]bool // by prefix
 	lengths       map[int]int           // how many subscriptions have a prefix of that length
+	closed        bool
 }
 
-// Add subscribes s to the registers whose names begin with prefix. The same s may be added once for each prefix.
+// Add subscribes s to the registers whose names begin with prefix. The same s may be added once for each prefix. After
+// Close it does nothing.
 func (f *Fanout[S]) Add(prefix string, s S) {
+	if f.closed {
+		return
+	}
 	if f.subscriptions == nil {
 		f.subscriptions, f.lengths = map[string]map[S]bool{}, map[int]int{}
 	}
@@ -35,7 +40,8 @@ func (f *Fanout[S]) Remove(prefix string, s S) bool {
 		return false
 	}
 
-	if delete(f.subscriptions[prefix], s); len(f.subscriptions[prefix]) == 0 {
+	delete(f.subscriptions[prefix], s)
+	if len(f.subscriptions[prefix]) == 0 {
 		delete(f.subscriptions, prefix)
 	}
 
@@ -51,6 +57,15 @@ func (f *Fanout[S]) Clear() {
 	clear(f.subscriptions)
 	clear(f.lengths)
 }
+
+// Close ends every subscription, and makes Add do nothing from now on.
+func (f *Fanout[S]) Close() {
+	f.closed = true
+	f.Clear()
+}
+
+// Closed reports whether Close was called.
+func (f *Fanout[S]) Closed() bool { return f.closed }
 
 // Empty reports whether there is no subscription.
 func (f *Fanout[S]) Empty() bool { return len(f.subscriptions) == 0 }

@@ -73,4 +73,14 @@ func TestFanout(t *testing.T) {
 
 	f.Add("a/", "5")
 	check("a/x", "[5]")
+
+	if f.Closed() {
+		t.Error("it is closed before Close")
+	}
+	f.Close()
+	f.Add("a/", "6")
+	check("a/x", "[]")
+	if !f.Closed() || !f.Empty() {
+		t.Error("a closed Fanout has subscriptions")
+	}
 }

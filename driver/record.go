@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"github.com/regentd/regent/internal/jsonscan"
 )
 
 // Record is the content of one register: of an election, or of a member.
@@ -33,6 +34,7 @@ type Identity struct {
 	Incarnation string // random, never reused
 }
 
+// String returns ID/Incarnation, or "nobody" for the zero value.
 func (i Identity) String() string {
 	if i.ID == "" {
 		return "nobody"
@@ -136,33 +138,7 @@ func appendField(b []byte, key, value string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, key...)
 	b = append(b, '"', ':')
-	return appendString(b, value)
-}
-
-// appendString appends s as a JSON string. Like encoding/json, it replaces bytes that are not UTF-8 with U+FFFD.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < 0x20:
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		case c < utf8.RuneSelf:
-			b = append(b, c)
-		default:
-			r, size := utf8.DecodeRuneInString(s[i:])
-			b = utf8.AppendRune(b, r)
-			i += size
-			continue
-		}
-
-		i++
-	}
-
-	return append(b, '"')
+	return jsonscan.AppendString(b, value)
 }
 
 // ParseRecord parses what AppendJSON wrote, and sets Name and Rev.

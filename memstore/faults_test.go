@@ -18,7 +18,7 @@ func seat(nonce uint64) driver.Record {
 		Duration: time.Second}
 }
 
-// bubble runs tests of faults where time is free. Each gets a store with one register, of nonce 1.
+// bubble runs a test in virtual time, with a store of one register with nonce 1.
 func bubble(t *testing.T, name string, f func(t *testing.T, s *memstore.Store, l driver.Record)) {
 	t.Run(name, func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {

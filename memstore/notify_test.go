@@ -10,7 +10,7 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// count takes hints for as long as ctx lasts, and returns how many came.
+// count counts notifications until ctx ends.
 func count(ctx context.Context, hints <-chan driver.Record) (n int) {
 	for {
 		select {
@@ -24,7 +24,7 @@ func count(ctx context.Context, hints <-chan driver.Record) (n int) {
 
 func TestHints(t *testing.T) {
 	const changes = 10
-	// change hands over a register, or only renews it, once a minute, with a listener that has the given faults.
+	// change hands over a register, or only renews it, once a minute, with a subscriber that has the given faults.
 	woken := func(t *testing.T, f memstore.Faults, hands bool) (n int) {
 		virtual.Test(t, func(t *testing.T) {
 			s := memstore.New()

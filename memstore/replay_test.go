@@ -12,7 +12,7 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// fates runs a client through a storm and tells what became of each request.
+// fates runs a client with many faults, and returns the outcome of each request.
 func fates(t *testing.T, name string, seed uint64, disturb bool) (all []string) {
 	virtual.Test(t, func(t *testing.T) {
 		s := memstore.New()

@@ -24,6 +24,7 @@ const (
 	Remove
 )
 
+// String returns the kind in words, such as "swap all".
 func (k Kind) String() string {
 	switch k {
 	case Get:

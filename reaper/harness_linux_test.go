@@ -29,7 +29,7 @@ func needsProcesses(t *testing.T) {
 	}
 }
 
-// node is a member process, and what it and its reaper have said.
+// node is a member process, and what it and its reaper have reported.
 type node struct {
 	t     testing.TB
 	name  string
@@ -43,8 +43,8 @@ type node struct {
 	open  bool                // its reaper has said that the store is open
 }
 
-// short is a lease that expires within a test. The delay holds back only who takes over from a leader that is silent,
-// and not proved dead: so it is the companion that decides, even on a machine that gives it no time to kill.
+// short is a lease that expires within a test. The takeover delay applies only to a leader that is silent and not
+// proved dead. So the companion decides, even on a machine that gives it no time to kill.
 func short(c regent.Config) regent.Config {
 	c.LeaseDuration = 3 * time.Second
 	c.StopTimeout = 500 * time.Millisecond
@@ -157,7 +157,7 @@ func (n *node) readLogs(logs *os.File) {
 	}
 }
 
-// watch notes when the process is gone, by the kernel's word.
+// watch records when the process is gone, as the kernel reports it.
 func (n *node) watch() {
 	fd, err := unix.PidfdOpen(n.cmd.Process.Pid, 0)
 	if err != nil {
@@ -170,7 +170,7 @@ func (n *node) watch() {
 	}
 }
 
-// await waits for a report. Those that come before it are kept for whoever waits for them.
+// await waits for a report. Reports that come before it are kept for later calls.
 func (n *node) await(limit time.Duration, wanted func(report) bool) report {
 	n.t.Helper()
 	if i := slices.IndexFunc(n.kept, wanted); i >= 0 {
@@ -193,7 +193,7 @@ func (n *node) await(limit time.Duration, wanted func(report) bool) report {
 	}
 }
 
-// all returns what was said and not asked for.
+// all returns the reports that nobody has waited for.
 func (n *node) all() []report {
 	for len(n.said) > 0 {
 		n.kept = append(n.kept, <-n.said)
@@ -212,7 +212,7 @@ func (n *node) leads(limit time.Duration) report {
 	return n.await(limit, func(r report) bool { return r.Kind == "leads" })
 }
 
-// never checks that something is not said for a while.
+// never checks that something is not reported for a while.
 func (n *node) never(kind string, limit time.Duration) {
 	n.t.Helper()
 	end := time.After(limit)

@@ -30,7 +30,7 @@ func TestLink(t *testing.T) {
 				case 1:
 					return nil, errors.New("not yet")
 				case 2:
-					return nil, nil // a mistake of whoever wrote it
+					return nil, nil // a mistake of its author
 				case 3:
 					return store.Client("broken", memstore.Faults{Outage: true}), nil
 				}

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is also the member and its reaper: processes are real, and so are signals and time.
+// The test binary is also the member and its reaper. Processes, signals and time are real.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if !slices.Contains(os.Args, "without-main") {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// open opens SQLite so that it takes no notice of deaths: only the companion can release a lease before it expires.
+// open opens SQLite so that it does not prove deaths: only the companion can release a lease before it expires.
 func open(ctx context.Context, address string) (driver.Store, error) {
 	path, ok := strings.CutPrefix(address, "sqlite:")
 	if !ok {
@@ -59,7 +59,7 @@ type setup struct {
 	Shell       string // what it runs while it leads; it holds the seat only if empty
 }
 
-// report is what a member process says, in a line.
+// report is a line that a member process writes.
 type report struct {
 	Kind  string
 	At    time.Duration // CLOCK_BOOTTIME
@@ -197,7 +197,7 @@ func shell(ctx context.Context, r *Reaper, s setup) error {
 	return cmd.Wait()
 }
 
-// lives reports whether a process runs, and is not only waited for.
+// lives reports whether a process runs, and is no zombie.
 func lives(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -198,17 +198,24 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// startWithStoppedReaper starts a leader, and stops its reaper.
+func startWithStoppedReaper(t *testing.T, g group) (leader *node, reaper int) {
+	t.Helper()
+	leader = g.start("a", "")
+	leader.leads(within)
+	leader.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
+	reaper = leader.reaper()
+	sendSignal(t, reaper, syscall.SIGSTOP)
+	return leader, reaper
+}
+
 func TestNotKilled(t *testing.T) {
 	needsProcesses(t)
 
 	t.Run("a_leader_is_not_killed_by_a_reaper_that_was_stopped", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, short(regent.Lock()))
-		a := g.start("a", "")
-		a.leads(within)
-		a.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
-		reaper := a.reaper()
-		sendSignal(t, reaper, syscall.SIGSTOP)
+		a, reaper := startWithStoppedReaper(t, g)
 
 		renewsPastItsDeadline(a, g.cfg)
 		sendSignal(t, reaper, syscall.SIGCONT)
@@ -220,11 +227,7 @@ func TestNotKilled(t *testing.T) {
 	t.Run("a_leader_that_waits_for_its_stopped_reaper_to_read_is_not_killed", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, short(regent.Lock()))
-		a := g.start("a", "")
-		a.leads(within)
-		a.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
-		reaper := a.reaper()
-		sendSignal(t, reaper, syscall.SIGSTOP)
+		a, reaper := startWithStoppedReaper(t, g)
 
 		a.order("flood")
 		a.says("flood")
@@ -302,8 +305,8 @@ func TestNotKilled(t *testing.T) {
 	})
 }
 
-// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it would have killed
-// the leader.
+// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper without these messages would have
+// killed it.
 func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	n.t.Helper()
 	line := lifelines(n, 1)
@@ -312,8 +315,8 @@ func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	}
 }
 
-// sendSignal sends a signal to a companion. One that is stopped goes on when the test is over, whatever came of it, so
-// that it can end.
+// sendSignal sends a signal to a companion. A companion that it stops is resumed when the test ends, so that it can
+// end.
 func sendSignal(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)

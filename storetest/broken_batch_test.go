@@ -8,7 +8,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// brokenBatches get SwapAll wrong.
+// brokenBatches are stores with a faulty SwapAll.
 func brokenBatches() []mutant {
 	type outcomes = []driver.Outcome
 	type swapAll = func(ctx context.Context, s fullStore, ls []driver.Record) outcomes

@@ -15,7 +15,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// relist replaces what List yields.
+// relist replaces the sequence of List.
 func relist(
 	name string, how func(all iter.Seq2[driver.Record, error], prefix string) iter.Seq2[driver.Record, error],
 	caught ...string,
@@ -27,7 +27,7 @@ func relist(
 	}, caught...)
 }
 
-// only yields what matches.
+// only yields the registers whose names match.
 func only(all iter.Seq2[driver.Record, error], match func(name string) bool) iter.Seq2[driver.Record, error] {
 	return func(yield func(driver.Record, error) bool) {
 		for l, err := range all {
@@ -38,7 +38,7 @@ func only(all iter.Seq2[driver.Record, error], match func(name string) bool) ite
 	}
 }
 
-// brokenLists get List wrong.
+// brokenLists are stores with a faulty List.
 func brokenLists(t *testing.T) []mutant {
 	const prefixes, once = "list_yields_what_begins_with_the_prefix", "list_yields_every_register_once"
 	const ends = "an_error_without_a_name_ends_a_list"
@@ -164,7 +164,7 @@ func brokenLists(t *testing.T) []mutant {
 	}
 }
 
-// byOffset lists page by page, latest change first, and counts what it has had: a change moves the rest down.
+// byOffset lists page by page, latest change first, by offset: a change moves the other registers.
 func byOffset(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {
@@ -193,7 +193,7 @@ func byOffset(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[dr
 	}
 }
 
-// beside lists by name, and misses what comes just before a register that changes meanwhile.
+// beside lists by name, and skips the register before one that changes meanwhile.
 func beside(s fullStore) func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 		return func(yield func(driver.Record, error) bool) {

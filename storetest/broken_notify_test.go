@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// hub is a push of its own making, shared by the clients of a store.
+// hub holds the channels of a store's subscriptions, which all its clients share.
 type hub struct {
 	mu    sync.Mutex
 	chans []chan driver.Record
@@ -23,7 +23,33 @@ func (h *hub) add(n int) chan driver.Record {
 	return c
 }
 
-// brokenExtras get the optional interfaces wrong, or leave something behind.
+// ownNotifications makes a store that sends its notifications itself: notify gets each channel at every swap, before
+// the swap or after it.
+func ownNotifications(after bool, notify func(ctx context.Context, c chan driver.Record, l driver.Record)) Open {
+	var h hub
+	return breakStore(func(t *brokenStore) {
+		t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
+		t.swap = func(ctx context.Context, l driver.Record) (got driver.Record, err error) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+
+			if after {
+				if l, err = t.fullStore.Swap(ctx, l); err != nil {
+					return l, err
+				}
+			}
+			for _, c := range h.chans {
+				notify(ctx, c, l)
+			}
+			if after {
+				return l, nil
+			}
+			return t.fullStore.Swap(ctx, l)
+		}
+	})
+}
+
+// brokenExtras are stores with faulty optional interfaces, or with leaks.
 func brokenExtras(t *testing.T) []mutant {
 	const hands, whole = "a_change_of_holder_notifies", "a_record_in_a_notification_is_the_whole_change"
 	const named = "a_notification_names_a_written_register_below_its_prefix"
@@ -44,41 +70,21 @@ func brokenExtras(t *testing.T) []mutant {
 				return t.fullStore.Swap(ctx, l)
 			}
 		}, hands),
-		{"renewals_wake", []string{"renewals_notify_nobody"}, func() Open {
-			var h hub
-			return breakStore(func(t *brokenStore) {
-				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
-				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-					h.mu.Lock()
-					defer h.mu.Unlock()
-
-					for _, c := range h.chans {
-						driver.Hint(c, driver.Record{})
-					}
-					return t.fullStore.Swap(ctx, l)
-				}
+		{"renewals_notify", []string{"renewals_notify_nobody"}, func() Open {
+			return ownNotifications(false, func(_ context.Context, c chan driver.Record, _ driver.Record) {
+				driver.Hint(c, driver.Record{})
 			})
 		}},
 		{"a_full_channel_of_hints_blocks_the_writer", []string{"notifications_that_nobody_takes_block_nobody"},
 			func() Open {
-				var h hub
-				return breakStore(func(t *brokenStore) {
-					t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
-					t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-						h.mu.Lock()
-						defer h.mu.Unlock()
-
-						for _, c := range h.chans {
-							select {
-							case c <- driver.Record{}:
-							case <-ctx.Done():
-							}
-						}
-						return t.fullStore.Swap(ctx, l)
+				return ownNotifications(false, func(ctx context.Context, c chan driver.Record, _ driver.Record) {
+					select {
+					case c <- driver.Record{}:
+					case <-ctx.Done():
 					}
 				})
 			}},
-		broken("a_record_is_told_at_another_revision", func(t *brokenStore) {
+		broken("a_record_is_sent_with_another_revision", func(t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
 				return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
 					l.Rev += "1"
@@ -103,21 +109,10 @@ func brokenExtras(t *testing.T) []mutant {
 			return driver.Record{Rev: l.Rev}
 		}, whole, named),
 		{"of_two_records_one_is_sent", []string{whole}, func() Open {
-			var h hub
-			return breakStore(func(t *brokenStore) {
-				t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
-				t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-					h.mu.Lock()
-					defer h.mu.Unlock()
-
-					l, err := t.fullStore.Swap(ctx, l)
-					for _, c := range h.chans {
-						select {
-						case c <- l:
-						default:
-						}
-					}
-					return l, err
+			return ownNotifications(true, func(_ context.Context, c chan driver.Record, l driver.Record) {
+				select {
+				case c <- l:
+				default:
 				}
 			})
 		}},
@@ -156,7 +151,7 @@ func brokenExtras(t *testing.T) []mutant {
 	}...)
 }
 
-// passedOn sends hints on to another channel, each by send.
+// passedOn forwards notifications to another channel with send.
 func passedOn(
 	ctx context.Context, in <-chan driver.Record, send func(out chan driver.Record, l driver.Record),
 ) <-chan driver.Record {
@@ -175,7 +170,7 @@ func passedOn(
 	return out
 }
 
-// reworded makes a store that sends other hints than it should.
+// reworded makes a store that sends wrong notifications.
 func reworded(name string, how func(driver.Record) driver.Record, caught ...string) mutant {
 	return broken(name, func(t *brokenStore) {
 		t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {

@@ -11,7 +11,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// brokenRefreshes get Refresh wrong.
+// brokenRefreshes are stores with a faulty Refresh.
 func brokenRefreshes() []mutant {
 	type outcomes = []driver.Outcome
 	type leases = []driver.Record

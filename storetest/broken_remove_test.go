@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// brokenRemovals get Remove wrong.
+// brokenRemovals are stores with a faulty Remove.
 func brokenRemovals() []mutant {
 	type removes = func(ctx context.Context, s fullStore, l driver.Record) error
 	remove := func(name string, how removes, caught ...string) mutant {

@@ -17,7 +17,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// brokenRegisters get single calls wrong.
+// brokenRegisters are stores with faults in single calls.
 func brokenRegisters() []mutant {
 	return append(brokenRecords(), []mutant{
 		broken("absent_reads_as_empty", func(t *brokenStore) {
@@ -91,7 +91,7 @@ func brokenRegisters() []mutant {
 	}...)
 }
 
-// brokenRecords do not give back what they were given.
+// brokenRecords are stores that do not return what was written.
 func brokenRecords() []mutant {
 	lossy := func(name string, lose func(*driver.Record), caught ...string) mutant {
 		return broken(name, func(t *brokenStore) {
@@ -122,7 +122,7 @@ func brokenRecords() []mutant {
 	}
 }
 
-// force makes a store that swaps whatever the revision is, in some cases.
+// force makes a store that, in some cases, swaps without comparing the revision.
 func force(name string, when func(l, old driver.Record) bool, caught ...string) mutant {
 	return broken(name, func(t *brokenStore) {
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
@@ -166,7 +166,7 @@ func renamed(name string, key func(string) string) mutant {
 	}, "odd_names_are_registers_of_their_own")
 }
 
-// brokenRaces are sound for one caller at a time.
+// brokenRaces are stores that work for one caller at a time.
 func brokenRaces() []mutant {
 	return []mutant{
 		broken("a_swap_compares_then_writes", func(t *brokenStore) {
@@ -226,7 +226,7 @@ func oneRevision(s fullStore) func(ctx context.Context, l driver.Record) (driver
 	}
 }
 
-// brokenCalls get contexts and Close wrong.
+// brokenCalls are stores with faults in contexts and Close.
 func brokenCalls() []mutant {
 	const ended, cancelled = "an_ended_context_sends_nothing", "a_cancelled_swap_is_applied_or_not"
 	return []mutant{

@@ -6,14 +6,13 @@ import (
 	"iter"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
 type leaseSeq = iter.Seq2[driver.Record, error]
 
-// corruptible is a sound store some of whose registers cannot be read. How changes it after that.
+// corruptible is a correct store in which registers can be made unreadable. how breaks it after that.
 type corruptible struct {
 	mu  sync.Mutex
 	bad map[string]bool
@@ -81,7 +80,7 @@ func (s *corruptible) open() Open {
 	})
 }
 
-// relist lists the registers. For an unreadable one it asks as, which returns the name to yield with the error, and
+// relist lists the registers. For an unreadable one it calls as, which returns the name to yield with the error, and
 // whether the list goes on.
 func (s *corruptible) relist(
 	t *brokenStore, as func(name string) (string, bool),
@@ -119,33 +118,17 @@ func TestBrokenStoresWithAnUnreadableRegisterAreCaught(t *testing.T) {
 
 	for _, m := range brokenUnreadables() {
 		for _, by := range m.caught {
-			c, ok := all[by]
-			if !ok {
-				t.Fatalf("no check is called %q", by)
-			}
-
 			caught[by] = true
-
-			t.Run(m.name+"/"+by, func(t *testing.T) {
+			wantCaught(t, m.name, by, all, func(c unreadableCheck) (check, Open) {
 				s := &corruptible{how: m.how}
-				run := check{c.name, func(r *rig) { c.run(newUnreadableRig(r, s.corrupt)) }}
-				failures, skipped := record(t, run, s.open(), 500*time.Millisecond)
-				if len(failures) == 0 {
-					t.Fatalf("the suite does not notice (skipped: %v)", skipped)
-				}
-				t.Log(failures[0])
+				return check{c.name, func(r *rig) { c.run(newUnreadableRig(r, s.corrupt)) }}, s.open()
 			})
 		}
 	}
-
-	for name := range all {
-		if !caught[name] {
-			t.Errorf("no broken store shows that %q catches anything", name)
-		}
-	}
+	wantAllUsed(t, all, caught)
 }
 
-// unreadableMutant is a store that gets unreadable registers wrong.
+// unreadableMutant is a store with a fault in unreadable registers.
 type unreadableMutant struct {
 	name   string
 	caught []string // by all of these

@@ -14,7 +14,7 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// whole is a store with every optional interface but Witness.
+// fullStore is a store with every optional interface except Witness.
 type fullStore interface {
 	driver.Store
 	driver.Waker
@@ -23,7 +23,7 @@ type fullStore interface {
 	driver.Remover
 }
 
-// twisted is a client of a sound store, some of whose calls were replaced.
+// brokenStore is a client of a correct store in which some calls were replaced.
 type brokenStore struct {
 	fullStore
 	get     func(ctx context.Context, name string) (driver.Record, error)
@@ -59,7 +59,7 @@ func (t *brokenStore) List(ctx context.Context, p string) iter.Seq2[driver.Recor
 	return t.list(ctx, p)
 }
 
-// twist returns the way to open clients of a sound store that were all twisted alike.
+// breakStore opens clients of a correct store that were all broken in the same way.
 func breakStore(how func(t *brokenStore)) Open {
 	s := memstore.New()
 	return func() (driver.Store, error) {
@@ -73,7 +73,7 @@ func breakStore(how func(t *brokenStore)) Open {
 	}
 }
 
-// plainStore is a small store with neither push nor batch, whose revisions are of any kind.
+// plainStore is a small store without notifications and batches, with any kind of revisions.
 type plainStore struct {
 	mu   sync.Mutex
 	regs map[string]driver.Record
@@ -85,7 +85,7 @@ type plainClient struct {
 	closed atomic.Bool
 }
 
-// openPlain opens clients of a plain store. Revs is called for every client.
+// openPlain opens clients of a plainStore. revs is called for every client.
 func openPlain(revs func() func(driver.Record) string) Open {
 	p := &plainStore{regs: map[string]driver.Record{}}
 	return func() (driver.Store, error) { return &plainClient{plainStore: p, rev: revs()}, nil }
@@ -182,7 +182,7 @@ type write struct {
 	at    time.Time
 }
 
-// lapse makes a register vacant if its time has come.
+// lapse makes a register vacant if it has expired.
 func (e *expiry) lapse(c fullStore, name string) (gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -52,7 +52,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// The short way agrees with the long one, which tries every order.
+// linearizable agrees with search, which tries every order.
 func TestLinearizableAgreesWithASearch(t *testing.T) {
 	var good, bad int
 	for seed := range uint64(20000) {
@@ -111,8 +111,7 @@ func invent(r *rand.Rand) []op {
 	return history
 }
 
-// search tries every order of the operations that real time allows. Revs are the register's revisions so far: nobody
-// swaps one that has not been.
+// search tries every order of the operations that real time allows. revs are the register's revisions so far.
 func search(history []op, revs []string) bool {
 	if len(history) == 0 {
 		return true

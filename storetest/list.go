@@ -125,7 +125,8 @@ var listChecks = []check{
 					if err != nil {
 						r.Errorf("List: %v", err)
 					}
-					if seen++; seen > i%3 {
+					seen++
+					if seen > i%3 {
 						break
 					}
 				}

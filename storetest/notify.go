@@ -100,7 +100,7 @@ var notifyChecks = []check{
 		select {
 		case l := <-hints:
 			if l.Name != "" && !r.received(hints, r.timeout) {
-				r.Errorf("two registers have changed hands, and a hint brings %q as if it were all", l.Name)
+				r.Errorf("two registers have changed hands, and a notification carries %q as if it were all", l.Name)
 			}
 		case <-time.After(r.timeout):
 			r.Errorf("no hint after two releases")
@@ -129,7 +129,7 @@ var notifyChecks = []check{
 				select {
 				case l := <-hints:
 					if wrong := w.check(l, prefix); wrong != "" {
-						r.Fatalf("a hint for what is below %q %s", prefix, wrong)
+						r.Fatalf("a notification for what is below %q %s", prefix, wrong)
 					}
 				case <-end:
 					end = nil
@@ -142,7 +142,7 @@ var notifyChecks = []check{
 		select {
 		case l := <-hints:
 			if wrong := w.check(l, prefix); wrong != "" {
-				r.Errorf("a hint for what is below %q %s", prefix, wrong)
+				r.Errorf("a notification for what is below %q %s", prefix, wrong)
 			}
 		case <-last:
 			r.Errorf("no hint after a claim")
@@ -236,7 +236,8 @@ func (r *rig) wantHintOf(hints <-chan driver.Record, s driver.Store, name string
 				return
 			}
 
-			wrong = fmt.Sprintf("a hint brings %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name, shown.Rev,
+			wrong = fmt.Sprintf("a notification carries %q at revision %q, and %q shows %q: %s", l.Name, l.Rev, name,
+				shown.Rev,
 				d)
 		case <-limit:
 			r.Errorf("%s", wrong)

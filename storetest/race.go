@@ -29,27 +29,35 @@ var raceChecks = []check{
 		}
 	}},
 	{"a_concurrent_history_is_linearizable", func(r *rig) {
-		const workers, steps = 8, 60
 		all := r.clients(3)
-		var mu sync.Mutex
-		var history []op
-		begin := time.Now()
-		r.together(workers, func(i int) {
-			w := worker{store: all[i%3], begin: begin, rand: rand.New(rand.NewPCG(1, uint64(i)))}
-			for step := range steps {
-				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
-				if ok {
-					mu.Lock()
-					history = append(history, o)
-					mu.Unlock()
-				}
-			}
-		})
-
-		if err := linearizable(history); err != nil {
-			r.Errorf("%d operations: %v", len(history), err)
-		}
+		r.wantLinearizable(1, func(i int) driver.Store { return all[i%3] })
 	}},
+}
+
+// wantLinearizable runs workers on one register concurrently, and wants their history to be linearizable. storeOf
+// returns the store of a worker.
+func (r *rig) wantLinearizable(seed uint64, storeOf func(i int) driver.Store) {
+	r.Helper()
+	const workers, steps = 8, 60
+	var mu sync.Mutex
+	var history []op
+	begin := time.Now()
+
+	r.together(workers, func(i int) {
+		w := worker{store: storeOf(i), begin: begin, rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		for step := range steps {
+			o, ok := w.step(r.ctx, uint64(i*steps+step+1))
+			if ok {
+				mu.Lock()
+				history = append(history, o)
+				mu.Unlock()
+			}
+		}
+	})
+
+	if err := linearizable(history); err != nil {
+		r.Errorf("%d operations: %v", len(history), err)
+	}
 }
 
 // race sends swaps of one revision at once, wants at most one winner, and returns the register's record.

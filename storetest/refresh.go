@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -174,29 +173,12 @@ var refreshChecks = []check{
 		}
 	}},
 	{"a_history_of_refreshes_is_linearizable", func(r *rig) {
-		const workers, steps = 8, 60
 		all := r.clients(3)
 		r.refresher(all[0])
-		var mu sync.Mutex
-		var history []op
-		begin := time.Now()
-		r.together(workers, func(i int) {
-			store := refreshing{Store: all[i%3], Refresher: all[i%3].(driver.Refresher),
-				known: map[string]driver.Record{}}
-			w := worker{store: store, begin: begin, rand: rand.New(rand.NewPCG(2, uint64(i)))}
-			for step := range steps {
-				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
-				if ok {
-					mu.Lock()
-					history = append(history, o)
-					mu.Unlock()
-				}
-			}
+		r.wantLinearizable(2, func(i int) driver.Store {
+			s := all[i%3]
+			return refreshing{Store: s, Refresher: s.(driver.Refresher), known: map[string]driver.Record{}}
 		})
-
-		if err := linearizable(history); err != nil {
-			r.Errorf("%d operations: %v", len(history), err)
-		}
 	}},
 	{"a_refresh_ends_with_its_context", func(r *rig) {
 		s := r.client()

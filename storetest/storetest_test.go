@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// A sound store passes, whatever it is made of.
+// A correct store passes, however it is implemented.
 func TestSoundStoresPass(t *testing.T) {
 	next, mu := counter(), sync.Mutex{}
 	for name, fresh := range map[string]func() Open{
@@ -29,7 +29,7 @@ func TestSoundStoresPass(t *testing.T) {
 	}
 }
 
-// A hint may be bare, or name its register, or bring its record as memstore's do.
+// A notification may be the zero Record, or name its register, or carry its record as memstore's do.
 func TestEveryFormOfHintPasses(t *testing.T) {
 	for name, form := range map[string]func(driver.Record) driver.Record{
 		"names": func(l driver.Record) driver.Record { return driver.Record{Name: l.Name} },
@@ -44,8 +44,7 @@ func TestEveryFormOfHintPasses(t *testing.T) {
 	}
 }
 
-// The suite is worth what it finds: every broken store is caught by the checks that name its fault, and every check
-// catches some broken store.
+// Every broken store is caught by the checks that name its fault, and every check catches some broken store.
 func TestBrokenStoresAreCaught(t *testing.T) {
 	all := map[string]check{}
 	for _, c := range checks() {
@@ -58,23 +57,34 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 		brokenRemovals(),
 	) {
 		for _, by := range m.caught {
-			c, ok := all[by]
-			if !ok {
-				t.Fatalf("no check is called %q", by)
-			}
-
 			caught[by] = true
-
-			t.Run(m.name+"/"+by, func(t *testing.T) {
-				failures, skipped := record(t, c, m.fresh(), 500*time.Millisecond)
-				if len(failures) == 0 {
-					t.Fatalf("the suite does not notice (skipped: %v)", skipped)
-				}
-				t.Log(failures[0])
-			})
+			wantCaught(t, m.name, by, all, func(c check) (check, Open) { return c, m.fresh() })
 		}
 	}
+	wantAllUsed(t, all, caught)
+}
 
+// wantCaught wants the check called by to fail on a broken store. prepare returns the check to run, and that store.
+func wantCaught[C any](t *testing.T, name, by string, all map[string]C, prepare func(C) (check, Open)) {
+	t.Helper()
+	c, ok := all[by]
+	if !ok {
+		t.Fatalf("no check is called %q", by)
+	}
+
+	t.Run(name+"/"+by, func(t *testing.T) {
+		run, open := prepare(c)
+		failures, skipped := record(t, run, open, 500*time.Millisecond)
+		if len(failures) == 0 {
+			t.Fatalf("the suite does not notice (skipped: %v)", skipped)
+		}
+		t.Log(failures[0])
+	})
+}
+
+// wantAllUsed wants every check to have caught a broken store.
+func wantAllUsed[C any](t *testing.T, all map[string]C, caught map[string]bool) {
+	t.Helper()
 	for name := range all {
 		if !caught[name] {
 			t.Errorf("no broken store shows that %q catches anything", name)
@@ -89,7 +99,7 @@ type mutant struct {
 	fresh  func() Open
 }
 
-// broken makes a mutant whose clients are twisted alike.
+// broken makes a mutant whose clients are all broken in the same way.
 func broken(name string, how func(t *brokenStore), caught ...string) mutant {
 	return mutant{name, caught, func() Open { return breakStore(how) }}
 }

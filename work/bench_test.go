@@ -19,10 +19,10 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// payload is that of a check: who, what, and how long.
+// payload is the payload of a typical check.
 var payload = json.RawMessage(`{"url":"http://10.0.0.17:8080/healthz","expect":200,"retries":2}`)
 
-// bed is a worker that can be made to hold its tasks, and a pool that sends to it.
+// bed is a worker that can hold its tasks back, and a pool that sends to it.
 type bed struct {
 	b      *testing.B
 	worker *work.Worker
@@ -31,7 +31,7 @@ type bed struct {
 	hold   chan struct{} // tasks end when it is closed
 	target uint64        // tasks taken when all was dispatched
 	all    chan struct{}
-	warm   bool   // what goes over the wire is known
+	warm   bool   // the sizes of requests and answers are known
 	body   []byte // the largest batch
 	answer []byte
 	sent   int
@@ -184,7 +184,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
-// plainly posts a body again and again.
+// plainly posts a body repeatedly.
 func plainly(b *testing.B, c *http.Client, url string, body []byte, times int) time.Duration {
 	began := time.Now()
 	for range times {
@@ -273,7 +273,7 @@ func perTask(b *testing.B, size int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/task")
 }
 
-// canned answers a pool as a worker would, always the same.
+// canned answers a pool like a worker, always with the same answer.
 type canned struct {
 	size    int
 	session sync.Once

@@ -47,8 +47,8 @@ func TestFenceThatIsNoFile(t *testing.T) {
 	}
 }
 
-// TestAbsurdEpoch has a worker whose epoch file holds a number that no election reaches.
-func TestAbsurdEpoch(t *testing.T) {
+// TestImpossibleEpoch has a worker whose epoch file holds a number that no election reaches.
+func TestImpossibleEpoch(t *testing.T) {
 	leaks(t)
 	path := filepath.Join(t.TempDir(), "epoch")
 	check(t, os.WriteFile(path, []byte("2305843009213693952\n"), 0o600)) // 2^61

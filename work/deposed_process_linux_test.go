@@ -28,7 +28,7 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// roleVar makes the test binary play a leader, in a process of its own.
+// roleVar makes the test binary a leader in a process of its own.
 const roleVar = "REGENT_WORK_ROLE"
 
 func TestMain(m *testing.M) {
@@ -124,7 +124,7 @@ func (s remote) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 
 func (s remote) Close() error { return nil }
 
-// shim is the other side of remote. One who is cut off is not answered.
+// shim is the server side of remote. A member that is cut off gets no answer.
 type shim struct {
 	store *memstore.Store
 	cut   sync.Map // paths' first element, a member's name
@@ -173,7 +173,7 @@ func (s *shim) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// careless leads, and then sends tasks under the epoch of its first term for ever, whatever becomes of that term.
+// careless leads, and then sends tasks under the epoch of its first term for ever, even after that term.
 func careless(id, store, worker string) error {
 	m := &regent.Member{Store: remote{store}, ID: id, Config: quick()}
 	won := make(chan regent.Term, 1)
@@ -211,7 +211,7 @@ func careless(id, store, worker string) error {
 	}
 }
 
-// decent leads as one should, and has each of its terms do one task.
+// decent leads correctly, and sends one task in each of its terms.
 func decent(id, store, worker string) error {
 	m := &regent.Member{Store: remote{store}, ID: id, Config: quick()}
 	fmt.Println("stands")
@@ -230,7 +230,7 @@ func decent(id, store, worker string) error {
 	})
 }
 
-// child is a process that plays a role.
+// child is a process with a role.
 type child struct {
 	*exec.Cmd
 	lines chan string

@@ -28,7 +28,7 @@ type proxy struct {
 	swallow atomic.Int32 // answers to batches that are lost
 	drop    atomic.Int32 // batches that are lost
 	lost    chan struct{}
-	deaf    atomic.Bool // to questions
+	deaf    atomic.Bool // queries get no answer
 }
 
 func newProxy(t testing.TB, to http.Handler) *proxy {
@@ -73,7 +73,7 @@ func (p *proxy) restart(to http.Handler) {
 	p.CloseClientConnections()
 }
 
-// aTaskRunsOnce checks what is left when a task has ended.
+// aTaskRunsOnce wants a task to have ended, and to have run once.
 func aTaskRunsOnce(t *testing.T, ran *ran, id string, ends <-chan end) {
 	t.Helper()
 	e := next(t, ends)
@@ -214,7 +214,7 @@ func TestATaskRunsOnceOverRestarts(t *testing.T) {
 		for next(t, ran.begun) != "z" {
 		}
 
-		// The process dies: what it would still write is not there.
+		// The process dies: its last writes are lost.
 		again := worker(ran)
 		again.Journal = copied(t, journal)
 		serve(t, again)
@@ -256,7 +256,7 @@ func TestATaskRunsOnceOverRestarts(t *testing.T) {
 		z := send(t, p, "w", "z")
 		next(t, ran.begun)
 
-		// The answer to a second one is lost, and then the process dies: whether it has run, nobody can know.
+		// The answer to a second one is lost, and then the process dies: it is unknown whether it has run.
 		via.swallow.Store(1)
 		y := send(t, p, "w", "y")
 		next(t, via.lost)

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"net/http/httptest"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/gate"
@@ -184,7 +183,7 @@ func TestFence(t *testing.T) {
 		post(t, url, batch(10, 0, task("e"))).wants(t, 409, "stale")
 	})
 
-	t.Run("a_question_is_fenced_like_a_task", func(t *testing.T) {
+	t.Run("a_query_is_fenced_like_a_task", func(t *testing.T) {
 		w := worker(newRan())
 		url := serve(t, w)
 		post(t, url+"/results", ask(6)).wants(t, 200, "")
@@ -302,7 +301,7 @@ func TestAFencedTermEnds(t *testing.T) {
 	t.Run("E01_a_leader_that_is_answered_409_ends_its_term_as_fenced_and_leads_again_beyond_the_epoch_that_beat_it",
 		func(t *testing.T) {
 			for what, contact := range map[string]func(t *testing.T, p *work.Pool){
-				"by_a_question": nil,
+				"by_a_query": nil,
 				"by_a_task": func(t *testing.T, p *work.Pool) {
 					if e := next(t, send(t, p, "w", "late")); !errors.Is(e.err, work.ErrEnded) {
 						t.Errorf("the task ended with %v", e.err)
@@ -314,7 +313,7 @@ func TestAFencedTermEnds(t *testing.T) {
 					w := worker(ran)
 					url := serve(t, w)
 					via := newProxy(t, w)
-					via.deaf.Store(contact != nil) // no question gets there before the task
+					via.deaf.Store(contact != nil) // no query arrives before the task
 					post(t, url, batch(40, 0, task("of another leader"))).wants(t, 200, "")
 
 					events := make(chan regent.Event, 1000)

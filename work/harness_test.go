@@ -47,7 +47,7 @@ func stacks() string {
 	return string(b[:runtime.Stack(b, true)])
 }
 
-// leaks fails the test if, after everything that it cleans up, a goroutine of this package is left.
+// leaks fails the test if a goroutine of this package is left after all cleanups.
 func leaks(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -90,7 +90,7 @@ type held struct {
 	stop func()
 }
 
-// lead has a member win the seat, and keeps it until the test ends or stop is called.
+// lead makes a member win the seat, and lead until the test ends or stop is called.
 func lead(t testing.TB, store driver.Store, id string, change ...func(*regent.Member)) *held {
 	t.Helper()
 	h := &held{m: &regent.Member{Store: store, ID: id}}
@@ -201,7 +201,7 @@ func batch(epoch uint64, ago time.Duration, tasks ...string) string {
 		time.Now().Add(-ago).UnixMilli(), strings.Join(tasks, ","))
 }
 
-// named is a batch or a question of a term that says which it is.
+// named is a batch or a query with the name of its term.
 func named(term, body string) string {
 	return strings.Replace(body, `,"epoch":`, fmt.Sprintf(`,"term":%q,"epoch":`, term), 1)
 }
@@ -210,7 +210,7 @@ func task(id string) string { return fmt.Sprintf(`{"id":%q,"kind":"do"}`, id) }
 
 func idempotent(id string) string { return fmt.Sprintf(`{"id":%q,"kind":"do","idempotent":true}`, id) }
 
-// ask is a question for all results.
+// ask is a query for all results.
 func ask(epoch uint64) string {
 	return fmt.Sprintf(`{"election":"seat","leader":"x","epoch":%d,"recallMs":60000}`, epoch)
 }
@@ -224,7 +224,7 @@ func (r reply) wants(t testing.TB, code int, why string) {
 	}
 }
 
-// ran counts how often each task has run, and tells of each.
+// ran counts how often each task has run, and reports each start.
 type ran struct {
 	mu    sync.Mutex
 	times map[string]int

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/regentd/regent/internal/jsonscan"
 	"github.com/regentd/regent/internal/regular"
 )
 
@@ -69,8 +70,8 @@ func openJournal(
 	return j, past, nil
 }
 
-// repairTail removes the last line, of so many bytes, if a crash has cut it short. Otherwise the next line would be
-// appended to it.
+// repairTail removes the last line, of so many bytes, if a crash has cut it short, or adds its missing line break.
+// Otherwise the next line would be appended to it.
 func (j *journal) repairTail(torn int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -95,14 +96,17 @@ func (j *journal) repairTail(torn int64) error {
 		return err
 	}
 
-	return j.writeLocked([]byte("\n"))
+	// Not by writeLocked: it may rewrite a large journal, and the worker has nothing yet to write.
+	n, err := j.file.Write([]byte("\n"))
+	j.size += int64(n)
+	return err
 }
 
 func appendBegin(b []byte, t *Task) []byte {
 	b = append(b, `{"begin":`...)
-	b = appendString(b, t.ID)
+	b = jsonscan.AppendString(b, t.ID)
 	b = append(b, `,"kind":`...)
-	b = appendString(b, t.Kind)
+	b = jsonscan.AppendString(b, t.Kind)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, t.Epoch, 10)
 	return append(b, "}\n"...)
@@ -348,7 +352,8 @@ func eachLine(name string, f func(number int, line []byte, whole bool)) error {
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
 		whole := bytes.HasSuffix(line, []byte("\n"))
-		if line = bytes.TrimSuffix(line, []byte("\n")); len(bytes.TrimSpace(line)) > 0 {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if len(bytes.TrimSpace(line)) > 0 {
 			f(number, line, whole)
 		}
 

@@ -31,7 +31,7 @@ func deliver(w *Worker, ids ...string) int {
 		strings.Join(tasks, ","))).Code
 }
 
-// journaled returns a worker whose results are data, and a channel that tells what begins.
+// journaled returns a worker whose results are data, and a channel that receives the tasks that start.
 func journaled(t *testing.T, path string, data json.RawMessage) (*Worker, chan string) {
 	t.Helper()
 	began := make(chan string, 1<<16)
@@ -66,7 +66,7 @@ func settled(t *testing.T, w *Worker) {
 }
 
 func TestJournal(t *testing.T) {
-	t.Run("a_line_that_was_cut_short_spoils_neither_the_one_before_nor_the_one_after", func(t *testing.T) {
+	t.Run("a_line_that_was_cut_short_damages_neither_the_one_before_nor_the_one_after", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, nil)
 		deliver(w, "a")
@@ -113,6 +113,26 @@ func TestJournal(t *testing.T) {
 		}
 	})
 
+	t.Run("a_large_one_that_lacks_only_its_last_line_break_keeps_every_result", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "journal")
+		var b bytes.Buffer
+		results := 0
+		for ; b.Len() <= maxJournal; results++ {
+			o := wireResult{ID: fmt.Sprint("t", results), Kind: "do", Epoch: 1, Outcome: Done, Data: large()}
+			b.Write(append(appendResult(nil, &o), '\n'))
+		}
+		check(t, os.WriteFile(path, bytes.TrimSuffix(b.Bytes(), []byte("\n")), 0o600))
+
+		for range 2 {
+			w := &Worker{Election: "seat", Journal: path}
+			check(t, w.Open())
+			if len(w.ended) != results {
+				t.Errorf("it knows %d of %d results", len(w.ended), results)
+			}
+			check(t, w.Close())
+		}
+	})
+
 	t.Run("one_that_another_worker_uses_is_refused_until_that_has_ended", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, nil)
@@ -154,7 +174,7 @@ func TestJournalRewrite(t *testing.T) {
 		}
 	})
 
-	t.Run("one_that_is_written_anew_keeps_every_task_that_is_remembered_and_every_one_that_runs", func(t *testing.T) {
+	t.Run("a_rewritten_one_keeps_every_task_that_is_remembered_and_every_one_that_runs", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		large, _ := json.Marshal(strings.Repeat("x", 200_000))
 		hold := make(chan struct{})
@@ -185,7 +205,7 @@ func TestJournalRewrite(t *testing.T) {
 		}
 
 		if shrunk == 0 || last > 2*maxJournal {
-			t.Errorf("written anew %d times, %d bytes", shrunk, last)
+			t.Errorf("rewritten %d times, %d bytes", shrunk, last)
 		}
 
 		if len(w.runs) > 20+20/4+2 || len(w.ended) > 20+20/4+1 {
@@ -255,7 +275,7 @@ func TestJournalFailures(t *testing.T) {
 		}
 	})
 
-	t.Run("one_that_cannot_be_written_anew_goes_on_as_it_is", func(t *testing.T) {
+	t.Run("one_that_cannot_be_rewritten_stays_in_use", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, nil)
 		check(t, os.MkdirAll(filepath.Join(path+".new", "in the way"), 0o700))
@@ -269,7 +289,7 @@ func TestJournalFailures(t *testing.T) {
 		}
 	})
 
-	t.Run("what_stands_where_it_is_written_anew_is_replaced_and_a_link_is_not_followed", func(t *testing.T) {
+	t.Run("a_file_in_the_place_of_the_new_one_is_replaced_and_a_link_is_not_followed", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "journal")
 		w, _ := journaled(t, path, nil)
 		check(t, os.WriteFile(path+".victim", []byte("untouched"), 0o600))

@@ -212,7 +212,8 @@ func (l *link) post(
 		return 0, err
 	}
 
-	if answer.Reset(); answer.Cap() > 1<<20 { // it has held a large answer
+	answer.Reset()
+	if answer.Cap() > 1<<20 { // it has held a large answer
 		*answer = bytes.Buffer{}
 	}
 
@@ -262,11 +263,8 @@ func (l *link) checkEpoch(code int, by regent.Token) error {
 
 // sleep reports whether the whole time has passed.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

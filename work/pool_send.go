@@ -116,7 +116,8 @@ func (l *link) takeBatch(enough int) (tasks []*pendingTask, session string) {
 	}
 
 	tasks = l.queue[:n:n]
-	if l.queue = l.queue[n:]; len(l.queue) == 0 {
+	l.queue = l.queue[n:]
+	if len(l.queue) == 0 {
 		l.queue = nil
 	}
 

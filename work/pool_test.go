@@ -22,7 +22,7 @@ import (
 
 var nolog = log.New(io.Discard, "", 0)
 
-// deaf returns the address of nobody.
+// deaf returns an address at which nobody listens.
 func deaf(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -276,7 +276,7 @@ func TestPoolClose(t *testing.T) {
 		h := lead(t, memstore.New(), "a")
 		ready := make(chan struct{}, 1)
 
-		// A context that outlives the term, against all advice.
+		// A context that outlives the term, which the documentation forbids.
 		p := work.NewPool(context.Background(), h.Term,
 			work.Options{Ready: func(string, []string) { ready <- struct{}{} }})
 		t.Cleanup(p.Close)

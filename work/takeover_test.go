@@ -103,7 +103,7 @@ func TestTakeover(t *testing.T) {
 			}
 		})
 
-	t.Run("however_long_a_worker_was_out_of_reach_it_tells_what_ended_before_the_term", func(t *testing.T) {
+	t.Run("however_long_a_worker_was_out_of_reach_it_reports_what_ended_before_the_term", func(t *testing.T) {
 		w := worker(newRan())
 		var refused atomic.Int32
 		reached := make(chan struct{})
@@ -275,7 +275,7 @@ func TestTakeoverFences(t *testing.T) {
 
 			stop := make(chan struct{})
 			var senders sync.WaitGroup
-			for s := range 3 { // careless ones: they send under an epoch that is over
+			for s := range 3 { // careless senders: the term of their epoch is over
 				senders.Go(func() {
 					for n := 0; ; n++ {
 						select {
@@ -295,7 +295,7 @@ func TestTakeoverFences(t *testing.T) {
 			p.Add("w", strings.TrimSuffix(url, "/v1/tasks"))
 			running := next(t, f.ready)
 
-			// From here on only what is known may run.
+			// From here on only tasks that the new leader knows of may run.
 			f.mu.Lock()
 			known := map[string]bool{}
 			for id := range f.found {

@@ -133,15 +133,15 @@ func (o *wireResult) result() Result {
 // send thousands of tasks a second.
 func appendBatch(b []byte, election, leader string, token regent.Token, now time.Time) []byte {
 	b = append(b, `{"election":`...)
-	b = appendString(b, election)
+	b = jsonscan.AppendString(b, election)
 	b = append(b, `,"leader":`...)
-	b = appendString(b, leader)
+	b = jsonscan.AppendString(b, leader)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, token.Epoch, 10)
 
 	if token.Term != "" {
 		b = append(b, `,"term":`...)
-		b = appendString(b, token.Term)
+		b = jsonscan.AppendString(b, token.Term)
 	}
 
 	b = append(b, `,"dispatchedMs":`...)
@@ -158,9 +158,9 @@ func appendTask(b []byte, t *Task, tried string) []byte {
 	}
 
 	b = append(b, `{"id":`...)
-	b = appendString(b, t.ID)
+	b = jsonscan.AppendString(b, t.ID)
 	b = append(b, `,"kind":`...)
-	b = appendString(b, t.Kind)
+	b = jsonscan.AppendString(b, t.Kind)
 	if t.Timeout > 0 {
 		b = append(b, `,"timeoutMs":`...)
 		b = strconv.AppendInt(b, max(1, t.Timeout.Milliseconds()), 10)
@@ -172,7 +172,7 @@ func appendTask(b []byte, t *Task, tried string) []byte {
 
 	if tried != "" {
 		b = append(b, `,"tried":`...)
-		b = appendString(b, tried)
+		b = jsonscan.AppendString(b, tried)
 	}
 
 	if len(t.Payload) > 0 {
@@ -186,17 +186,17 @@ func appendTask(b []byte, t *Task, tried string) []byte {
 // appendResult appends a result, without a line break.
 func appendResult(b []byte, o *wireResult) []byte {
 	b = append(b, `{"id":`...)
-	b = appendString(b, o.ID)
+	b = jsonscan.AppendString(b, o.ID)
 	b = append(b, `,"kind":`...)
-	b = appendString(b, o.Kind)
+	b = jsonscan.AppendString(b, o.Kind)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, o.Epoch, 10)
 	b = append(b, `,"outcome":`...)
-	b = appendString(b, string(o.Outcome))
+	b = jsonscan.AppendString(b, string(o.Outcome))
 
 	if o.Error != "" {
 		b = append(b, `,"error":`...)
-		b = appendString(b, o.Error)
+		b = jsonscan.AppendString(b, o.Error)
 	}
 
 	if len(o.Data) > 0 {
@@ -210,17 +210,6 @@ func appendResult(b []byte, o *wireResult) []byte {
 	b = strconv.AppendInt(b, o.TookUs, 10)
 
 	return append(b, '}')
-}
-
-// appendString appends a JSON string. A string that needs escapes is left to encoding/json.
-func appendString(b []byte, s string) []byte {
-	if !jsonscan.Plain(s) {
-		long, _ := json.Marshal(s) // a string cannot fail
-		return append(b, long...)
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
 }
 
 // validate returns what is wrong with a task.

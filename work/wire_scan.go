@@ -75,7 +75,8 @@ func (s *scan) task(share bool) (i wireTask) {
 	}
 
 	if s.Has(`,"payload":`) {
-		if i.Payload = s.Value(); !share {
+		i.Payload = s.Value()
+		if !share {
 			i.Payload = bytes.Clone(i.Payload)
 		}
 	}

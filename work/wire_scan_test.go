@@ -42,7 +42,7 @@ func seeds() (all []string) {
 		`{"a" :1}`, `[1,]`, `{1:2}`, `01`, "\"\x01\"")
 }
 
-// FuzzScan has both decoders read the same: where the quick one can, the other one can as well, and finds the same.
+// FuzzScan compares both decoders: whatever the quick one can read, encoding/json reads with the same result.
 func FuzzScan(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s))
@@ -105,7 +105,7 @@ func TestScan(t *testing.T) {
 
 func echo(_ context.Context, t Task) (json.RawMessage, error) { return t.Payload, nil }
 
-// FuzzReceive has a worker take anything, and work on.
+// FuzzReceive sends anything to a worker, which must go on working.
 func FuzzReceive(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s), false)

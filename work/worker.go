@@ -80,7 +80,7 @@ type WorkerStats struct {
 	Taken      uint64             `json:"taken"`
 	Duplicates uint64             `json:"duplicates"` // tasks that were delivered again
 	Stale      uint64             `json:"stale"`      // tasks and queries of former leaders that the fence refused
-	Late       uint64             `json:"late"`       // tasks of former leaders that the fence admitted within its grace
+	Late       uint64             `json:"late"`       // tasks of former leaders, admitted within the fence's grace
 	Busy       uint64             `json:"busy"`       // tasks refused because the queue was full
 	Unknown    uint64             `json:"unknown"`    // tasks refused because they have no handler
 	Dropped    uint64             `json:"dropped"`    // results whose data was dropped: see Worker.KeepBytes

@@ -155,7 +155,7 @@ func TestBackPressure(t *testing.T) {
 		other := worker(free)
 		p.Add("b", strings.TrimSuffix(serve(t, other), "/v1/tasks"))
 
-		// One that does not know the kind does not make it hopeless.
+		// A worker that does not know the kind does not fail the task.
 		p.Add("c", strings.TrimSuffix(serve(t, &work.Worker{}), "/v1/tasks"))
 		if r, err := p.Do(t.Context(), work.Task{ID: "x", Kind: "do"}); err != nil || r.Outcome != work.Done ||
 			free.count("x") != 1 {

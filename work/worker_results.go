@@ -10,6 +10,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/gate"
+	"github.com/regentd/regent/internal/jsonscan"
 )
 
 const (
@@ -142,7 +143,7 @@ func (p *page) append(b []byte, session string) []byte {
 	}
 
 	b = append(b, `{"session":`...)
-	b = appendString(b, session)
+	b = jsonscan.AppendString(b, session)
 	b = append(b, `,"next":`...)
 	b = strconv.AppendUint(b, p.next, 10)
 	if p.more {
@@ -155,7 +156,7 @@ func (p *page) append(b []byte, session string) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, id)
+			b = jsonscan.AppendString(b, id)
 		}
 		b = append(b, ']')
 	}

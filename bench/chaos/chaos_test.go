@@ -17,16 +17,21 @@ func TestChaos(t *testing.T) {
 			if code := invoke(append(args, "-polls", "20", "-v"), &out); code != 0 {
 				t.Fatalf("exit code %d:\n%s", code, out.String())
 			}
-			told := out.String()
-			if !strings.Contains(told, "20 polls, ") || !strings.Contains(told, " 0 left out, 0 completed twice") {
-				t.Errorf("it said:\n%s", told)
+
+			report := out.String()
+			if !strings.Contains(report, "20 polls, ") ||
+				!strings.Contains(report, " 0 left out, 0 completed twice") {
+				t.Errorf("the report is:\n%s", report)
 			}
-			if ended := strings.Count(told, " ended, "); name != "left" && ended < 2 || name == "left" && !strings.Contains(told, "allocations") {
-				t.Errorf("%d were ended:\n%s", ended, told)
+
+			ended := strings.Count(report, " ended, ")
+			if name != "left" && ended < 2 || name == "left" && !strings.Contains(report, "allocations") {
+				t.Errorf("%d were ended:\n%s", ended, report)
 			}
 		})
 	}
+
 	if code := invoke([]string{"-signal", "HUP"}, &strings.Builder{}); code != 64 {
-		t.Errorf("nonsense gives %d", code)
+		t.Errorf("exit code %d for a signal that is not allowed", code)
 	}
 }

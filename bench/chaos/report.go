@@ -14,18 +14,21 @@ import (
 	"time"
 )
 
-func tellGaps(out io.Writer, p plan, gaps []time.Duration) {
+// printGaps prints how long nobody led.
+func printGaps(out io.Writer, p plan, gaps []time.Duration) {
 	slices.Sort(gaps)
-	fmt.Fprintf(out, "%d times SIG%s: another leads after p50 %v, longest %v\n", len(gaps), p.signal, gaps[len(gaps)/2].Round(time.Millisecond),
+	fmt.Fprintf(out, "%d times SIG%s: another leads after p50 %v, longest %v\n", len(gaps), p.signal,
+		gaps[len(gaps)/2].Round(time.Millisecond),
 		gaps[len(gaps)-1].Round(time.Millisecond))
 }
 
-// usage is what the leader has used.
+// usage is the resources that the leader has used.
 type usage struct {
-	leader               *process
-	at                   time.Time
-	cpu, allocs, bytes   float64
-	slots, memory, lanes float64
+	leader             *node
+	at                 time.Time
+	cpu, allocs, bytes float64
+	slots, memory      float64
+	goroutines         float64
 }
 
 // usage reads the leader's metrics.
@@ -34,11 +37,13 @@ func (c *cluster) usage(ctx context.Context) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
+
 	resp, err := c.client.Get("http://" + p.addr + "/metrics")
 	if err != nil {
 		return usage{}, err
 	}
 	defer resp.Body.Close()
+
 	u := usage{leader: p, at: time.Now()}
 	for in := bufio.NewScanner(resp.Body); in.Scan(); {
 		name, value, _ := strings.Cut(in.Text(), " ")
@@ -53,40 +58,50 @@ func (c *cluster) usage(ctx context.Context) (usage, error) {
 		case name == "process_resident_memory_bytes":
 			u.memory = v
 		case name == "go_goroutines":
-			u.lanes = v
+			u.goroutines = v
 		case strings.HasPrefix(name, "regent_polls_total{"):
 			u.slots += v
 		}
 	}
+
 	return u, nil
 }
 
-// tellUsage says what conducting has cost since an earlier look.
-func (c *cluster) tellUsage(ctx context.Context, out io.Writer, before usage) error {
+// printUsage prints the resources that the leader has used since before, per slot.
+func (c *cluster) printUsage(ctx context.Context, out io.Writer, before usage) error {
 	after, err := c.usage(ctx)
 	if err != nil {
 		return err
 	}
+
 	slots := after.slots - before.slots
 	if after.leader != before.leader || slots == 0 {
-		return fmt.Errorf("the leader has changed, or conducted nothing")
+		return fmt.Errorf("the leader has changed, or has completed no slot")
 	}
+
 	took := after.at.Sub(before.at).Seconds()
-	fmt.Fprintf(out, "leader: %.0f slots/s, %.0f %% of one core, %.0f µs, %.0f allocations and %.1f KB per slot, %.0f MB, %.0f goroutines\n", slots/took,
-		100*(after.cpu-before.cpu)/took, 1e6*(after.cpu-before.cpu)/slots, (after.allocs-before.allocs)/slots, (after.bytes-before.bytes)/slots/1024,
-		after.memory/(1<<20), after.lanes)
+	fmt.Fprintf(out, "leader: %.0f slots/s, %.0f %% of one core, %.0f µs, %.0f allocations and %.1f KB per slot, "+
+		"%.0f MB, %.0f goroutines\n", slots/took,
+		100*(after.cpu-before.cpu)/took, 1e6*(after.cpu-before.cpu)/slots, (after.allocs-before.allocs)/slots,
+		(after.bytes-before.bytes)/slots/1024,
+		after.memory/(1<<20), after.goroutines)
+
 	return nil
 }
 
-// check has 'regent slots' judge the journals.
+// check runs 'regent slots' on the journals, and reports whether they are in order.
 func (c *cluster) check(out io.Writer) (bool, error) {
 	journals, err := filepath.Glob(filepath.Join(c.dir, "data", "*", "journal"))
 	if err != nil {
 		return false, err
 	}
-	cmd := exec.Command(c.binary, append([]string{"slots", "--config", filepath.Join(c.dir, "regent.yaml")}, journals...)...)
-	cmd.Stdout, cmd.Stderr = out, os.Stderr
+
+	cmd := exec.Command(c.binary, append([]string{"slots", "--config", filepath.Join(c.dir, "regent.yaml")},
+		journals...)...)
+	cmd.Stdout = out
+	cmd.Stderr = os.Stderr
 	err = cmd.Run()
+
 	if cmd.ProcessState == nil {
 		return false, err
 	}

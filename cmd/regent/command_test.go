@@ -30,8 +30,18 @@ func build(name, dir string) (string, error) {
 	return bin, nil
 }
 
-// sqliteStore returns the address of a database that is not there yet.
-func sqliteStore(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "regent.db") }
+// sqliteStore returns the address of a database that is not there yet. It is in memory where the system has a place for
+// that: a disk that takes seconds to sync, because other tests use it, would cost leaders their leases.
+func sqliteStore(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "regent-test-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+
+	return "sqlite:" + filepath.Join(dir, "regent.db")
+}
 
 // writeFile writes a file for its owner alone, and returns its path.
 func writeFile(t testing.TB, path, content string) string {

@@ -38,7 +38,7 @@ func TestDuties(t *testing.T) {
 
 		return names
 	}
-	all := "cluster-health polls mine"
+	all := "cluster-health polls retirement mine"
 	lines := func(path string) []string {
 		b, _ := os.ReadFile(path)
 		return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
@@ -72,7 +72,7 @@ while :; do echo "run $REGENT_EPOCH" >>"$1"; sleep 0.02; done`
 			}
 			runs(a)
 
-			if f := b.figures(); len(running(f)) != 0 || len(f.Duties) != 3 {
+			if f := b.figures(); len(running(f)) != 0 || len(f.Duties) != 4 {
 				t.Errorf("the standby runs %+v", f.Duties)
 			}
 

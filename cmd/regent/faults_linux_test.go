@@ -39,8 +39,11 @@ func storeFaults() []fault {
 		hung(8 * time.Second),
 		{
 			name: "refused", lasts: lasts, total: true,
-			begin: func(e *episode) { _ = e.redis.cmd.Process.Kill(); _ = e.redis.cmd.Wait() },
-			end:   func(e *episode) { e.redis.start() },
+			begin: func(e *episode) {
+				_ = e.redis.cmd.Process.Kill()
+				_ = e.redis.cmd.Wait()
+			},
+			end: func(e *episode) { e.redis.start() },
 		},
 		{
 			name: "each_answer_3s_late", lasts: lasts, proxied: true,

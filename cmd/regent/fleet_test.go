@@ -129,7 +129,10 @@ func watchMachine() func() time.Duration {
 		}
 	}()
 
-	return func() time.Duration { close(stop); return <-longest }
+	return func() time.Duration {
+		close(stop)
+		return <-longest
+	}
 }
 
 // led checks that the smallest ID leads, in this many rounds of restarting all nodes over the same store. The function
@@ -196,7 +199,10 @@ func TestFleet(t *testing.T) {
 	t.Run("J15_after_every_restart_of_all_over_a_used_store_the_smallest_ID_leads", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(t, 10, "--startup-jitter-max", "2s", "--heartbeat-interval", "2s")
-		f.led(2*time.Second, 4, func() bool { f.start(); return true })
+		f.led(2*time.Second, 4, func() bool {
+			f.start()
+			return true
+		})
 	})
 
 	for _, size := range []int{40, 50} {

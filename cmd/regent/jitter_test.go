@@ -42,7 +42,10 @@ func newDoor(t *testing.T) *door {
 		}
 	}()
 
-	t.Cleanup(func() { _ = l.Close(); <-done })
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+	})
 	return d
 }
 

@@ -39,7 +39,10 @@ func roles(t *testing.T, every time.Duration, nodes ...*daemon) (stop func()) {
 		}
 	}()
 
-	return func() { close(quit); <-done }
+	return func() {
+		close(quit)
+		<-done
+	}
 }
 
 // tookOver checks by their logs that b has led after a: a had the first epoch, and lost it before b had the second one,
@@ -113,7 +116,10 @@ func neverTwo(t *testing.T, nodes ...*daemon) (stop func()) {
 		}
 	}()
 
-	return func() { close(quit); <-done }
+	return func() {
+		close(quit)
+		<-done
+	}
 }
 
 // leading asks all nodes at once whether they lead, and returns the epochs of those that do, by index.

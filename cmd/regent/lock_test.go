@@ -284,14 +284,14 @@ func TestLock(t *testing.T) {
 			t.Errorf("through the standby: %d", code)
 		}
 
-		a.await("poll kept.*poll=x")
+		a.await("poll stored.*poll=x")
 		a.signal(syscall.SIGKILL)
 		<-a.gone
 
 		if code := put(b, "y"); code != http.StatusServiceUnavailable && code != http.StatusBadGateway {
 			t.Errorf("with the leader dead: %d", code)
 		}
-		if len(b.said("poll kept")) != 0 {
+		if len(b.said("poll stored")) != 0 {
 			t.Error("the standby has kept it")
 		}
 

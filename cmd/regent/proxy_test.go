@@ -54,7 +54,11 @@ func startProxy(t *testing.T, to string) *proxy {
 			work.Go(func() { p.write(c, answers) })
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); p.drop(); work.Wait() })
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.drop()
+		work.Wait()
+	})
 
 	return p
 }

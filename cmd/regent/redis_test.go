@@ -13,7 +13,7 @@ import (
 func TestRedis(t *testing.T) {
 	lock := []string{"--profile", "lock"}
 
-	t.Run("L01_L02_L03_the_key_is_the_seat_with_an_expiry_of_30s_and_is_renewed", func(t *testing.T) {
+	t.Run("L01_L02_L03_the_key_is_the_election_with_an_expiry_of_30s_and_is_renewed", func(t *testing.T) {
 		t.Parallel()
 		r := startRedis(t)
 		a := start(t, "a", r.address(), nil, lock...)
@@ -25,7 +25,10 @@ func TestRedis(t *testing.T) {
 			t.Errorf("the key holds %q", got)
 		}
 
-		ttl := func() int { n, _ := strconv.Atoi(r.cli("PTTL", "stargate:leader")); return n }
+		ttl := func() int {
+			n, _ := strconv.Atoi(r.cli("PTTL", "stargate:leader"))
+			return n
+		}
 		if n := ttl(); n <= 0 || n > 30000 {
 			t.Errorf("it expires in %d ms", n)
 		}
@@ -130,9 +133,12 @@ func TestRedis(t *testing.T) {
 	})
 
 	for name, hurt := range map[string]func(*redisServer, *proxy, *daemon){
-		"requests_cut":  func(_ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true) },
-		"answers_cut":   func(_ *redisServer, p *proxy, _ *daemon) { p.cutFrom.Store(true) },
-		"both_ways_cut": func(_ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true); p.cutFrom.Store(true) },
+		"requests_cut": func(_ *redisServer, p *proxy, _ *daemon) { p.cutTo.Store(true) },
+		"answers_cut":  func(_ *redisServer, p *proxy, _ *daemon) { p.cutFrom.Store(true) },
+		"both_ways_cut": func(_ *redisServer, p *proxy, _ *daemon) {
+			p.cutTo.Store(true)
+			p.cutFrom.Store(true)
+		},
 		"slow":          func(_ *redisServer, p *proxy, _ *daemon) { p.delay.Store(int64(1500 * time.Millisecond)) },
 		"leader_paused": func(_ *redisServer, _ *proxy, a *daemon) { a.signal(syscall.SIGSTOP) },
 		"server_restarted": func(r *redisServer, _ *proxy, _ *daemon) {

@@ -49,7 +49,10 @@ func (r *redisServer) monitor() *serverLog {
 		}
 	}()
 
-	r.t.Cleanup(func() { _ = conn.Close(); <-done })
+	r.t.Cleanup(func() {
+		_ = conn.Close()
+		<-done
+	})
 	return l
 }
 

@@ -72,11 +72,7 @@ func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Wr
 func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, program []string, in *os.File,
 	errs io.Writer) error {
 	log := logger(s, s.LogLevel, errs)
-	for _, w := range s.Warnings {
-		log.Warn(w)
-	}
-
-	if err := validateStore(s.Store); err != nil {
+	if err := checkStart(s, log); err != nil {
 		return err
 	}
 

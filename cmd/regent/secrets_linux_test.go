@@ -60,7 +60,10 @@ func TestSecretsOfChildren(t *testing.T) {
 			fmt.Sprintf("duties:\n  mine:\n    command: [sh, -c, 'env > \"$1.new\" && mv \"$1.new\" \"$1\" && sleep "+
 				"1000', mine, %q]\n", file))
 		d := start(t, "a", "sqlite:"+filepath.Join(dir, "x.db"), env, "--config", config)
-		waitFor(t, "the duty prints its environment", func() bool { _, err := os.Stat(file); return err == nil })
+		waitFor(t, "the duty prints its environment", func() bool {
+			_, err := os.Stat(file)
+			return err == nil
+		})
 
 		printed, err := os.ReadFile(file)
 		if err != nil {
@@ -122,10 +125,17 @@ func TestStoreThatNamesAnAttacker(t *testing.T) {
 		})
 	}
 
-	defer func() { cancel(); members.Wait() }()
+	defer func() {
+		cancel()
+		members.Wait()
+	}()
 
 	d.await("member=verb")
-	waitFor(t, "the leader asks the attacker", func() bool { mu.Lock(); defer mu.Unlock(); return tasks != nil })
+	waitFor(t, "the leader asks the attacker", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return tasks != nil
+	})
 
 	mu.Lock()
 	defer mu.Unlock()

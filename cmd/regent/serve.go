@@ -75,6 +75,14 @@ func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
+// checkStart logs the warnings of the configuration. It returns an error if the store cannot work.
+func checkStart(s *config.Settings, log *slog.Logger) error {
+	for _, w := range s.Warnings {
+		log.Warn(w)
+	}
+	return validateStore(s.Store)
+}
+
 // storeWarning returns a function that logs a warning of the store.
 func storeWarning(log *slog.Logger) func(string) {
 	return func(w string) { log.Warn("store warning", "warning", w) }
@@ -83,11 +91,7 @@ func storeWarning(log *slog.Logger) func(string) {
 // runNode starts a node with its listener and its reaper. It returns when all of them have stopped.
 func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	log := reload.log
-	for _, w := range s.Warnings {
-		log.Warn(w)
-	}
-
-	if err := validateStore(s.Store); err != nil {
+	if err := checkStart(s, log); err != nil {
 		return err
 	}
 
@@ -165,6 +169,7 @@ func (d *daemonProcess) build() error {
 		Coordination: node.Coordination{
 			Token: d.reload.token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
 			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls,
+			RetireAfter: s.RetireAfter,
 		},
 	})
 	if err != nil {

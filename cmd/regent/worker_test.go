@@ -64,7 +64,7 @@ func TestOneWorkerPerDirectory(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker uses it",
+		"dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker has it open",
 		`another process is node "a" with this dataDir: stop it, or give this one another name (node)`,
 	} {
 		if !strings.Contains(string(out), want) {

@@ -127,7 +127,8 @@ type (
 	}
 	// Closed says that nothing is left to do.
 	Closed struct {
-		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
+		// the member register is known to be vacant, or this process never tried to write it and saw no other's
+		Left bool
 	}
 )
 

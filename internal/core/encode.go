@@ -219,7 +219,7 @@ func (x *encoder) member(c *Core) {
 	if m.phase == memberWaiting {
 		x.watch(&m.other, 0, &m.call)
 	}
-	x.number(m.failed)
+	x.number(min(m.failed, len(c.cfg.RenewBackoff))) // more failures wait no longer
 	x.ahead(m.retry)
 	x.vacating(&m.vac)
 	x.number(len(m.fresh))

@@ -34,7 +34,7 @@ func (x *encoder) election(c *Core, e *election) {
 	x.ahead(e.holdBack)
 	x.preference(c, e)
 	x.identity(e.unreleased, false)
-	x.number(e.fencedRow)
+	x.number(min(e.fencedRow, 12)) // more refusals wait no longer
 	x.text(string(e.doom))
 	x.vacating(&e.vac)
 	x.proofs(c, e)

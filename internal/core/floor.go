@@ -118,7 +118,8 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 	if r.Epoch < f.epoch { // the store has lost writes: it gets its floor back
 		if f.raise < f.epoch {
 			c.emit(Event{Kind: EventRegressed, Register: driver.FloorRegister, Epoch: f.epoch, Error: fmt.Sprintf(
-				"%s shows epoch %d, but epoch %d was seen before: the store has lost writes; this member raises it again",
+				"%s shows epoch %d, but epoch %d was seen before: "+
+					"the store has lost writes; this member raises it again",
 				driver.FloorRegister, r.Epoch, f.epoch)})
 		}
 		f.raise = max(f.raise, f.epoch)

@@ -98,7 +98,8 @@ func lostText(b *beat, r *driver.Record) string {
 	if r.Holder != b.who {
 		return fmt.Sprintf("%s now shows %s", b.register, r.Holder)
 	}
-	return b.register + " shows a heartbeat that this process did not send, or an older one (has the store lost writes?)"
+	return b.register +
+		" shows a heartbeat that this process did not send, or an older one (has the store lost writes?)"
 }
 
 // fate is what an answer means for a heartbeat.

@@ -39,19 +39,20 @@ type Config struct {
 	WorkerTimeout       time.Duration   // the lease of a member register on which no election depends
 	StartDelay          time.Duration   // the start-up jitter, drawn by the shell
 	StartDelayMax       time.Duration   // the longest start-up jitter; the member is one of a fleet if it is positive
-	Phase               float64         // the member's own among the members of a fleet: from 0 to 1, drawn by the shell
-	Restarted           bool            // it follows a core of the same process that has died: this is no start
-	Register            bool            // write a member register even where no election depends on it
-	Eligible            bool            // may lead
-	CheckHealth         bool            // lead only after a health result that says so
-	Rest                time.Duration   // how long a register stays as it is before it is removed; 0 if none ever is
-	Info                []byte          // what the member register carries about the member, until a Publish
-	ContentionThreshold float64         // of intervals that a heartbeat may take before it is reported; 0 for any
-	Rank                string          // who should win when several could: see the constants
-	Priority            int             // under rank priority: the higher, the better
-	Region              string          // under rank region
-	Preempt             bool            // ask a leader of lower rank to hand over
-	Explain             bool            // say which rule decides what: see Decision
+	// the member's own among the members of a fleet: from 0 to 1, drawn by the shell
+	Phase               float64
+	Restarted           bool          // it follows a core of the same process that has died: this is no start
+	Register            bool          // write a member register even where no election depends on it
+	Eligible            bool          // may lead
+	CheckHealth         bool          // lead only after a health result that says so
+	Rest                time.Duration // how long a register stays as it is before it is removed; 0 if none ever is
+	Info                []byte        // what the member register carries about the member, until a Publish
+	ContentionThreshold float64       // of intervals that a heartbeat may take before it is reported; 0 for any
+	Rank                string        // who should win when several could: see the constants
+	Priority            int           // under rank priority: the higher, the better
+	Region              string        // under rank region
+	Preempt             bool          // ask a leader of lower rank to hand over
+	Explain             bool          // say which rule decides what: see Decision
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.

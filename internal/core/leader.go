@@ -16,7 +16,8 @@ func (c *Core) begin(e *election, k claim) bool {
 	b := &c.member.beat
 	if c.cfg.OwnLease {
 		w := min(r.Duration, maxDuration)
-		e.beat = beat{register: e.name, who: k.who, every: c.cfg.interval(c.cfg.RenewInterval, w), trust: c.cfg.trust(w)}
+		e.beat = beat{register: e.name, who: k.who, every: c.cfg.interval(c.cfg.RenewInterval, w),
+			trust: c.cfg.trust(w)}
 		b = &e.beat
 		b.tries = []try{{k.nonce, k.sent}}
 		b.deadline = k.sent.Add(b.trust)

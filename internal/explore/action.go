@@ -41,6 +41,14 @@ const (
 	rouse
 	retire
 	retireMember
+	release
+	pause
+	resume
+	sendTask
+	takeTask
+	die  // the process dies, and its reaper lives
+	kill // by its reaper
+	reap // a reaper frees what a dead process held
 )
 
 var verbs = [...]string{
@@ -48,13 +56,16 @@ var verbs = [...]string{
 	"dropped", "notified", "crashes", "restarts", "store loses writes", "store loses a write of", "duty stops",
 	"asks to step down", "asks to hand over", "saves", "leaves",
 	"withdraws", "campaigns again", "falls asleep", "is awake", "retires", "retires the register of member",
+	"steps down", "asks to pause", "asks to resume", "sends a task", "task arrives from", "dies",
+	"is killed by its reaper",
+	"reaper frees",
 }
 
 // fair reports whether the action is part of a run without faults: those alone count for liveness. In such a run time
 // passes only when nothing else is left to do.
 func (w *world) fair(a action) bool {
 	switch a.verb {
-	case wake, apply, deliver, dutyStops, rouse, comeBack:
+	case wake, apply, deliver, dutyStops, rouse, comeBack, resume, kill, reap:
 		return true
 	case pass:
 		return w.settled()
@@ -87,6 +98,12 @@ func (w *world) actions(all []action) []action {
 	}
 	for i := range w.procs {
 		all = w.procActions(all, i)
+	}
+	for i := range w.tasks {
+		all = append(all, action{verb: takeTask, i: i})
+	}
+	for i := range w.dead {
+		all = append(all, action{verb: reap, i: i})
 	}
 
 	if w.left.rollbacks > 0 {
@@ -134,11 +151,11 @@ func (w *world) messageActions(all []action, i int) []action {
 
 func (w *world) procActions(all []action, i int) []action {
 	p := &w.procs[i]
-	if p.core == nil {
+	if p.core == nil || p.gone {
 		return append(all, action{verb: restart, i: i})
 	}
-	if p.gone {
-		return all
+	if w.overdue(p) {
+		all = append(all, action{verb: kill, i: i})
 	}
 	if p.asleep {
 		return append(all, action{verb: rouse, i: i})
@@ -155,6 +172,9 @@ func (w *world) procActions(all []action, i int) []action {
 	}
 	if w.left.crashes > 0 {
 		all = append(all, action{verb: crash, i: i})
+		if w.setup.Reapers {
+			all = append(all, action{verb: die, i: i})
+		}
 	}
 	if w.left.closes > 0 {
 		all = append(all, action{verb: leave, i: i})
@@ -163,12 +183,33 @@ func (w *world) procActions(all []action, i int) []action {
 		if w.left.saves > 0 && w.leads(i, k) {
 			all = append(all, action{verb: save, i: i, k: k})
 		}
-		if w.left.stepDowns > 0 {
-			all = append(all, action{verb: stepDown, i: i, k: k})
+		if w.leads(i, k) && w.taskRoom(k, p.terms[k]) {
+			all = append(all, action{verb: sendTask, i: i, k: k})
 		}
-		if w.left.handOffs > 0 {
-			all = append(all, action{verb: handOff, i: i, k: k})
-		}
+		all = w.askActions(all, i, k)
+	}
+	return all
+}
+
+// askActions returns what the user of a process may ask of whoever leads. One request waits for the result of the last.
+func (w *world) askActions(all []action, i, k int) []action {
+	if w.procs[i].asking {
+		return all
+	}
+	if w.left.stepDowns > 0 {
+		all = append(all, action{verb: stepDown, i: i, k: k})
+	}
+	if w.left.releases > 0 && w.leads(i, k) {
+		all = append(all, action{verb: release, i: i, k: k})
+	}
+	if w.left.handOffs > 0 {
+		all = append(all, action{verb: handOff, i: i, k: k})
+	}
+	switch paused := w.store.records[k].Paused; {
+	case paused:
+		all = append(all, action{verb: resume, i: i, k: k})
+	case w.left.pauses > 0 && i == len(w.procs)-1:
+		all = append(all, action{verb: pause, i: i, k: k})
 	}
 	return all
 }
@@ -195,7 +236,7 @@ func (w *world) act(a action) error {
 	switch a.verb {
 	case pass:
 		if w.setup.Prompt && !w.settled() {
-			w.left.freezes--
+			spend(&w.left.freezes)
 		}
 		w.now += tick
 	case wake:
@@ -206,15 +247,15 @@ func (w *world) act(a action) error {
 		m := w.take(a.i)
 		return w.answer(&m)
 	case loseRequest, loseAnswer:
-		w.left.losses--
+		spend(&w.left.losses)
 		m := w.take(a.i)
 		return w.step(m.proc, core.Answer{ID: m.id})
 	case notSent:
-		w.left.losses--
+		spend(&w.left.losses)
 		m := w.take(a.i)
 		return w.step(m.proc, core.Answer{ID: m.id, Outcome: core.NotSent})
 	case delay:
-		w.left.losses--
+		spend(&w.left.losses)
 		w.msgs[a.i].late = true
 		return w.step(w.msgs[a.i].proc, core.Answer{ID: w.msgs[a.i].id})
 	case drop:
@@ -225,15 +266,26 @@ func (w *world) act(a action) error {
 		p.notices = slices.Delete(p.notices, a.k, a.k+1)
 		return w.step(a.i, core.Notice{Record: r})
 	case crash:
-		w.left.crashes--
-		w.procs[a.i] = proc{}
+		spend(&w.left.crashes)
+		w.forget(a.i)
+	case die:
+		spend(&w.left.crashes)
+		w.dies(a.i)
+	case kill:
+		return w.kill(a.i)
+	case reap:
+		return w.reap(a.i)
+	case sendTask:
+		w.sendTask(a.i, a.k)
+	case takeTask:
+		return w.takeTask(a.i)
 	case restart:
 		return w.startProc(a.i)
 	case rollBack:
-		w.left.rollbacks--
+		spend(&w.left.rollbacks)
 		w.store.lose(a.k)
 	case rollBackOne:
-		w.left.rollbacks--
+		spend(&w.left.rollbacks)
 		w.store.loseOne(a.i)
 	default:
 		return w.request(a)
@@ -251,20 +303,45 @@ func (w *world) request(a action) error {
 		p.stopping = slices.Delete(p.stopping, a.k, a.k+1)
 		return w.step(a.i, core.DutyStopped{Election: d.election, Epoch: d.epoch})
 	case stepDown:
-		w.left.stepDowns--
-		return w.step(a.i, core.StepDown{ID: 1, Election: name})
+		spend(&w.left.stepDowns)
+		return w.ask(a.i, core.StepDown{ID: askID, Election: name})
+	case release:
+		spend(&w.left.releases)
+		return w.ask(a.i, core.StepDown{ID: askID, Election: name})
+	case pause:
+		spend(&w.left.pauses)
+		return w.ask(a.i, core.Pause{ID: askID, Election: name})
+	case resume:
+		return w.ask(a.i, core.Resume{ID: askID, Election: name})
 	case handOff:
-		w.left.handOffs--
-		return w.step(a.i, core.HandOff{ID: 2, Election: name, To: w.setup.IDs[len(w.setup.IDs)-1]})
+		spend(&w.left.handOffs)
+		return w.ask(a.i, core.HandOff{ID: askID, Election: name, To: w.setup.IDs[len(w.setup.IDs)-1]})
 	case save:
-		w.left.saves--
+		spend(&w.left.saves)
 		t := w.procs[a.i].terms[a.k]
 		return w.step(a.i, core.Save{ID: 3, Election: name, Epoch: t.epoch, Data: []byte{byte('a' + w.left.saves)}})
 	case leave:
-		w.left.closes--
+		spend(&w.left.closes)
 		return w.step(a.i, core.Close{})
 	default:
 		return w.rest(a)
+	}
+}
+
+// askID is the ID of every request of a user to whoever leads.
+const askID = 1
+
+// ask gives a request of its user to a process.
+func (w *world) ask(i int, in core.Input) error {
+	w.procs[i].asking = true
+	return w.step(i, in)
+}
+
+// forget ends a process.
+func (w *world) forget(i int) {
+	w.procs[i] = proc{}
+	if i == 0 {
+		w.retires = ""
 	}
 }
 

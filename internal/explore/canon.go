@@ -17,7 +17,7 @@ type canon struct {
 	buf    []byte
 }
 
-// span is how far epochs are told apart, below and above that of the register.
+// span is up to which distance epochs differ, below and above that of the register.
 const span = 4
 
 func (c *canon) Rev(rev string) uint64 {
@@ -125,7 +125,7 @@ func (c *canon) encode(w *world) []byte {
 	l := w.left
 	for _, n := range [...]int{
 		l.crashes, l.losses, l.rollbacks, l.stepDowns, l.handOffs, l.saves, l.closes, l.freezes,
-		l.withdraws, l.sleeps, l.retires, l.retiresOf,
+		l.withdraws, l.sleeps, l.retires, l.retiresOf, l.releases, l.pauses,
 	} {
 		b = append(b, byte(n))
 	}
@@ -134,6 +134,7 @@ func (c *canon) encode(w *world) []byte {
 		b = binary.AppendUvarint(b, c.Epoch(election(k), w.begun[k]))
 	}
 	b = append(b, bit(w.outran))
+	b = c.companions(b, w)
 	c.buf = b
 	return b
 }
@@ -162,7 +163,8 @@ func (c *canon) proc(b []byte, w *world, p *proc) []byte {
 	if p.core == nil || p.gone {
 		return b
 	}
-	b = append(b, bit(p.asleep))
+	b = append(b, bit(p.asleep), bit(p.asking))
+	b = c.lifelines(b, p.lines)
 	for _, idle := range p.idle {
 		b = append(b, bit(idle))
 	}
@@ -179,6 +181,7 @@ func (c *canon) proc(b []byte, w *world, p *proc) []byte {
 	for _, s := range p.stopping {
 		b = append(b, s.election...)
 		b = binary.AppendUvarint(b, c.Epoch(s.election, s.epoch))
+		b = binary.AppendUvarint(b, uint64(max(0, s.until-w.now)))
 	}
 	for i := range p.notices {
 		b = core.EncodeRecord(b, &p.notices[i], c)
@@ -201,4 +204,30 @@ func bit(set bool) byte {
 		return 1
 	}
 	return 0
+}
+
+// companions encodes the tasks and the fence of the worker, and the reapers of dead processes.
+func (c *canon) companions(b []byte, w *world) []byte {
+	if w.setup.Tasks > 0 {
+		for k, t := range w.fences {
+			b = binary.AppendUvarint(b, c.Epoch(election(k), t.Epoch))
+			b = binary.AppendUvarint(b, c.Incarnation(t.Term, true))
+		}
+		for _, t := range w.tasks {
+			b = append(b, byte(t.proc), byte(t.election))
+			b = binary.AppendUvarint(b, c.Epoch(election(t.election), t.token.Epoch))
+			b = binary.AppendUvarint(b, c.Incarnation(t.token.Term, true))
+		}
+	}
+	return c.lifelines(b, w.dead)
+}
+
+func (c *canon) lifelines(b []byte, lines []lifeline) []byte {
+	b = append(b, byte(len(lines)))
+	for _, l := range lines {
+		b = append(b, byte(c.w.store.index(l.register)), bit(l.holds), bit(l.stopped))
+		b = binary.AppendUvarint(b, c.Incarnation(l.holder.Incarnation, true))
+		b = binary.AppendUvarint(b, uint64(max(0, l.killAt-c.w.now)))
+	}
+	return b
 }

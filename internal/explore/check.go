@@ -59,6 +59,8 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	switch {
 	case after.Epoch < before.Epoch:
 		return fmt.Errorf("%s falls from epoch %d to %d", after.Name, before.Epoch, after.Epoch)
+	case after.Epoch > before.Epoch && before.Paused:
+		return fmt.Errorf("%s: p%d claims epoch %d of a paused election", after.Name, sender, after.Epoch)
 	case after.Epoch > before.Epoch:
 		if after.Epoch <= w.granted[k] && before.Rev == "" && w.setup.Retires > w.left.retires {
 			w.outran = true // it must not be believed: see checkBegin
@@ -85,6 +87,49 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	return nil
 }
 
+// stopBy returns when the duty of a term that ends must have stopped. Its context ends at the deadline at the latest,
+// also if the core is not stepped.
+func (w *world) stopBy(i int, name string) core.Time {
+	p := &w.procs[i]
+	at := w.now
+	if t := p.terms[w.store.index(name)]; t != nil && t.ended > 0 {
+		at = t.ended
+	} else if t != nil {
+		at = min(at, p.deadlines[t.register])
+	}
+	return at.Add(w.setup.Config.StopTimeout)
+}
+
+// noteEnds notes when the contexts of terms ended whose heartbeat has ended.
+func (w *world) noteEnds(p *proc, e *core.Renewed) {
+	if e.Deadline != 0 {
+		return
+	}
+	for k, t := range p.terms {
+		if t != nil && t.register == e.Register {
+			ended := *t // other worlds share the term
+			ended.ended = min(w.now, p.deadlines[e.Register])
+			p.terms[k] = &ended
+		}
+	}
+}
+
+// checkDuties checks that no term begins beside a duty of another process that still has time to stop (rule 7).
+func (w *world) checkDuties(i int, name string) error {
+	if w.setup.Rollbacks > w.left.rollbacks {
+		return nil
+	}
+	for j := range w.procs {
+		for _, d := range w.procs[j].stopping {
+			if j != i && d.election == name && w.now < d.until {
+				return fmt.Errorf("p%d begins a term of %s while the duty of p%d in epoch %d stops", i, name, j,
+					d.epoch)
+			}
+		}
+	}
+	return nil
+}
+
 // checkMemory checks that a claim goes beyond every epoch that its process was shown, whatever the store has lost.
 func (w *world) checkMemory(sender, k int, epoch uint64) error {
 	for _, s := range w.procs[sender].shown[k] {
@@ -95,10 +140,15 @@ func (w *world) checkMemory(sender, k int, epoch uint64) error {
 	return nil
 }
 
-// checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads.
+// checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads. The
+// sender is a process, or -1 for a reaper.
 func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 	if before.Vacant() || after.Holder == before.Holder || w.setup.Rollbacks > 0 {
 		return nil
+	}
+	who := fmt.Sprintf("p%d", sender)
+	if sender < 0 {
+		who = "a reaper"
 	}
 	for i := range w.procs {
 		for k := range w.setup.Elections {
@@ -107,8 +157,8 @@ func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 			}
 			t := w.procs[i].terms[k]
 			if t.register == after.Name && t.incarnation == before.Holder.Incarnation {
-				return fmt.Errorf("%s: p%d ends the incarnation under which p%d leads %s",
-					after.Name, sender, i, election(k))
+				return fmt.Errorf("%s: %s ends the incarnation under which p%d leads %s",
+					after.Name, who, i, election(k))
 			}
 		}
 	}

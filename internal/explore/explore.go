@@ -27,7 +27,7 @@ type Failure struct {
 func Explore(s Setup) Result {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	began := time.Now()
-	x := &explorer{setup: &s, seen: map[key]uint32{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	x := newExplorer(&s)
 	x.visit()
 	if x.result.Failure == nil && x.result.Whole {
 		x.checkLiveness()
@@ -58,9 +58,18 @@ type origin struct {
 	action uint16
 }
 
-func (x *explorer) add(w *world, parent uint32, act int) (uint32, bool) {
+func newExplorer(s *Setup) *explorer {
+	return &explorer{setup: s, seen: map[key]uint32{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+// key returns by what a state is known.
+func (x *explorer) key(w *world) key {
 	b := x.canon.encode(w)
-	k := key{maphash.Bytes(x.seeds[0], b), maphash.Bytes(x.seeds[1], b)}
+	return key{maphash.Bytes(x.seeds[0], b), maphash.Bytes(x.seeds[1], b)}
+}
+
+func (x *explorer) add(w *world, parent uint32, act int) (uint32, bool) {
+	k := x.key(w)
 	if n, ok := x.seen[k]; ok {
 		return n, false
 	}

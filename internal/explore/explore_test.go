@@ -72,7 +72,8 @@ func (s *setup) holds(t *testing.T, own bool) {
 	t.Helper()
 	s.complete(own)
 	r := Explore(s.Setup)
-	t.Logf("%d states, %d steps, depth %d, in %v: %v", r.States, r.Steps, r.Depth, r.Elapsed.Round(time.Millisecond), r.Seen)
+	t.Logf("%d states, %d steps, depth %d, in %v: %v", r.States, r.Steps, r.Depth, r.Elapsed.Round(time.Millisecond),
+		r.Seen)
 	if r.Failure != nil {
 		t.Fatalf("%s\n%s", r.Failure.Violation, strings.Join(r.Failure.Trace, "\n"))
 	}
@@ -124,10 +125,10 @@ func TestOwnLeaseHolds(t *testing.T) {
 			Setup{IDs: two, Prompt: true, Freezes: 1, HandOffs: 1, Late: 1, Reads: InstantReads},
 			HandedOver},
 		"with_notifications": {large,
-			Setup{IDs: two, Prompt: true, Freezes: 1, StepDowns: 1, Notices: true, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Prompt: true, StepDowns: 1, Notices: true, Late: 1, Reads: InstantReads},
 			TookOverReleased | ClaimedOnNotice},
 		"when_a_leader_saves": {large,
-			Setup{IDs: two, Prompt: true, Freezes: 1, Saves: 2, Losses: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Prompt: true, Saves: 2, Losses: 1, Late: 1, Reads: InstantReads},
 			Saved | AppliedLate},
 		"when_a_process_leaves": {small,
 			Setup{IDs: two, Prompt: true, Freezes: 1, Closes: 1, Late: 1, Reads: InstantReads},
@@ -185,14 +186,23 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 		"when_a_leader_hands_over": {small,
 			Setup{IDs: two, Prompt: true, HandOffs: 1, Late: 1, Reads: InstantReads},
 			HandedOver},
-		"when_a_leader_hands_over_with_notifications": {large,
-			Setup{IDs: two, Prompt: true, HandOffs: 1, Notices: true, Late: 1, Reads: InstantReads},
+		"when_a_leader_hands_over_with_notifications": {huge,
+			Setup{IDs: two, Prompt: true, HandOffs: 1, Notices: true, Reads: InstantReads},
 			HandedOver | ClaimedOnNotice},
 		"when_a_leader_saves": {large,
 			Setup{IDs: two, Prompt: true, Saves: 1, Losses: 1, Late: 1, Reads: InstantReads},
 			Saved},
 		"when_a_member_leaves": {small,
 			Setup{IDs: two, Prompt: true, Closes: 1, Late: 1, Reads: InstantReads},
+			TookOverReleased | Left},
+		"when_a_member_sleeps": {small,
+			Setup{IDs: two, Prompt: true, Sleeps: 1, Late: 1, Reads: InstantReads},
+			TookOverExpired | Revoked | Rejoined},
+		"when_a_member_sleeps_whose_reads_are_slow": {huge,
+			Setup{IDs: two, Prompt: true, Sleeps: 1, Reads: LastSlow},
+			TookOverExpired | Revoked | Rejoined},
+		"when_a_member_leaves_and_its_duty_stops_late": {small,
+			Setup{IDs: two, Prompt: true, Closes: 1, SlowDuty: true, Reads: InstantReads},
 			TookOverReleased | Left},
 		"for_two_processes_with_one_id": {small,
 			Setup{IDs: shared, Prompt: true, Freezes: 1, Late: 1, Reads: InstantReads},
@@ -220,7 +230,8 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 				Late: 1, Reads: InstantReads},
 			TookOverExpired | Revoked | Adopted | WaitedForRollback},
 		"for_two_processes_with_one_id_with_every_fault_once": {huge,
-			Setup{IDs: shared, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, StepDowns: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: shared, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, StepDowns: 1, Late: 1,
+				Reads: InstantReads},
 			Rejoined | Adopted},
 	} {
 		t.Run(name, func(t *testing.T) {

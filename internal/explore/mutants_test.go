@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,8 +13,9 @@ import (
 	"github.com/regentd/regent/internal/mutant"
 )
 
-// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, and must be caught by the test
-// that is named: of this package, of the core itself, or of the simulation of cores.
+// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, whose path counts from that
+// of the core, and must be caught by the test that is named: of this package, of the core itself, or of the
+// simulation of cores.
 type fault struct{ name, file, old, new, caught string }
 
 const root = "../.." // of the repository
@@ -212,10 +214,12 @@ var faults = []fault{
 		tested + "TestRequestsToOthers"},
 }
 
+func allFaults() []fault { return slices.Concat(faults, protocolFaults, rankFaults, retireFaults) }
+
 // TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
 func TestMutantsApply(t *testing.T) {
-	for _, f := range slices.Concat(faults, rankFaults, retireFaults) {
-		if err := mutant.Check(root, f.edit()); err != nil {
+	for _, f := range allFaults() {
+		if err := mutant.Check(root, f.edits()...); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 		}
 	}
@@ -228,7 +232,7 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
 	all := os.Getenv("REGENT_MUTANTS") != ""
-	for i, f := range slices.Concat(faults, rankFaults, retireFaults) {
+	for i, f := range allFaults() {
 		if !all && i%10 != 0 {
 			continue
 		}
@@ -236,13 +240,17 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-func (f *fault) edit() mutant.Edit {
-	return mutant.Edit{File: "internal/core/" + f.file, Old: f.old, New: f.new}
+func (f *fault) edits() []mutant.Edit {
+	all := []mutant.Edit{{File: path.Join("internal/core", f.file), Old: f.old, New: f.new}}
+	if also, ok := secondGuards[f.name]; ok {
+		all = append(all, also)
+	}
+	return all
 }
 
 func (f *fault) mustBeCaught(t *testing.T) {
 	dir := t.TempDir()
-	list, err := mutant.Overlay(root, dir, f.edit())
+	list, err := mutant.Overlay(root, dir, f.edits()...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +264,9 @@ func (f *fault) mustBeCaught(t *testing.T) {
 	}
 	only := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
 	run := exec.CommandContext(t.Context(), binary, "-test.timeout", "5m", "-test.run", only)
+	if kind+":" == explored {
+		run.Args = append(run.Args, "-explore.deep") // a violation shows long before all is explored
+	}
 	run.Dir = pkg
 	out, err := run.CombinedOutput()
 	if err == nil || !caught(out, test) {

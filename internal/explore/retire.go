@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
@@ -33,15 +34,27 @@ func (w *world) retireActions(all []action, i int) []action {
 	}
 	for k := range w.store.records {
 		r := &w.store.records[k]
+		silent := w.setup.Silent && k >= w.setup.Elections && r.Holder.ID != w.setup.IDs[0]
 		switch {
-		case !r.Vacant() || r.Rev == "" || r.Name == driver.FloorRegister:
+		case !r.Vacant() && !silent || r.Rev == "" || r.Name == driver.FloorRegister:
 		case k < w.setup.Elections && w.left.retires > 0:
 			all = append(all, action{verb: retire, i: i, k: k})
-		case k >= w.setup.Elections && w.left.retiresOf > 0:
+		case k >= w.setup.Elections && w.left.retiresOf > 0 && w.retires == "":
 			all = append(all, action{verb: retireMember, i: i, k: k})
 		}
 	}
 	return all
+}
+
+// retireID is the ID of every request to retire a member register.
+const retireID = 5
+
+// retiring reports whether the first process retires a member register, and no election of another depends on that: it
+// revokes the heartbeat for no other reason.
+func (w *world) retiring(name string) bool {
+	return w.retires == name && !slices.ContainsFunc(w.store.records[:w.setup.Elections], func(r driver.Record) bool {
+		return r.Via == name
+	})
 }
 
 // contended reports whether somebody campaigns in an election.
@@ -59,25 +72,26 @@ func (w *world) rest(a action) error {
 	p := &w.procs[a.i]
 	switch a.verb {
 	case withdraw:
-		w.left.withdraws--
+		spend(&w.left.withdraws)
 		p.idle[a.k] = true
 		return w.step(a.i, core.Withdraw{Election: election(a.k)})
 	case comeBack:
 		p.idle[a.k] = false
 		return w.step(a.i, core.Campaign{Election: election(a.k)})
 	case sleep:
-		w.left.sleeps--
+		spend(&w.left.sleeps)
 		p.asleep = true
 		return nil
 	case rouse:
 		p.asleep = false
 		return nil
 	case retire:
-		w.left.retires--
+		spend(&w.left.retires)
 		return w.step(a.i, core.Retire{ID: 4, Register: w.store.names[a.k]})
 	case retireMember:
-		w.left.retiresOf--
-		return w.step(a.i, core.Retire{ID: 5, Register: w.store.names[a.k]})
+		spend(&w.left.retiresOf)
+		w.retires = w.store.names[a.k]
+		return w.step(a.i, core.Retire{ID: retireID, Register: w.retires})
 	}
 	return fmt.Errorf("no such action: %d", a.verb)
 }
@@ -125,11 +139,13 @@ func (w *world) checkBegin(i, k int, epoch uint64) error {
 }
 
 // checkAlarm checks that a store which has lost nothing is not reported to have: a register that was removed must not
-// look like one that was lost. A claim that is applied after the register was removed for which it was meant may do so.
+// be taken for one that was lost. A claim that is applied after the register was removed for which it was meant may
+// do so.
 func (w *world) checkAlarm(i int, e *core.Event) error {
 	if w.setup.Rollbacks > w.left.rollbacks || w.outran {
 		return nil
 	}
-	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch, e.Election,
+	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch,
+		e.Election,
 		e.Register)
 }

@@ -29,13 +29,19 @@ const (
 	Listed                                // a list showed another member
 	Removed                               // a register was removed
 	BeganAgain                            // a term began in an election that somebody had retired
+	Refused                               // a fence refused a task
+	Killed                                // a reaper killed its process
+	Reaped                                // a reaper freed what a dead process held
+	PausedIt                              // an election was paused
+	RevokedSilent                         // a retirement revoked the heartbeat of a member that had not left
 )
 
 var witnesses = [...]string{
 	"took over after expiry", "took over after a release", "adopted", "applied late", "conflicted", "revoked",
 	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left",
 	"listed",
-	"removed", "began again after a retirement",
+	"removed", "began again after a retirement", "refused by a fence", "killed by the reaper", "freed by the reaper",
+	"paused", "revoked for a retirement",
 }
 
 // String lists the witnesses.
@@ -68,6 +74,11 @@ func (w *world) describe(a action) string {
 		return fmt.Sprintf("%s: %d", verbs[a.verb], a.k)
 	case rollBackOne:
 		return verbs[a.verb] + " " + w.store.names[a.i]
+	case takeTask:
+		t := w.tasks[a.i]
+		return fmt.Sprintf("%s p%d: %v", verbs[a.verb], t.proc, t.token)
+	case reap:
+		return fmt.Sprintf("%s %s of %s", verbs[a.verb], w.dead[a.i].register, w.dead[a.i].holder)
 	}
 	return fmt.Sprintf("p%d %s", a.i, verbs[a.verb])
 }

@@ -73,8 +73,8 @@ func (s *store) named(name string) (driver.Record, core.Outcome) {
 	return driver.Record{}, core.NotFound
 }
 
-// remove removes a register if its revision is the expected one, and returns what was there. A removal without a revision
-// removes whatever is there: a faulty core could send one.
+// remove removes a register if its revision is the expected one, and returns what was there. A removal without a
+// revision removes whatever is there: a faulty core could send one.
 func (s *store) remove(r driver.Record, keep int) (driver.Record, core.Outcome) {
 	i := s.index(r.Name)
 	if r.Rev != "" && s.records[i].Rev != r.Rev {
@@ -97,10 +97,13 @@ func (s *store) keep(i, n int) {
 	s.undo = append(s.undo, change{i, s.records[i]})
 }
 
+// anyRev as the revision of a write has it applied whatever is there: a faulty core could send one.
+const anyRev = "*"
+
 // swap applies a write if the revision is the expected one. It keeps the newest keep writes for an undo.
 func (s *store) swap(r driver.Record, rev uint64, keep int) (driver.Record, core.Outcome) {
 	i := s.index(r.Name)
-	if s.records[i].Rev != r.Rev {
+	if s.records[i].Rev != r.Rev && r.Rev != anyRev {
 		return driver.Record{}, core.Conflict
 	}
 	s.keep(i, keep)
@@ -136,7 +139,7 @@ func (s *store) loseOne(register int) bool {
 // restorable reports whether a register may still come to show a revision.
 func (s *store) restorable(name, rev string) bool {
 	i := s.index(name)
-	if s.records[i].Rev == rev {
+	if s.records[i].Rev == rev || rev == anyRev {
 		return true
 	}
 	for _, c := range s.undo {

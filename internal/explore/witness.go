@@ -28,6 +28,9 @@ func written(w, t *world, m *message) Witness {
 	if m.late {
 		seen |= AppliedLate
 	}
+	if after.Paused && !before.Paused {
+		seen |= PausedIt
+	}
 	if string(before.Data) != string(after.Data) {
 		seen |= Saved
 	}
@@ -57,6 +60,8 @@ func abandoned(r *driver.Record) bool {
 func beaten(w *world, m *message, before, after *driver.Record) Witness {
 	switch {
 	case after.Name == driver.FloorRegister:
+	case after.Vacant() && before.Holder.ID != w.setup.IDs[m.proc] && w.retiring(after.Name):
+		return Revoked | RevokedSilent
 	case after.Vacant() && before.Holder.ID != w.setup.IDs[m.proc]:
 		return Revoked
 	case after.Vacant():

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
@@ -23,21 +24,29 @@ type Setup struct {
 	Rollbacks int  // the store loses its newest writes: of all registers, or of one
 	Undo      int  // how many writes it may lose
 	StepDowns int  // somebody asks the leader to step down
+	Releases  int  // a leader steps down by itself
 	HandOffs  int  // somebody asks the leader to hand over to the last process
+	Pauses    int  // the last process pauses the election; anybody can resume it
 	Saves     int  // a leader saves a checkpoint
-	Closes    int  // a process leaves
+	Closes    int  // a process leaves; it may be started again
 	Freezes   int  // time passes although a process has something to do; Unbounded by default, see Prompt
 	Prompt    bool // processes do what is due before time passes, but for Freezes times
 	Notices   bool // releases and claims are notified, or not
-	SlowDuty  bool // a duty stops some time after it was told to
+	SlowDuty  bool // a duty stops some time after it had to
 	Withdraws int  // a process, and the first before all others, ends its candidacy until nobody else campaigns
 	Sleeps    int  // the last process does nothing, and gets no answer, until it wakes: for however long
 	Retires   int  // the first process retires an election that is vacant
 	RetiresOf int  // the first process retires a member register that is vacant
+	Silent    bool // or one of another process that has not left
+	Tasks     int  // tasks that leaders have sent and that have not reached the fenced worker
+	Reapers   bool // each process has a reaper, which may die with it
 	Reads     Reads
 
 	Limit int // states
 }
+
+// Unlimited is a number of faults or requests without a bound.
+const Unlimited = 255
 
 // Reads is how long reads take. Writes always take their time.
 type Reads uint8
@@ -63,8 +72,13 @@ type world struct {
 	reading bool    // the step that is under way was caused by the answer to a read
 	shows   Witness // what the last action has shown; no part of the state
 
-	outran bool     // a claim was applied after the register that it was meant for had been removed
-	begun  []uint64 // the highest epoch of a term that began, by election
+	tasks  []task         // on their way to the worker of their election
+	fences []regent.Token // by election: the highest that its worker has accepted
+	dead   []lifeline     // what dead processes held, as their reapers know it
+
+	retires string   // the member register that the first process retires, as long as it has no result
+	outran  bool     // a claim was applied after the register that it was meant for had been removed
+	begun   []uint64 // the highest epoch of a term that began, by election
 
 	drawn   uint64   // the last number that was drawn, for nonces, incarnations and revisions
 	granted []uint64 // the highest epoch ever granted, by election: not known to any process
@@ -73,7 +87,14 @@ type world struct {
 // budget is how many faults and requests may still happen.
 type budget struct {
 	crashes, losses, rollbacks, stepDowns, handOffs, saves, closes, freezes int
-	withdraws, sleeps, retires, retiresOf                                   int
+	withdraws, sleeps, retires, retiresOf, releases, pauses                 int
+}
+
+// spend uses up one fault or request.
+func spend(left *int) {
+	if *left != Unlimited {
+		*left--
+	}
 }
 
 // proc is one process: its core, and what its shell knows.
@@ -81,10 +102,12 @@ type proc struct {
 	core      *core.Core // nil if it is dead
 	gone      bool       // it has left for good
 	asleep    bool       // nothing reaches it, and it does nothing
+	asking    bool       // a request of its user to whoever leads has no result yet
+	lines     []lifeline // what its reaper knows
 	idle      []bool     // by election: it does not campaign
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time
-	stopping  []stopping // duties that were told to stop and have not
+	stopping  []stopping // duties that have to stop and have not
 	notices   []driver.Record
 	shown     []shown  // by register
 	rests     []uint64 // by register: the attempt that its deadline rests on
@@ -95,11 +118,13 @@ type term struct {
 	epoch       uint64
 	register    string
 	incarnation string
+	ended       core.Time // when its context ended, if its heartbeat has ended and no End came yet
 }
 
 type stopping struct {
 	election string
 	epoch    uint64
+	until    core.Time // how long it may take
 }
 
 // message is a request on its way to the store, or its answer on the way back.
@@ -138,9 +163,10 @@ func election(i int) string { return "e" + strconv.Itoa(i) }
 func newWorld(s *Setup) *world {
 	w := &world{setup: s, now: 100 * tick, granted: make([]uint64, s.Elections)}
 	w.begun = make([]uint64, s.Elections)
+	w.fences = make([]regent.Token, s.Elections)
 	w.left = budget{
 		s.Crashes, s.Losses, s.Rollbacks, s.StepDowns, s.HandOffs, s.Saves, s.Closes, s.Freezes,
-		s.Withdraws, s.Sleeps, s.Retires, s.RetiresOf,
+		s.Withdraws, s.Sleeps, s.Retires, s.RetiresOf, s.Releases, s.Pauses,
 	}
 	for i := range s.Elections {
 		w.store.names = append(w.store.names, election(i))
@@ -194,6 +220,9 @@ func (w *world) clone() *world {
 	c.msgs = slices.Clone(w.msgs)
 	c.granted = slices.Clone(w.granted)
 	c.begun = slices.Clone(w.begun)
+	c.tasks = slices.Clone(w.tasks)
+	c.fences = slices.Clone(w.fences)
+	c.dead = slices.Clone(w.dead)
 	c.procs = make([]proc, len(w.procs))
 	for i := range w.procs {
 		p := w.procs[i]
@@ -203,6 +232,7 @@ func (w *world) clone() *world {
 		p.rests = slices.Clone(p.rests)
 		p.stopping = slices.Clone(p.stopping)
 		p.notices = slices.Clone(p.notices)
+		p.lines = slices.Clone(p.lines)
 		deadlines := make(map[string]core.Time, len(p.deadlines))
 		for k, v := range p.deadlines {
 			deadlines[k] = v
@@ -239,7 +269,7 @@ func (w *world) step(i int, in core.Input) error {
 			if w.reading {
 				w.shows |= Adopted
 			}
-			p.terms[k] = &term{e.Epoch, e.Register, e.Incarnation}
+			p.terms[k] = &term{epoch: e.Epoch, register: e.Register, incarnation: e.Incarnation}
 			p.deadlines[e.Register] = e.Deadline
 			if err := w.checkBegin(i, k, e.Epoch); err != nil {
 				return err
@@ -247,20 +277,31 @@ func (w *world) step(i int, in core.Input) error {
 			if err := w.checkLeaders(k); err != nil {
 				return err
 			}
+			if err := w.checkDuties(i, e.Election); err != nil {
+				return err
+			}
 		case core.Renewed:
+			w.noteEnds(p, &e)
 			p.deadlines[e.Register] = e.Deadline
 			if err := w.checkAll(); err != nil {
 				return err
 			}
 		case core.End:
+			duties = append(duties, stopping{e.Election, e.Epoch, w.stopBy(i, e.Election)})
 			p.terms[w.store.index(e.Election)] = nil
-			duties = append(duties, stopping{e.Election, e.Epoch})
 		case core.Event:
 			if e.Kind == core.EventRegressed {
 				w.shows |= WaitedForRollback
 				if err := w.checkAlarm(i, &e); err != nil {
 					return err
 				}
+			}
+		case core.Lifeline:
+			w.tell(p, &e)
+		case core.Result:
+			p.asking = p.asking && e.ID != askID
+			if e.ID == retireID {
+				w.retires = ""
 			}
 		case core.Closed:
 			p.gone = true
@@ -341,7 +382,8 @@ func (w *world) checkLeaders(k int) error {
 		if w.setup.Rollbacks > w.left.rollbacks && w.unaware(first, i, k) {
 			continue
 		}
-		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i, b)
+		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i,
+			b)
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func TestDocumentsRun(t *testing.T) {
 			switch {
 			case isGo(code):
 				if !strings.Contains(tests, flat(code)) {
-					t.Errorf("the package comment in %s shows this program, which no test runs as a whole:\n%s", path, code)
+					t.Errorf("the package comment in %s shows this program, which no test runs as a whole:\n%s", path,
+						code)
 				}
 			case strings.Contains(code, ":="):
 				t.Errorf("the package comment in %s shows a program that cannot be parsed:\n%s", path, code)

@@ -49,7 +49,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 		})
 	}
 	if descriptors != 2 {
-		t.Errorf("%s makes metrics in %d places: desc and send are known here, teach this test the others", apiDir, descriptors)
+		t.Errorf("%s makes metrics in %d places: desc and send are known here, teach this test the others", apiDir,
+			descriptors)
 	}
 
 	compare(t, "docs/EVENTS.md", metrics, firstCells(t, "docs/EVENTS.md", regexp.MustCompile(`^regent_[a-z_]+$`)))

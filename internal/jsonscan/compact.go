@@ -36,14 +36,16 @@ func sequenceLen(b []byte, end byte, depth int) int {
 	for i := 1; i < len(b); i++ {
 		if end == '}' {
 			n := stringLen(b[i:])
-			if i += n; n == 0 || i >= len(b) || b[i] != ':' {
+			i += n
+			if n == 0 || i >= len(b) || b[i] != ':' {
 				return 0
 			}
 			i++
 		}
 
 		n := compactLen(b[i:], depth+1)
-		if i += n; n == 0 || i >= len(b) {
+		i += n
+		if n == 0 || i >= len(b) {
 			return 0
 		}
 
@@ -139,23 +141,27 @@ func numberLen(b []byte) int {
 	}
 
 	first := i
-	if i = digits(i); i == first || i > first+1 && b[first] == '0' {
+	i = digits(i)
+	if i == first || i > first+1 && b[first] == '0' {
 		return 0
 	}
 
 	if i < len(b) && b[i] == '.' {
 		first = i + 1
-		if i = digits(first); i == first {
+		i = digits(first)
+		if i == first {
 			return 0
 		}
 	}
 
 	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
 		first = i
-		if i = digits(i); i == first {
+		i = digits(i)
+		if i == first {
 			return 0
 		}
 	}

@@ -130,7 +130,7 @@ func (w *wire) trapped(ctx context.Context, l driver.Record, t *trap) (got drive
 		return driver.Record{}, silence(ctx, t.timeout)
 	}
 	if t.deaf {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.p.patience())
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.p.requestTimeout())
 		defer cancel()
 		defer func(ctx context.Context) {
 			if ctx.Err() != nil && err == nil {

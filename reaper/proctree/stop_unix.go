@@ -133,7 +133,8 @@ func (t Tree) until(ctx context.Context, act func(strays []int)) error {
 		case <-time.After(wait):
 		}
 
-		if wait = min(2*wait, scanMax); empty == 1 {
+		wait = min(2*wait, scanMax)
+		if empty == 1 {
 			wait = scanFirst
 		}
 	}

@@ -66,7 +66,8 @@ func parseAddress(s string, opts Options) (*address, error) {
 	}
 
 	path, query, _ := strings.Cut(rest, "?")
-	if path = strings.Trim(path, "/"); path != "" {
+	path = strings.Trim(path, "/")
+	if path != "" {
 		db, err := strconv.ParseUint(path, 10, 15)
 		if err != nil {
 			return nil, &regent.ConfigError{Key: "database", Value: path, Rule: "must be a number"}
@@ -179,7 +180,8 @@ func (a *address) parseTLS(on bool, files *tlsFiles, cfg *tls.Config) error {
 		return nil
 	}
 
-	if a.tls = cfg.Clone(); a.tls == nil {
+	a.tls = cfg.Clone()
+	if a.tls == nil {
 		a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/storetest"
 )
 
 func startCluster(t testing.TB, args ...string) []*server {
@@ -56,7 +57,7 @@ func TestCluster(t *testing.T) {
 		flush(t)
 		s := open(t, url)
 		for i := range 30 {
-			swap(t, s, held(fmt.Sprint("seat ", i), "a", 1))
+			storetest.Swap(t, s, held(fmt.Sprint("seat ", i), "a", 1))
 		}
 
 		for _, srv := range all {
@@ -76,7 +77,7 @@ func TestCluster(t *testing.T) {
 		ls := bulky(t, s, 100)
 		changed := ls[7]
 		changed.Nonce++
-		changed = swap(t, s, changed)
+		changed = storetest.Swap(t, s, changed)
 
 		name := ls[9].Name
 		cli(t, shard(t, all, name), "SET", "{"+name+"}:regent", "my notes")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func missing(s *Store, name string) error {
@@ -13,7 +14,7 @@ func missing(s *Store, name string) error {
 	return err
 }
 
-// TestRegisterDeleted is about somebody who deletes a register, but not the key of the seat beside it.
+// TestRegisterDeleted deletes a register, but not the key of the seat beside it.
 func TestRegisterDeleted(t *testing.T) {
 	srv := empty(t)
 	s := open(t, srv.url())
@@ -27,13 +28,13 @@ func TestRegisterDeleted(t *testing.T) {
 
 	t.Run("the_seat_counts_as_never_written_and_can_be_claimed", func(t *testing.T) {
 		for _, name := range []string{"seat", driver.MemberRegister("b")} {
-			swap(t, s, kept(name, incarnation))
+			storetest.Swap(t, s, kept(name, incarnation))
 			cli(t, srv, "DEL", "{"+name+"}:regent")
 			if err := missing(s, name); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("Get = %v", err)
 			}
 
-			swap(t, s, kept(name, "8"+incarnation[1:]))
+			storetest.Swap(t, s, kept(name, "8"+incarnation[1:]))
 			if got := cli(t, srv, "GET", name); got != "a/8"+incarnation[1:] {
 				t.Errorf("the key holds %q", got)
 			}
@@ -61,7 +62,7 @@ func TestSeatDeletedBeforeItsTime(t *testing.T) {
 	c := raw(t, shared)
 	l := held("seat", "a", 1)
 	l.Duration = time.Minute
-	l = swap(t, s, l)
+	l = storetest.Swap(t, s, l)
 	ask(t, c, "DEL", "seat")
 
 	if got := get(t, s, "seat"); got.Holder != l.Holder || got.Rev != l.Rev {
@@ -73,7 +74,7 @@ func TestSeatDeletedBeforeItsTime(t *testing.T) {
 	claim.Rev = l.Rev + "!"
 	refused(t, s, claim)
 	l.Nonce++
-	l = swap(t, s, l)
+	l = storetest.Swap(t, s, l)
 
 	if got := ask(t, c, "GET", "seat"); got != l.Holder.String() {
 		t.Errorf("its holder's renewal leaves the seat at %q", got)
@@ -81,12 +82,12 @@ func TestSeatDeletedBeforeItsTime(t *testing.T) {
 
 	l.Duration = 50 * time.Millisecond
 	l.Nonce++
-	l = swap(t, s, l)
+	l = storetest.Swap(t, s, l)
 	ask(t, c, "DEL", "seat")
 	await(t, "the seat is vacant after its time", 5*time.Second, func() bool { return get(t, s, "seat").Vacant() })
 	l.Nonce++
 
 	refused(t, s, l)
 	claim.Rev = get(t, s, "seat").Rev
-	swap(t, s, claim)
+	storetest.Swap(t, s, claim)
 }

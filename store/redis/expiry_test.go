@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
-// This file is about servers that come back with less than they had answered.
+// This file tests servers that come back without writes that they had answered.
 
 // pair is a primary and a replica whose link can be cut.
 type pair struct {
@@ -30,7 +31,7 @@ func startPair(t testing.TB) *pair {
 	return p
 }
 
-// cut lets the replica know of nothing that the primary is sent from here on.
+// cut keeps the replica from receiving anything from here on.
 func (p *pair) cut() { p.link.swallow(true) }
 
 // follows waits until the replica shows the register as the primary does.
@@ -50,10 +51,10 @@ func briefOn(t testing.TB, s *Store, name string) driver.Record {
 	t.Helper()
 	l := held(name, "a", 1)
 	l.Duration = 30 * time.Millisecond
-	return swap(t, s, l)
+	return storetest.Swap(t, s, l)
 }
 
-// renewable is a lease that is renewed before it expires, even on a machine that stands still now and then.
+// renewable is a lease that is renewed before it expires, even on a slow machine.
 const renewable = 3 * time.Second
 
 // expired waits until the key of a seat is gone.
@@ -66,16 +67,16 @@ func expired(t testing.TB, srv *server, name string) {
 func TestExpiryAfterFailover(t *testing.T) {
 	p := startPair(t)
 	before := open(t, p.primary.url())
-	lost := swap(t, before, withDuration(held("lost", "a", 1), renewable))
+	lost := storetest.Swap(t, before, withDuration(held("lost", "a", 1), renewable))
 	kept := briefOn(t, before, "kept")
 	later := held("later", "a", 1)
-	later = swap(t, before, later)
+	later = storetest.Swap(t, before, later)
 
-	swap(t, before, held("via", "a", 1))
+	storetest.Swap(t, before, held("via", "a", 1))
 	p.follows(t, "via")
 	p.cut()
 	lost.Nonce++
-	renewed := swap(t, before, withDuration(lost, time.Hour))
+	renewed := storetest.Swap(t, before, withDuration(lost, time.Hour))
 	expired(t, p.primary, "kept")
 
 	p.promote(t)
@@ -131,7 +132,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 		bid := held("kept", "b", 9)
 		bid.Rev = get(t, after, "kept").Rev
 		bid.Duration = 30 * time.Millisecond
-		bid = swap(t, after, bid)
+		bid = storetest.Swap(t, after, bid)
 		if got := cli(t, p.replica, "GET", "{kept}:regent"); !strings.HasPrefix(got, bid.Rev+" ") {
 			t.Errorf("the register is %q", got)
 		}
@@ -144,7 +145,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 	t.Run("its_holder_goes_on", func(t *testing.T) {
 		next := later
 		next.Nonce++
-		next = swap(t, after, next) // on the revision that it wrote
+		next = storetest.Swap(t, after, next) // on the revision that it wrote
 		if got := get(t, after, "later"); got.Rev != next.Rev {
 			t.Errorf("it has revision %q, want %q", got.Rev, next.Rev)
 		}
@@ -154,7 +155,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 		l := get(t, after, "lost")
 		nonce := l.Nonce
 		l.Next = "c"
-		l = swap(t, after, l)
+		l = storetest.Swap(t, after, l)
 		got := get(t, after, "lost")
 		if got.Vacant() || got.Next != "c" || got.Rev == l.Rev || got.Nonce != nonce {
 			t.Errorf("after an edit: %+v", got)
@@ -165,12 +166,12 @@ func TestExpiryAfterFailover(t *testing.T) {
 		}
 
 		got.Nonce++
-		swap(t, after, got) // and its holder goes on from there
+		storetest.Swap(t, after, got) // and its holder goes on from there
 	})
 
 	t.Run("a_release_is_taken", func(t *testing.T) {
 		l := get(t, before, "via")
-		swap(t, after, released(l))
+		storetest.Swap(t, after, released(l))
 	})
 }
 
@@ -182,15 +183,15 @@ func withDuration(l driver.Record, d time.Duration) driver.Record {
 func TestExpiryAfterFailback(t *testing.T) {
 	p := startPair(t)
 	s := open(t, p.primary.url())
-	l := swap(t, s, withDuration(held("seat", "a", 1), renewable))
+	l := storetest.Swap(t, s, withDuration(held("seat", "a", 1), renewable))
 	p.follows(t, "seat")
 	p.cut()
 	l.Nonce++
 
-	swap(t, s, withDuration(l, time.Hour))
+	storetest.Swap(t, s, withDuration(l, time.Hour))
 	p.promote(t)
 
-	// The former primary follows the new one, forgets the renewal, and is promoted again: the same process as before.
+	// The former primary follows the new one, loses the renewal, and is promoted again: it is the same process.
 	cli(t, p.primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(p.replica.port))
 	await(t, "the former primary has forgotten the renewal", 20*time.Second, func() bool {
 		return strings.HasPrefix(cli(t, p.primary, "GET", "{seat}:regent"), l.Rev+" ")
@@ -224,10 +225,10 @@ func snapshot(t testing.TB, srv *server) (restore func()) {
 func TestExpiryAfterRestart(t *testing.T) {
 	srv := startServer(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	s := open(t, srv.url())
-	l := swap(t, s, withDuration(held("seat", "a", 1), renewable))
+	l := storetest.Swap(t, s, withDuration(held("seat", "a", 1), renewable))
 	restore := snapshot(t, srv)
 	l.Nonce++
-	swap(t, s, withDuration(l, time.Hour))
+	storetest.Swap(t, s, withDuration(l, time.Hour))
 
 	srv.stop(syscall.SIGKILL)
 	restore()
@@ -273,7 +274,7 @@ func TestUnstampedRegister(t *testing.T) {
 
 		bid := withDuration(held("seat", "b", 2), 30*time.Millisecond)
 		bid.Rev = got.Rev
-		bid = swap(t, blind, bid)
+		bid = storetest.Swap(t, blind, bid)
 		bid.Nonce++
 		swapUntilRefused(t, blind, bid)
 	})
@@ -289,7 +290,7 @@ func swapUntilRefused(t *testing.T, s *Store, l driver.Record) {
 func TestLockAfterLostRenewals(t *testing.T) {
 	p := startPair(t)
 	fronts := []*proxy{startProxy(t, p.primary.addr()), startProxy(t, p.primary.addr())}
-	cfg := quick()
+	cfg := quickLock()
 	cfg.LeaseDuration, cfg.WorkerTimeout = 5*time.Second, 5*time.Second
 	all := campaign(t, stargate, cfg, open(t, fronts[0].url()), open(t, fronts[1].url()))
 	who, term := all.leader(20*time.Second, 0)
@@ -297,7 +298,7 @@ func TestLockAfterLostRenewals(t *testing.T) {
 
 	p.follows(t, stargate)
 
-	// Neither the standby nor the replica knows of the renewals from here on.
+	// Neither the standby nor the replica receives the renewals from here on.
 	fronts[1-who].lead("")
 	p.cut()
 	expired(t, p.replica, stargate)

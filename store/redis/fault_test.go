@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func contextOf(t testing.TB) (context.Context, context.CancelFunc) {
@@ -18,7 +19,7 @@ func contextOf(t testing.TB) (context.Context, context.CancelFunc) {
 func TestSwallowedAnswers(t *testing.T) {
 	p := startProxy(t, empty(t).addr())
 	near, far := open(t, shared.url()), open(t, p.url())
-	l := swap(t, far, held("seat", "a", 1))
+	l := storetest.Swap(t, far, held("seat", "a", 1))
 	hints := far.Wake(t.Context(), "seat")
 	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 
@@ -47,7 +48,7 @@ func TestSwallowedAnswers(t *testing.T) {
 	})
 
 	t.Run("the_register_tells_once_answers_come_again", func(t *testing.T) {
-		// No answer ever comes over the old connection: whoever waited for it has cut it.
+		// No answer ever comes over the old connection: the caller that timed out has closed it.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 
@@ -64,7 +65,7 @@ func TestSwallowedAnswers(t *testing.T) {
 		await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
 		l.Epoch++
 		l.Nonce++
-		l = swap(t, near, l)
+		l = storetest.Swap(t, near, l)
 		await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
 	})
 
@@ -112,7 +113,7 @@ func listError(ctx context.Context, s *Store) error {
 func TestCutConnections(t *testing.T) {
 	p := startProxy(t, empty(t).addr())
 	near, far := open(t, shared.url()), open(t, p.url())
-	l := swap(t, near, held("seat", "a", 1))
+	l := storetest.Swap(t, near, held("seat", "a", 1))
 
 	t.Run("a_read_goes_on", func(t *testing.T) {
 		for range 5 {
@@ -126,7 +127,7 @@ func TestCutConnections(t *testing.T) {
 			p.cut()
 			await(t, "the connection is known to be dead", 5*time.Second, func() bool { return !far.conns.ready() })
 			l.Nonce++
-			l = swap(t, far, l)
+			l = storetest.Swap(t, far, l)
 		}
 	})
 
@@ -138,7 +139,7 @@ func TestCutConnections(t *testing.T) {
 			await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
 			l.Epoch++
 			l.Nonce++
-			l = swap(t, near, l)
+			l = storetest.Swap(t, near, l)
 			await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
 		}
 	})
@@ -195,12 +196,12 @@ func TestRestart(t *testing.T) {
 	own.Epoch = 41
 	own.Data = []byte("checkpoint")
 	via.Via = driver.MemberRegister("a")
-	own = swap(t, s, own)
-	via = swap(t, s, via)
+	own = storetest.Swap(t, s, own)
+	via = storetest.Swap(t, s, via)
 	brief := held("brief", "a", 1)
 	brief.Duration = 20 * time.Millisecond
 
-	swap(t, s, brief)
+	storetest.Swap(t, s, brief)
 	hints := s.Wake(t.Context(), "")
 	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 
@@ -222,7 +223,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("via: %+v, want %+v", got, via)
 	}
 
-	// It may have been renewed, and the server have forgotten that.
+	// It may have been renewed, and the server may have lost that.
 	if got := get(t, s, "brief"); got.Holder != brief.Holder || got.Epoch != brief.Epoch {
 		t.Errorf("brief: %+v", got)
 	}
@@ -232,8 +233,8 @@ func TestRestart(t *testing.T) {
 	}
 
 	own.Nonce++
-	swap(t, s, own)
-	if got := names(t, s, ""); len(got) != 3 {
+	storetest.Swap(t, s, own)
+	if got := storetest.Names(t, s, ""); len(got) != 3 {
 		t.Errorf("List yields %q", got)
 	}
 }
@@ -241,17 +242,17 @@ func TestRestart(t *testing.T) {
 func TestRevisionsAfterLoss(t *testing.T) {
 	s := open(t, empty(t).url())
 	c := raw(t, shared)
-	first := swap(t, s, held("seat", "a", 1))
+	first := storetest.Swap(t, s, held("seat", "a", 1))
 	lost := first
 	lost.Nonce++
 	backup := ask(t, c, "GET", "{seat}:regent")
 
-	lost = swap(t, s, lost)
-	// The server comes back as it was before.
+	lost = storetest.Swap(t, s, lost)
+	// The server comes back in its old state.
 	ask(t, c, "SET", "{seat}:regent", backup)
 	other := first
 	other.Nonce = lost.Nonce // even the same nonce
-	other = swap(t, s, other)
+	other = storetest.Swap(t, s, other)
 	if other.Rev == lost.Rev {
 		t.Errorf("revision %q was used twice", lost.Rev)
 	}
@@ -259,7 +260,7 @@ func TestRevisionsAfterLoss(t *testing.T) {
 	refused(t, s, lost)
 	empty(t)
 	refused(t, s, other)
-	if again := swap(t, s, held("seat", "a", 1)); again.Rev == first.Rev {
+	if again := storetest.Swap(t, s, held("seat", "a", 1)); again.Rev == first.Rev {
 		t.Errorf("revision %q was used twice", first.Rev)
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
-// This file is about leaders whose claim the store has forgotten, but not their heartbeat.
+// This file tests leaders whose claim the store has lost, but not their heartbeat.
 
-// ghostly is a cluster profile whose lease outlasts a failover of the tests' servers.
-func ghostly() regent.Config {
+// lostClaimProfile is the cluster profile with a lease that outlasts a failover of the tests' servers.
+func lostClaimProfile() regent.Config {
 	c := regent.Cluster()
 	c.LeaseDuration, c.StopTimeout = 8*time.Second, 500*time.Millisecond
 	c.HeartbeatInterval, c.RenewInterval = time.Second, time.Second
@@ -29,18 +30,18 @@ func ghostly() regent.Config {
 	return c
 }
 
-// haunted is an election with a leader whose claim is going to be lost.
-type haunted struct {
-	*crowd
+// lostClaim is an election with a leader whose claim will be lost.
+type lostClaim struct {
+	*group
 	ghost int
 	term  regent.Term
 }
 
-// haunt has one of two members step down and the other claim, after cut has made sure that the claim will be lost, and
-// right after that other's heartbeat, which will not.
-func haunt(t *testing.T, election string, url string, cut func()) *haunted {
+// loseClaim makes one of two members step down and the other claim. cut makes sure that the claim will be lost, right
+// after a heartbeat of that member, which will not.
+func loseClaim(t *testing.T, election string, url string, cut func()) *lostClaim {
 	stores := []driver.Store{open(t, url), open(t, url)}
-	c := campaign(t, election, ghostly(), stores...)
+	c := campaign(t, election, lostClaimProfile(), stores...)
 	c.tolerant = true
 	first, term := c.leader(20*time.Second, 0)
 	c.knows(term.Epoch)
@@ -55,14 +56,14 @@ func haunt(t *testing.T, election string, url string, cut func()) *haunted {
 		t.Fatal(err)
 	}
 
-	h := &haunted{crowd: c}
+	h := &lostClaim{group: c}
 	h.ghost, h.term = c.leader(20*time.Second, term.Epoch)
 	return h
 }
 
-// laid waits for the end of the term whose claim was lost, while a member without any memory campaigns, and for one
-// leader.
-func (h *haunted) laid(url string) {
+// wantEnded waits for the end of the term whose claim was lost, while a member without any memory campaigns, and for a
+// single leader.
+func (h *lostClaim) wantEnded(url string) {
 	h.t.Helper()
 	h.join("fresh", reopened(h.t, url))
 	haunts := func() bool {
@@ -70,7 +71,7 @@ func (h *haunted) laid(url string) {
 		return ok && term.Epoch == h.term.Epoch
 	}
 
-	const margin = 30 * time.Second // for a machine that is busy
+	const margin = 30 * time.Second // for a busy machine
 	ended := eventually(h.cfg.LeaseDuration+margin, func() bool { return !haunts() })
 	overlap, who := h.overlapped()
 	h.t.Logf("two leaders at once for %v: %q", overlap.Round(time.Millisecond), who)
@@ -84,7 +85,7 @@ func (h *haunted) laid(url string) {
 	}
 
 	await(h.t, "one leader", 60*time.Second, func() bool { return len(h.lead()) == 1 })
-	await(h.t, "the member whose claim was lost says so", 20*time.Second, h.confessed)
+	await(h.t, "the member whose claim was lost says so", 20*time.Second, h.reportedEnd)
 	if got := h.lead(); len(got) != 1 {
 		h.t.Errorf("at the end %q lead", got)
 	}
@@ -102,8 +103,8 @@ func reopened(t testing.TB, url string) (s *Store) {
 	return s
 }
 
-// confessed reports whether the member whose claim was lost has reported the end of its term.
-func (h *haunted) confessed() bool {
+// reportedEnd reports whether the member whose claim was lost has reported the end of its term.
+func (h *lostClaim) reportedEnd() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
@@ -115,7 +116,7 @@ func (h *haunted) confessed() bool {
 	return false
 }
 
-// becamePrimary waits for the end of a failover. A server that is promoted may cut its connections.
+// becamePrimary waits for the end of a failover. A server may cut its connections when it is promoted.
 func becamePrimary(t testing.TB, srv *server) {
 	t.Helper()
 	await(t, "the replica is the primary", 60*time.Second, func() bool {
@@ -140,7 +141,7 @@ func TestClaimLostInSentinelFailover(t *testing.T) {
 	})
 
 	url := fmt.Sprintf("redis://%s?sentinel=mymaster", sentinel.addr())
-	h := haunt(t, "seat", url, func() {
+	h := loseClaim(t, "seat", url, func() {
 		p.follows(t, driver.MemberRegister("m0"))
 		p.follows(t, driver.MemberRegister("m1"))
 		p.cut()
@@ -148,7 +149,7 @@ func TestClaimLostInSentinelFailover(t *testing.T) {
 
 	p.primary.stop(syscall.SIGKILL)
 	becamePrimary(t, p.replica)
-	h.laid(url)
+	h.wantEnded(url)
 }
 
 // shard is the part of a cluster that has the slot of a name.
@@ -185,8 +186,8 @@ func startShardReplica(t testing.TB, all []*server, primary *server, args ...str
 	return replica
 }
 
-// orphan cuts a replica off from its primary, which it cannot log in to from here on.
-func orphan(t testing.TB, primary, replica *server) {
+// cutOff cuts a replica off from its primary: it cannot log in to the primary from here on.
+func cutOff(t testing.TB, primary, replica *server) {
 	t.Helper()
 	cli(t, replica, "CONFIG", "SET", "masteruser", "nobody", "masterauth", "x")
 	cli(t, primary, "CLIENT", "KILL", "TYPE", "replica")
@@ -233,9 +234,9 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 
 	url := "redis://" + strings.Join(others, ",") + "?cluster=true"
 	observer := subscribedElsewhere(t, url, primary)
-	kept := swap(t, observer, released(held(neighbour, "a", 1)))
+	kept := storetest.Swap(t, observer, released(held(neighbour, "a", 1)))
 	hints := observer.Wake(t.Context(), "nothing")
-	h := haunt(t, election, url, func() { orphan(t, primary, replica) })
+	h := loseClaim(t, election, url, func() { cutOff(t, primary, replica) })
 
 	if took(hints) {
 		t.Error("a hint while nothing has happened")
@@ -253,7 +254,7 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 		}
 	})
 
-	h.laid(url)
+	h.wantEnded(url)
 }
 
 // subscribedElsewhere opens a store of a cluster whose subscription is not with one of its nodes.
@@ -269,7 +270,7 @@ func subscribedElsewhere(t testing.TB, url string, node *server) *Store {
 	}
 }
 
-// truncation remembers how long the append-only file of a server is now, and returns what makes it that long again.
+// truncation records the length of a server's append-only file, and returns a function that truncates the file to it.
 func truncation(t testing.TB, srv *server) (truncate func()) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(srv.dir, "appendonlydir", "*.incr.aof"))
@@ -294,7 +295,7 @@ func TestClaimLostInTruncatedFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := startServer(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 			var truncate func()
-			h := haunt(t, "seat", srv.url(), func() { truncate = truncation(t, srv) })
+			h := loseClaim(t, "seat", srv.url(), func() { truncate = truncation(t, srv) })
 			store, heartbeat := open(t, srv.url()), driver.MemberRegister(h.all[h.ghost].ID)
 			for range beats { // after the second one the first has been answered
 				before := get(t, store, heartbeat)
@@ -309,7 +310,7 @@ func TestClaimLostInTruncatedFile(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			h.laid(srv.url())
+			h.wantEnded(srv.url())
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 func TestLeaderCutOff(t *testing.T) {
 	p := startProxy(t, empty(t).addr())
 	near := open(t, shared.url())
-	cfg := quick()
+	cfg := quickLock()
 	cfg.LeaseDuration = 9 * time.Second
 	cfg.RenewInterval = 1500 * time.Millisecond
 	cfg.WorkerTimeout = 9 * time.Second
@@ -40,7 +40,7 @@ func TestLeaderCutOff(t *testing.T) {
 			t.Errorf("m%d leads in epoch %d", who, later.Epoch)
 		}
 
-		// The timer at the known expiry is what makes it so soon: by polling it would take up to another lease.
+		// The timer at the known expiry makes it so soon: by polling it would take up to another lease.
 		if after := time.Since(began); after > cfg.LeaseDuration+3*time.Second {
 			t.Errorf("after %v, with a lease of %v", after, cfg.LeaseDuration)
 		}
@@ -49,7 +49,7 @@ func TestLeaderCutOff(t *testing.T) {
 
 func TestStolenSeat(t *testing.T) {
 	c := raw(t, empty(t))
-	all := campaign(t, stargate, quick(), open(t, shared.url()))
+	all := campaign(t, stargate, quickLock(), open(t, shared.url()))
 	all.leader(10*time.Second, 0)
 	ask(t, c, "SET", stargate, "a thief", "PX", "60000")
 
@@ -65,7 +65,7 @@ func TestStolenSeat(t *testing.T) {
 }
 
 func TestFlushed(t *testing.T) {
-	for name, cfg := range map[string]regent.Config{"own_lease": quick(), "member_heartbeat": quickCluster()} {
+	for name, cfg := range map[string]regent.Config{"own_lease": quickLock(), "member_heartbeat": quickCluster()} {
 		t.Run(name, func(t *testing.T) {
 			srv := empty(t)
 			all := campaign(t, stargate, cfg, open(t, srv.url()), open(t, srv.url()))
@@ -96,7 +96,7 @@ func quickCluster() regent.Config {
 
 func TestRestartedUnderMembers(t *testing.T) {
 	srv := startServer(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
-	cfg := quick()
+	cfg := quickLock()
 	cfg.LeaseDuration = 10 * time.Second
 	cfg.WorkerTimeout = 10 * time.Second
 	cfg.RenewBackoff = []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
@@ -137,14 +137,14 @@ func TestSentinelFailover(t *testing.T) {
 	})
 
 	url := fmt.Sprintf("redis://%s?sentinel=mymaster", sentinel.addr())
-	all := campaign(t, stargate, quick(), open(t, url), open(t, url))
+	all := campaign(t, stargate, quickLock(), open(t, url), open(t, url))
 	who, first := all.leader(10*time.Second, 0)
 	all.knows(first.Epoch)
 	await(t, "the replica shows the leader", 10*time.Second, func() bool {
 		return strings.HasPrefix(cli(t, replica, "GET", stargate), all.all[who].ID+"/")
 	})
 
-	// From here on the replica hears of nothing, so that the failover loses a whole change of hands.
+	// From here on the replica receives nothing, so the failover loses a whole change of leader.
 	p.swallow(true)
 	if err := all.all[who].StepDown(t.Context(), stargate); err != nil {
 		t.Fatal(err)

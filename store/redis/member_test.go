@@ -13,10 +13,11 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
-// quick is the lock profile, ten times as fast.
-func quick() regent.Config {
+// quickLock is the lock profile, ten times as fast.
+func quickLock() regent.Config {
 	c := regent.Lock()
 	c.LeaseDuration = 3 * time.Second
 	c.RenewInterval = 500 * time.Millisecond
@@ -27,29 +28,29 @@ func quick() regent.Config {
 	return c
 }
 
-// crowd is members that campaign for one election, and an eye on all of them.
-type crowd struct {
+// group is members that campaign for one election, and a check that no two of them lead at once.
+type group struct {
 	t        *testing.T
 	election string
 	cfg      regent.Config
 	all      []*regent.Member
 	stops    []func()
-	tolerant bool // two leaders at once are measured, and no failure
+	tolerant bool // two leaders at once are measured, and are no failure
 	mu       sync.Mutex
-	events   []happened
+	events   []memberEvent
 	both     string        // who led at once
-	overlap  time.Duration // for how long, as far as it was seen
+	overlap  time.Duration // for how long that was seen
 }
 
-// happened is an event of one member.
-type happened struct {
+// memberEvent is an event of one member.
+type memberEvent struct {
 	who int
 	regent.Event
 }
 
 // campaign starts a member on each store, one after the other.
-func campaign(t *testing.T, election string, cfg regent.Config, stores ...driver.Store) *crowd {
-	c := &crowd{t: t, election: election, cfg: cfg}
+func campaign(t *testing.T, election string, cfg regent.Config, stores ...driver.Store) *group {
+	c := &group{t: t, election: election, cfg: cfg}
 	for _, s := range stores {
 		c.join(fmt.Sprint("m", len(c.all)), s)
 	}
@@ -73,30 +74,30 @@ func campaign(t *testing.T, election string, cfg regent.Config, stores ...driver
 }
 
 // join starts one more member, and returns its place.
-func (c *crowd) join(id string, s driver.Store) int {
+func (c *group) join(id string, s driver.Store) int {
 	c.mu.Lock()
 	who := len(c.all)
 	m := &regent.Member{Store: s, ID: id, Config: c.cfg, OnEvent: func(e regent.Event) {
 		c.mu.Lock()
-		c.events = append(c.events, happened{who, e})
+		c.events = append(c.events, memberEvent{who, e})
 		c.mu.Unlock()
 	}}
 
 	c.all = append(c.all, m)
 	c.mu.Unlock()
 
-	c.stops = append(c.stops, inBackground(c.t, m, c.election))
+	c.stops = append(c.stops, storetest.RunMember(c.t, m, regent.Duty{Election: c.election}))
 	return who
 }
 
-func (c *crowd) members() []*regent.Member {
+func (c *group) members() []*regent.Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.all)
 }
 
 // watch checks for two leaders at once until done.
-func (c *crowd) watch(done chan struct{}) {
+func (c *group) watch(done chan struct{}) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 
@@ -111,7 +112,7 @@ func (c *crowd) watch(done chan struct{}) {
 		now := time.Now()
 		lead := c.lead()
 
-		// The first may have stopped before the second was asked: ask again.
+		// The first may have stopped leading before the second was asked: ask again.
 		if len(lead) > 1 && len(c.lead()) > 1 {
 			c.mu.Lock()
 			c.both = strings.Join(lead, ", ")
@@ -124,7 +125,7 @@ func (c *crowd) watch(done chan struct{}) {
 }
 
 // lead returns who leads, and in which epoch.
-func (c *crowd) lead() (all []string) {
+func (c *group) lead() (all []string) {
 	for _, m := range c.members() {
 		if term, ok := m.Leads(c.election); ok {
 			all = append(all, fmt.Sprintf("%s in epoch %d", m.ID, term.Epoch))
@@ -134,14 +135,14 @@ func (c *crowd) lead() (all []string) {
 }
 
 // overlapped returns for how long two have led at once, and who.
-func (c *crowd) overlapped() (time.Duration, string) {
+func (c *group) overlapped() (time.Duration, string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.overlap, c.both
 }
 
 // leader waits for a term later than epoch.
-func (c *crowd) leader(within time.Duration, after uint64) (int, regent.Term) {
+func (c *group) leader(within time.Duration, after uint64) (int, regent.Term) {
 	c.t.Helper()
 	var who int
 	var term regent.Term
@@ -158,7 +159,7 @@ func (c *crowd) leader(within time.Duration, after uint64) (int, regent.Term) {
 	return who, term
 }
 
-func (c *crowd) saw(kind regent.EventKind) bool {
+func (c *group) saw(kind regent.EventKind) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -170,8 +171,8 @@ func (c *crowd) saw(kind regent.EventKind) bool {
 	return false
 }
 
-// knows waits until everybody else has seen that leader.
-func (c *crowd) knows(epoch uint64) {
+// knows waits until all other members have seen that leader.
+func (c *group) knows(epoch uint64) {
 	c.t.Helper()
 	for _, m := range c.all {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
@@ -294,7 +295,7 @@ func monitor(t *testing.T, srv *server) func(*regexp.Regexp) {
 func TestPlainLockIsRespected(t *testing.T) {
 	c := raw(t, empty(t))
 	ask(t, c, "SET", stargate, "somebody", "NX", "PX", "2000")
-	all := campaign(t, stargate, quick(), open(t, shared.url()))
+	all := campaign(t, stargate, quickLock(), open(t, shared.url()))
 
 	t.Run("L09_while_it_cannot_be_acquired_nobody_leads", func(t *testing.T) {
 		for {

@@ -19,7 +19,6 @@ type notifier struct {
 	s  *Store
 	mu sync.Mutex
 
-	stopped     bool
 	subs        driver.Fanout[chan driver.Record]
 	unsubscribe context.CancelFunc // ends the subscription; nil if there is none
 	listening   chan struct{}      // closed when the last subscription has ended
@@ -51,7 +50,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if p.stopped || ctx.Err() != nil {
+	if p.subs.Closed() || ctx.Err() != nil {
 		return c
 	}
 
@@ -75,8 +74,7 @@ func (p *notifier) remove(prefix string, c chan driver.Record) {
 func (p *notifier) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopped = true
-	p.subs.Clear()
+	p.subs.Close()
 	p.endLocked()
 }
 
@@ -271,7 +269,8 @@ func (p *notifier) expire() {
 		}
 	}
 
-	if p.timer = nil; !next.IsZero() {
+	p.timer = nil
+	if !next.IsZero() {
 		p.at, p.timer = next, time.AfterFunc(time.Until(next), p.expire)
 	}
 
@@ -312,7 +311,7 @@ func (p *notifier) checkExpired(names []string) {
 func (p *notifier) retryLater(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopped && p.watchedLocked(name) {
+	if p.watchedLocked(name) {
 		p.expectLocked(name, time.Now().Add(time.Second))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func TestWake(t *testing.T) {
@@ -15,15 +16,15 @@ func TestWake(t *testing.T) {
 
 	t.Run("nothing_is_published_for_renewals", func(t *testing.T) {
 		s := open(t, shared.url())
-		l := swap(t, s, held("quiet", "a", 1))
+		l := storetest.Swap(t, s, held("quiet", "a", 1))
 		before := requests(t, shared)["publish"]
 		for range 10 {
 			l.Nonce++
 			l.Data = []byte(fmt.Sprint(l.Nonce))
-			l = swap(t, s, l)
+			l = storetest.Swap(t, s, l)
 		}
 
-		swap(t, s, released(l))
+		storetest.Swap(t, s, released(l))
 		if got := requests(t, shared)["publish"] - before; got != 1 {
 			t.Errorf("10 renewals and a release were published %d times, want 1", got)
 		}
@@ -35,13 +36,13 @@ func TestWake(t *testing.T) {
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 		l := held("notified {50%}", "a", 1)
 		l.Data, l.Past = []byte("line\nline"), []driver.Past{{Holder: "z\n", Epoch: 1}}
-		l = swap(t, a, l)
+		l = storetest.Swap(t, a, l)
 
 		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("a claim is notified as %+v", got)
 		}
 
-		l = swap(t, a, released(l))
+		l = storetest.Swap(t, a, released(l))
 		if got, want := next(t, hints), get(t, b, l.Name); !reflect.DeepEqual(got, want) || got.Rev != l.Rev {
 			t.Errorf("notified %+v, it shows %+v", got, want)
 		}
@@ -64,11 +65,11 @@ func TestWake(t *testing.T) {
 			}
 		}
 
-		// Of many at once it would be more than it saves.
+		// The records of many swaps would cost more than they save.
 		l.Holder = held("", "b", 1).Holder
 		l.Epoch = 2
 		l.Nonce = l.Nonce + 1
-		l = swap(t, a, l)
+		l = storetest.Swap(t, a, l)
 		next(t, hints)
 		if out := a.SwapAll(t.Context(), []driver.Record{released(l)}); out[0].Err != nil {
 			t.Fatal(out[0].Err)
@@ -85,7 +86,7 @@ func TestWake(t *testing.T) {
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 		l := released(held("regent/polls/00/seat", "", 0))
 		l.Data = []byte("secret")
-		swap(t, a, l)
+		storetest.Swap(t, a, l)
 		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("notified %+v", got)
 		}
@@ -97,7 +98,7 @@ func TestWake(t *testing.T) {
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 		l := held("brief", "a", 1)
 		l.Duration = 3 * time.Second // long enough for a machine that stands still now and then
-		swap(t, a, l)
+		storetest.Swap(t, a, l)
 
 		await(t, "notification of the claim", 5*time.Second, func() bool { return took(hints) })
 		get(t, b, "brief")
@@ -120,8 +121,8 @@ func TestWake(t *testing.T) {
 		dying, kept := held("several/dying", "a", 1), held("several/kept", "a", 1)
 		// Long enough for a machine that stands still now and then.
 		dying.Duration, kept.Duration = 6*time.Second, 3*time.Second
-		swap(t, a, dying)
-		kept = swap(t, a, kept)
+		storetest.Swap(t, a, dying)
+		kept = storetest.Swap(t, a, kept)
 		hints := b.Wake(t.Context(), "several/")
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 
@@ -134,7 +135,7 @@ func TestWake(t *testing.T) {
 			select {
 			case <-renew.C:
 				kept.Nonce++
-				kept = swap(t, a, kept)
+				kept = storetest.Swap(t, a, kept)
 				continue
 			case l := <-hints:
 				if !reflect.DeepEqual(l, driver.Record{Name: dying.Name}) {
@@ -176,7 +177,7 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// next waits for a hint.
+// next waits for a notification.
 func next(t *testing.T, hints <-chan driver.Record) driver.Record {
 	t.Helper()
 	select {

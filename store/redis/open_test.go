@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func refusedOpen(t *testing.T, url string, says ...string) {
@@ -225,7 +226,7 @@ func TestTLS(t *testing.T) {
 
 			hints := s.Wake(t.Context(), name)
 			await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
-			swap(t, s, held(name, "a", 1))
+			storetest.Swap(t, s, held(name, "a", 1))
 			get(t, s, name)
 			next(t, hints)
 
@@ -288,7 +289,7 @@ func TestCheckOver(t *testing.T) {
 		}
 
 		// The check has left the store's own subscription alone.
-		swap(t, open(t, srv.url()), held("x", "a", 1))
+		storetest.Swap(t, open(t, srv.url()), held("x", "a", 1))
 		if got := next(t, hints); got.Name != "x" {
 			t.Errorf("%+v is hinted at", got)
 		}

@@ -42,14 +42,14 @@ func TestStoreWithLeastPrivilege(t *testing.T) {
 		cli(t, srv, leastPrivilege...)
 		s := open(t, "redis://regent:s3cret@"+srv.addr())
 		hints := s.Wake(t.Context(), "seat")
-		l := swap(t, s, held("seat/1", "a", 1))
-		swap(t, s, held(driver.MemberRegister("a"), "a", 1))
+		l := storetest.Swap(t, s, held("seat/1", "a", 1))
+		storetest.Swap(t, s, held(driver.MemberRegister("a"), "a", 1))
 		next(t, hints)
-		if got := names(t, s, ""); !slices.Equal(got, []string{"regent/member/a", "seat/1"}) {
+		if got := storetest.Names(t, s, ""); !slices.Equal(got, []string{"regent/member/a", "seat/1"}) {
 			t.Errorf("List yields %q", got)
 		}
 
-		swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: 1, Nonce: 2})
+		storetest.Swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: 1, Nonce: 2})
 	})
 }
 
@@ -63,7 +63,7 @@ func TestStoreWithPrefixAndDatabase(t *testing.T) {
 	suite(t, func(t testing.TB) { empty(t) }, shared.url()+"/3?prefix=app%20%5B1%5D*:")
 	s := open(t, shared.url()+"/3?prefix=app:")
 	empty(t)
-	swap(t, s, held("seat", "a", 1))
+	storetest.Swap(t, s, held("seat", "a", 1))
 	c := raw(t, shared)
 	if n := ask(t, c, "DBSIZE"); n != "0" {
 		t.Errorf("%s keys in database 0", n)
@@ -75,17 +75,6 @@ func TestStoreWithPrefixAndDatabase(t *testing.T) {
 	if want := []string{"app:seat", "app:{regent}:index", "{app:seat}:regent"}; !slices.Equal(keys, want) {
 		t.Errorf("keys %q, want %q", keys, want)
 	}
-}
-
-func names(t testing.TB, s *Store, prefix string) (got []string) {
-	t.Helper()
-	for l, err := range s.List(t.Context(), prefix) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, l.Name)
-	}
-	return got
 }
 
 func get(t testing.TB, s *Store, name string) driver.Record {
@@ -122,7 +111,7 @@ func TestKeys(t *testing.T) {
 	c := raw(t, shared)
 
 	t.Run("a_seat_with_its_own_lease_is_a_key_that_expires", func(t *testing.T) {
-		l := swap(t, s, held("own", "a", 1))
+		l := storetest.Swap(t, s, held("own", "a", 1))
 		if got := ask(t, c, "GET", "own"); got != l.Holder.String() {
 			t.Errorf("GET own = %q, want %q", got, l.Holder)
 		}
@@ -131,7 +120,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("own expires in %v", left)
 		}
 
-		l = swap(t, s, released(l))
+		l = storetest.Swap(t, s, released(l))
 		if got := ask(t, c, "EXISTS", "own"); got != "0" {
 			t.Error("a released seat still has its key")
 		}
@@ -142,7 +131,7 @@ func TestKeys(t *testing.T) {
 	})
 
 	t.Run("a_register_never_expires", func(t *testing.T) {
-		swap(t, s, held("lasting", "a", 1))
+		storetest.Swap(t, s, held("lasting", "a", 1))
 		if got := pttl(t, c, "{lasting}:regent"); got != -time.Millisecond {
 			t.Errorf("the register expires in %v", got)
 		}
@@ -157,8 +146,8 @@ func TestKeys(t *testing.T) {
 	t.Run("what_others_keep_alive_and_members_do_not_expire", func(t *testing.T) {
 		l := held("via", "a", 1)
 		l.Via = driver.MemberRegister("a")
-		swap(t, s, l)
-		swap(t, s, held(driver.MemberRegister("a"), "a", 1))
+		storetest.Swap(t, s, l)
+		storetest.Swap(t, s, held(driver.MemberRegister("a"), "a", 1))
 		for _, key := range []string{"via", "regent/member/a"} {
 			if got := ask(t, c, "GET", key); got != l.Holder.String() {
 				t.Errorf("GET %s = %q", key, got)
@@ -172,17 +161,17 @@ func TestKeys(t *testing.T) {
 	t.Run("an_edit_leaves_the_expiry_alone", func(t *testing.T) {
 		l := held("edited", "a", 1)
 		l.Duration = time.Hour
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		ask(t, c, "PEXPIRE", "edited", "5000")
 		l.Next = "b"
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 
 		if left := pttl(t, c, "edited"); left > 5*time.Second || left <= 0 {
 			t.Errorf("after an edit it expires in %v", left)
 		}
 
 		l.Nonce++
-		swap(t, s, l)
+		storetest.Swap(t, s, l)
 		if left := pttl(t, c, "edited"); left < 59*time.Minute {
 			t.Errorf("after a renewal it expires in %v", left)
 		}
@@ -191,7 +180,7 @@ func TestKeys(t *testing.T) {
 	t.Run("odd_names_have_keys_of_one_slot", func(t *testing.T) {
 		for name, key := range map[string]string{"a{b}c": "a%7Bb%7Dc", "}": "%7D", "50%": "50%25",
 			"{a}:regent": "%7Ba%7D:regent"} {
-			swap(t, s, held(name, "a", 1))
+			storetest.Swap(t, s, held(name, "a", 1))
 			if ask(t, c, "EXISTS", key, "{"+key+"}:regent") != "2" {
 				t.Errorf("register %q is not at %q", name, key)
 			}
@@ -252,7 +241,7 @@ func TestSeatInOtherHands(t *testing.T) {
 			next(t, hints)
 		}
 
-		swap(t, s, held("plain", "a", 3))
+		storetest.Swap(t, s, held("plain", "a", 3))
 	})
 
 	t.Run("a_lock_that_is_renewed_has_another_revision", func(t *testing.T) {
@@ -270,11 +259,11 @@ func TestSeatInOtherHands(t *testing.T) {
 	})
 
 	t.Run("what_it_does_not_hold_can_be_edited", func(t *testing.T) {
-		swap(t, s, released(swap(t, s, held("paused", "a", 1))))
+		storetest.Swap(t, s, released(storetest.Swap(t, s, held("paused", "a", 1))))
 		lock(t, "paused", 60_000)
 		l := get(t, s, "paused")
 		l.Paused = true
-		swap(t, s, l)
+		storetest.Swap(t, s, l)
 		if got := get(t, s, "paused"); !got.Paused || got.Holder.ID != "someone else" || got.Epoch != 1 {
 			t.Errorf("Get shows %+v", got)
 		}
@@ -285,12 +274,12 @@ func TestSeatInOtherHands(t *testing.T) {
 	})
 
 	t.Run("a_release_never_clears_another_holder", func(t *testing.T) {
-		l := swap(t, s, held("stolen", "a", 1))
+		l := storetest.Swap(t, s, held("stolen", "a", 1))
 		ask(t, c, "SET", "stolen", "a thief")
 		renewal := l
 		renewal.Nonce++
 		refused(t, s, renewal)
-		swap(t, s, released(l))
+		storetest.Swap(t, s, released(l))
 		if got := ask(t, c, "GET", "stolen"); got != "a thief" {
 			t.Errorf("the seat is now %q", got)
 		}
@@ -302,7 +291,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 	c := raw(t, shared)
 	forget := func() { ask(t, c, "SCRIPT", "FLUSH") }
 	forget()
-	l := swap(t, s, held("seat", "a", 1))
+	l := storetest.Swap(t, s, held("seat", "a", 1))
 	forget()
 
 	get(t, s, "seat")
@@ -315,7 +304,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 	}
 
 	forget()
-	if got := names(t, s, ""); len(got) != 3 {
+	if got := storetest.Names(t, s, ""); len(got) != 3 {
 		t.Errorf("List yields %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 // bulky writes n registers with a record of about 5 KB each, held through a member's heartbeat.
@@ -133,11 +134,11 @@ func TestRefresh(t *testing.T) {
 	})
 
 	t.Run("a_changed_register_is_shown_as_it_is", func(t *testing.T) {
-		l := swap(t, s, held("changed", "a", 1))
+		l := storetest.Swap(t, s, held("changed", "a", 1))
 		next := l
 		next.Nonce++
 		next.Data = []byte("new")
-		swap(t, s, next)
+		storetest.Swap(t, s, next)
 		shows(t, l)
 		shows(t, driver.Record{Name: "changed"})
 		shows(t, driver.Record{Name: "never written"})
@@ -147,14 +148,14 @@ func TestRefresh(t *testing.T) {
 	t.Run("an_expired_seat_has_changed", func(t *testing.T) {
 		l := held("brief", "a", 1)
 		l.Duration = 30 * time.Millisecond
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		await(t, "it has expired", 10*time.Second, func() bool { return refresh(t, l)[0].Record.Vacant() })
 		shows(t, l)
 		shows(t, get(t, s, l.Name))
 	})
 
 	t.Run("a_seat_in_other_hands_has_changed", func(t *testing.T) {
-		l := swap(t, s, held("stolen", "a", 1))
+		l := storetest.Swap(t, s, held("stolen", "a", 1))
 		ask(t, raw, "SET", "stolen", "a thief")
 		shows(t, l)
 		shows(t, get(t, s, l.Name))
@@ -164,7 +165,7 @@ func TestRefresh(t *testing.T) {
 	})
 
 	t.Run("an_unreadable_register_is_an_error_of_its_own", func(t *testing.T) {
-		good := swap(t, s, held("good", "a", 1))
+		good := storetest.Swap(t, s, held("good", "a", 1))
 		ask(t, raw, "LPUSH", "{wrong type}:regent", "x")
 		ask(t, raw, "SET", "{garbage}:regent", "my notes")
 		ask(t, raw, "SET", "{corrupt}:regent", "1.x.1 \na/b\n1\n{")
@@ -181,7 +182,7 @@ func TestRefresh(t *testing.T) {
 	})
 
 	t.Run("a_server_that_has_forgotten_the_script_is_sent_it_again", func(t *testing.T) {
-		l := swap(t, s, held("forgotten", "a", 1))
+		l := storetest.Swap(t, s, held("forgotten", "a", 1))
 		ask(t, raw, "SCRIPT", "FLUSH")
 		for _, o := range refresh(t, l, l, l) {
 			if o.Err != nil {
@@ -193,7 +194,7 @@ func TestRefresh(t *testing.T) {
 	t.Run("a_lost_connection_is_replaced", func(t *testing.T) {
 		p := startProxy(t, shared.addr())
 		far := open(t, p.url())
-		l := swap(t, s, held("cut", "a", 1))
+		l := storetest.Swap(t, s, held("cut", "a", 1))
 		for range 5 {
 			p.cut()
 			if o := far.Refresh(t.Context(), []driver.Record{l, l})[1]; o.Err != nil {
@@ -236,7 +237,7 @@ func TestUnreadableRegister(t *testing.T) {
 	s := open(t, empty(t).url())
 	c := raw(t, shared)
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		swap(t, s, held(name, "a", 1))
+		storetest.Swap(t, s, held(name, "a", 1))
 	}
 
 	ask(t, c, "DEL", "{b}:regent")
@@ -255,7 +256,7 @@ func TestUnreadableRegister(t *testing.T) {
 		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
 		brief := held("brief", "z", 1)
 		brief.Duration = 100 * time.Millisecond
-		swap(t, open(t, shared.url()), brief)
+		storetest.Swap(t, open(t, shared.url()), brief)
 		next(t, hints)
 
 		s.notifier.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/regentd/regent/storetest"
 )
 
-// startSentinel starts a sentinel that watches a primary, and gives it up when it has been silent for so long.
+// startSentinel starts a sentinel that monitors a primary, and fails over when it has been silent for so long.
 func startSentinel(t testing.TB, primary *server, downAfter time.Duration) *server {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
@@ -62,8 +62,8 @@ func TestReplicas(t *testing.T) {
 	})
 
 	// A replica that has just come up may take its time for the first confirmation.
-	l := swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("seat", "a", 1))
-	other := swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("confirmed", "a", 1))
+	l := storetest.Swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("seat", "a", 1))
+	other := storetest.Swap(t, open(t, primary.url()+"?replicas=1&replicaTimeout=20s"), held("confirmed", "a", 1))
 	s := open(t, primary.url()+"?replicas=1&replicaTimeout=300ms")
 
 	t.Run("a_swap_waits_for_its_replicas", func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestReplicas(t *testing.T) {
 
 	t.Run("a_store_on_a_demoted_primary_shows_nothing_old", func(t *testing.T) {
 		plain := open(t, primary.url())
-		demoted := swap(t, plain, held("demoted", "a", 1))
+		demoted := storetest.Swap(t, plain, held("demoted", "a", 1))
 		cli(t, replica, "REPLICAOF", "NO", "ONE")
 		cli(t, primary, "REPLICAOF", "127.0.0.1", fmt.Sprint(replica.port))
 		if l, err := plain.Get(t.Context(), "demoted"); err == nil {

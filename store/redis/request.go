@@ -101,7 +101,8 @@ func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	ends[0] = n
 	r.buf = s.appendRev(r.buf, l.Nonce)
 
-	if publish = publish && l.Vacant() && !strings.HasPrefix(l.Name, "regent/"); publish {
+	publish = publish && l.Vacant() && !strings.HasPrefix(l.Name, "regent/")
+	if publish {
 		r.buf = append(r.buf, make([]byte, digestLen)...)
 	}
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/regentd/regent/storetest"
 )
 
 // shared is a server that most tests use, one after the other, each from an empty database.
@@ -206,18 +207,7 @@ func empty(t testing.TB) *server {
 
 func open(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-
-	return s
+	return storetest.Opened[*Store](t)(Open(t.Context(), url, Options{}))
 }
 
 // eventually polls until f holds.
@@ -242,13 +232,13 @@ func await(t testing.TB, what string, within time.Duration, f func() bool) {
 	}
 }
 
-// proxy stands between clients and a server, and does them harm.
+// proxy stands between clients and a server, and injects faults.
 type proxy struct {
 	l      net.Listener
 	target string
 	mu     sync.Mutex
 	delay  time.Duration // of everything, in both directions
-	deaf   bool          // answers are swallowed
+	deaf   bool          // answers are dropped
 	conns  map[net.Conn]bool
 }
 
@@ -282,7 +272,7 @@ func (p *proxy) set(f func()) {
 	p.mu.Unlock()
 }
 
-// swallow lets requests through and no answer back.
+// swallow passes requests on, and drops the answers.
 func (p *proxy) swallow(on bool) { p.set(func() { p.deaf = on }) }
 
 // cut closes every connection.

@@ -4,13 +4,12 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 // rawUpdates returns the floor: n single-row updates through the same driver with the same settings, on a file of its
@@ -44,49 +43,25 @@ func rawUpdates(b *testing.B) func(n int) {
 	}
 }
 
-// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and
-// their ratio. The benchmark's own timer is left alone: stopping it stops the world.
-func compare(b *testing.B, ours func(), floor func()) {
-	var a, z []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		ours()
-		between := time.Now()
-		floor()
-		a, z = append(a, between.Sub(began)), append(z, time.Since(between))
-	}
-
-	slices.Sort(a)
-	slices.Sort(z)
-	p50, raw := a[len(a)/2], z[len(z)/2]
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
-	b.ReportMetric(float64(raw.Microseconds()), "raw-p50-µs")
-
-	b.ReportMetric(float64(p50)/float64(raw), "ratio")
-	b.ReportMetric(float64(a[0])/float64(z[0]), "min-ratio")
-	b.ReportMetric(testing.AllocsPerRun(100, ours), "allocs")
-}
-
 func BenchmarkSwap(b *testing.B) {
 	b.Run("acquire_and_release", func(b *testing.B) {
 		s, floor := fresh(b), rawUpdates(b)
-		l := swap(b, s, held("seat", "a", 1))
-		compare(b, func() {
-			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+		l := storetest.Swap(b, s, held("seat", "a", 1))
+		storetest.Compare(b, func() {
+			l = storetest.Swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
 				Duration: l.Duration})
 			next := held("seat", "a", l.Nonce+1)
 			next.Rev, next.Epoch = l.Rev, l.Epoch+1
-			l = swap(b, s, next)
+			l = storetest.Swap(b, s, next)
 		}, func() { floor(2) })
 	})
 
 	b.Run("renew", func(b *testing.B) {
 		s, floor := fresh(b), rawUpdates(b)
-		l := swap(b, s, held("seat", "a", 1))
-		compare(b, func() {
+		l := storetest.Swap(b, s, held("seat", "a", 1))
+		storetest.Compare(b, func() {
 			l.Nonce++
-			l = swap(b, s, l)
+			l = storetest.Swap(b, s, l)
 		}, func() { floor(1) })
 	})
 
@@ -95,7 +70,7 @@ func BenchmarkSwap(b *testing.B) {
 		b.SetParallelism(25)
 		next := make(chan driver.Record, 1000)
 		for i := range cap(next) {
-			next <- swap(b, s, held(fmt.Sprint("seat ", i), "a", 1))
+			next <- storetest.Swap(b, s, held(fmt.Sprint("seat ", i), "a", 1))
 		}
 
 		b.ResetTimer()
@@ -103,7 +78,7 @@ func BenchmarkSwap(b *testing.B) {
 			for pb.Next() {
 				l := <-next
 				l.Nonce++
-				next <- swap(b, s, l)
+				next <- storetest.Swap(b, s, l)
 			}
 		})
 	})
@@ -129,7 +104,7 @@ func BenchmarkSwapAll(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	s := fresh(b)
-	swap(b, s, held("seat", "a", 1))
+	storetest.Swap(b, s, held("seat", "a", 1))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Get(b.Context(), "seat"); err != nil {
@@ -196,7 +171,7 @@ func BenchmarkFence(b *testing.B) {
 	}
 
 	transaction(true)
-	compare(b, func() { transaction(true) }, func() { transaction(false) })
+	storetest.Compare(b, func() { transaction(true) }, func() { transaction(false) })
 }
 
 // BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a list.

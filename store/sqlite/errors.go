@@ -36,7 +36,10 @@ func code(err error) int {
 
 // busy reports whether nothing was done because another connection holds a lock. In WAL mode that happens before the
 // first change, never at a commit.
-func busy(err error) bool { c := code(err); return c == codeBusy || c == codeProtocol }
+func busy(err error) bool {
+	c := code(err)
+	return c == codeBusy || c == codeProtocol
+}
 
 // pause returns how long to wait before attempt n. It is shorter than SQLite's own millisecond, because a lock is held
 // for one fsync.

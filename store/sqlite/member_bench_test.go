@@ -4,39 +4,22 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 	"golang.org/x/sys/unix"
 )
 
-// These are the figures of the whole library on this store: processes are real, and so is time.
-
-// inBackground runs a member's duties until it is stopped, or the benchmark ends.
-func inBackground(b *testing.B, m *regent.Member, duties ...regent.Duty) (stop func()) {
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := m.Run(ctx, duties...); !errors.Is(err, context.Canceled) {
-			b.Error(err)
-		}
-	}()
-
-	stop = sync.OnceFunc(func() { cancel(); <-done })
-	b.Cleanup(stop)
-	return stop
-}
+// These benchmarks measure the whole library on this store, with real processes and real time.
 
 // holding waits until the member has begun so many terms.
 func holding(m *regent.Member, terms int) {
@@ -45,8 +28,8 @@ func holding(m *regent.Member, terms int) {
 	}
 }
 
-// BenchmarkLead is a term from the call of Lead, with a duty that returns at once, until the seat is released, beside
-// two raw updates.
+// BenchmarkLead is one term: from the call of Lead, with a duty that returns at once, until the seat is released. It is
+// compared with two raw updates.
 func BenchmarkLead(b *testing.B) {
 	nothing := func(context.Context, regent.Term) error { return nil }
 	for _, c := range []struct {
@@ -62,11 +45,11 @@ func BenchmarkLead(b *testing.B) {
 			store, floor := fresh(b), rawUpdates(b)
 			m := &regent.Member{Store: store, ID: "a", Config: c.cfg}
 			if c.running {
-				inBackground(b, m, regent.Duty{Election: "seat/other"})
+				storetest.RunMember(b, m, regent.Duty{Election: "seat/other"})
 				holding(m, 1)
 			}
 
-			compare(b, func() {
+			storetest.Compare(b, func() {
 				if err := m.Lead(b.Context(), "seat/one", nothing); err != nil {
 					b.Fatal(err)
 				}
@@ -75,7 +58,7 @@ func BenchmarkLead(b *testing.B) {
 	}
 }
 
-// counted counts the requests to a store, and tells of every heartbeat. A batch is one request.
+// counted counts the requests to a store, and reports every heartbeat. A batch is one request.
 type counted struct {
 	*Store
 	requests atomic.Int64
@@ -132,8 +115,8 @@ func manySeats(n int) []regent.Duty {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkHeld is what it costs a process to hold many elections, with everything that the library and the driver keep
-// of them.
+// BenchmarkHeld is the cost of holding many elections in one process, with everything that the library and the driver
+// keep of them.
 func BenchmarkHeld(b *testing.B) {
 	for _, n := range []int{1, 1000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -160,14 +143,14 @@ func benchmarkHeld(b *testing.B, n int) {
 	empty := heap()
 	began := time.Now()
 
-	stop := inBackground(b, m, manySeats(n)...)
+	stop := storetest.RunMember(b, m, manySeats(n)...)
 	holding(m, n)
 	b.ReportMetric(ms(time.Since(began)), "acquire-all-ms")
-	leave() // or it would go on asking for the seat that it watches
+	leave() // otherwise it would go on polling the seat that it watches
 
-	<-store.beats // let what follows the claims pass
+	<-store.beats // what follows the claims is over
 	<-store.beats
-	if n > 1 { // else it is noise
+	if n > 1 { // otherwise it is noise
 		b.ReportMetric(float64(heap()-empty)/float64(n), "B/election")
 	}
 
@@ -202,16 +185,24 @@ func reportTakeovers(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "rounds")
 }
 
+// startPair starts a leader and a standby, each in a process.
+func startPair(b *testing.B, path string) (leader, standby *child) {
+	b.Helper()
+	leader = startMember(b, path, "a", "push", 0)
+	standby = startMember(b, path, "b", "push", 0)
+	leader.order(b, "campaign")
+	leader.says(b, "leads")
+	standby.order(b, "campaign")
+	standby.says(b, "follows")
+	return leader, standby
+}
+
 // BenchmarkTakeover is the time without a leader, between two processes: from when the leader is ordered to release, or
 // is killed, until the other's duty runs.
 func BenchmarkTakeover(b *testing.B) {
 	b.Run("after_release", func(b *testing.B) {
 		path := fresh(b).path
-		leader, standby := startMember(b, path, "a", "push", 0), startMember(b, path, "b", "push", 0)
-		leader.order(b, "campaign")
-		leader.says(b, "leads")
-		standby.order(b, "campaign")
-		standby.says(b, "follows")
+		leader, standby := startPair(b, path)
 
 		var took []time.Duration
 		for b.Loop() {
@@ -230,11 +221,7 @@ func BenchmarkTakeover(b *testing.B) {
 
 	b.Run("after_kill", func(b *testing.B) {
 		path := fresh(b).path
-		leader, standby := startMember(b, path, "a", "push", 0), startMember(b, path, "b", "push", 0)
-		leader.order(b, "campaign")
-		leader.says(b, "leads")
-		standby.order(b, "campaign")
-		standby.says(b, "follows")
+		leader, standby := startPair(b, path)
 
 		var took []time.Duration
 		leading, following := "a", "b"
@@ -256,8 +243,8 @@ func BenchmarkTakeover(b *testing.B) {
 	})
 }
 
-// BenchmarkSpread is the death of a process that holds 10,000 seats: how long until two others hold them all, and how
-// many each.
+// BenchmarkSpread kills a process that holds 10,000 seats. It measures how long it takes until two others hold them
+// all, and how many each.
 func BenchmarkSpread(b *testing.B) {
 	const n = 10_000
 	var took, worst time.Duration
@@ -314,8 +301,8 @@ func BenchmarkSpread(b *testing.B) {
 	b.ReportMetric(float64(less), "seats-of-the-lesser")
 }
 
-// BenchmarkIdle is the processor time of a standby while nothing happens, with the store's push and without it. A
-// leader and both standbys heartbeat meanwhile.
+// BenchmarkIdle is the processor time of a standby while nothing happens, with notifications of the store and without.
+// A leader and both standbys send heartbeats meanwhile.
 func BenchmarkIdle(b *testing.B) {
 	const window = 6 * time.Second
 	path := fresh(b).path

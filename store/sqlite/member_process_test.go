@@ -18,8 +18,8 @@ import (
 
 func init() { roles["member"] = memberRole }
 
-// memberRole is a member in a process of its own: args are path, ID, whether it takes the store's push, and how many
-// seats it holds. With none it campaigns for one, as ordered.
+// memberRole is a member in a process of its own: args are path, ID, whether it uses the store's notifications, and how
+// many seats it holds. With 0 it campaigns for one, as ordered.
 func memberRole(orders *bufio.Scanner, args []string) error {
 	store, err := Open(background, args[0], Options{})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 // schema1 is the schema of version 1, whose revisions were numbers.
@@ -51,7 +52,7 @@ func TestADatabaseOfVersion1(t *testing.T) {
 		}
 
 		l.Nonce++
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		if got, err := open(t, path).Get(t.Context(), "a"); err != nil || got.Rev != l.Rev || got.Nonce != l.Nonce {
 			t.Errorf("register a shows %+v, %v", got, err)
 		}
@@ -93,7 +94,7 @@ func TestADatabaseOfVersion1(t *testing.T) {
 		copied := version1(t)
 		a := fresh(t)
 		b := open(t, a.path)
-		swap(t, a, held("a", "h", 1))
+		storetest.Swap(t, a, held("a", "h", 1))
 		restore(t, a, copied)
 
 		failed := 0

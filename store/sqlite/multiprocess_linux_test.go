@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 	"golang.org/x/sys/unix"
 )
 
@@ -222,13 +223,13 @@ func TestWake(t *testing.T) {
 	s := fresh(t)
 	a, b := s.Wake(t.Context(), "a/"), s.Wake(t.Context(), "b/")
 	other := open(t, s.path)
-	l := swap(t, other, held("a/x", "h", 1))
+	l := storetest.Swap(t, other, held("a/x", "h", 1))
 	<-a
 
 	t.Run("renewals_and_other_prefixes_wake_nobody", func(t *testing.T) {
 		l.Nonce++
-		l = swap(t, other, l)
-		swap(t, other, held("b/y", "h", 1))
+		l = storetest.Swap(t, other, l)
+		storetest.Swap(t, other, held("b/y", "h", 1))
 		<-b // what came before it has been notified, too
 		if len(a) != 0 {
 			t.Error("woken for nothing")
@@ -243,7 +244,7 @@ func TestWake(t *testing.T) {
 		for n, woken := 0, false; !woken; n++ { // the new watch comes some time after
 			l.Epoch++
 			l.Nonce++
-			l = swap(t, other, l)
+			l = storetest.Swap(t, other, l)
 			select {
 			case <-a:
 				woken = true
@@ -280,8 +281,8 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// relayRole claims the register whenever it is vacant, tells when it was woken and when it had it, and gives it back as
-// ordered.
+// relayRole claims the register whenever it is vacant, reports when it was notified and when it had the register, and
+// releases it as ordered.
 func relayRole(orders *bufio.Scanner, args []string) error {
 	s, err := Open(background, args[0], Options{})
 	if err != nil {
@@ -313,11 +314,11 @@ func TestTakeoverAfterARelease(t *testing.T) {
 	c := start(t, nil, "relay", s.path, "seat")
 	c.line(t)
 	var wakes, takeovers []time.Duration
-	l := swap(t, s, held("seat", "me", 1))
+	l := storetest.Swap(t, s, held("seat", "me", 1))
 
 	for range 300 {
 		sent := monotonic()
-		l = swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+		l = storetest.Swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
 			Duration: l.Duration})
 		released := monotonic()
 		var woken, claimed int64
@@ -335,7 +336,7 @@ func TestTakeoverAfterARelease(t *testing.T) {
 		got.Holder = driver.Identity{ID: "me", Incarnation: "me"}
 		got.Epoch = got.Epoch + 1
 		got.Nonce = got.Nonce + 1
-		l = swap(t, s, got)
+		l = storetest.Swap(t, s, got)
 	}
 
 	slices.Sort(wakes)
@@ -344,7 +345,7 @@ func TestTakeoverAfterARelease(t *testing.T) {
 	t.Logf("held by another after the release was sent: p50 %v, p99 %v", takeovers[150], takeovers[297])
 }
 
-// idleRole subscribes, and tells how much processor time passes while nothing does.
+// idleRole subscribes, and reports how much processor time it uses while nothing happens.
 func idleRole(orders *bufio.Scanner, args []string) error {
 	s, err := Open(background, args[0], Options{})
 	if err != nil {
@@ -365,7 +366,7 @@ func idleRole(orders *bufio.Scanner, args []string) error {
 
 func TestIdleCost(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, held("seat", "me", 1))
+	l := storetest.Swap(t, s, held("seat", "me", 1))
 	for _, renewals := range []int{0, 200} {
 		c := start(t, nil, "idle", s.path)
 		c.line(t)
@@ -374,7 +375,7 @@ func TestIdleCost(t *testing.T) {
 			<-tick.C
 			if i < renewals {
 				l.Nonce++
-				l = swap(t, s, l)
+				l = storetest.Swap(t, s, l)
 			}
 		}
 

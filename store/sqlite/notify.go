@@ -17,7 +17,6 @@ const wakeSuffix = "-wake"
 // notifier holds the subscriptions, and sends their notifications. One goroutine (listen) serves them all.
 type notifier struct {
 	mu      sync.Mutex
-	stopped bool
 	subs    driver.Fanout[*subscription]
 	watcher *watcher // nil if the host does not support it: then only changes through this Store notify
 }
@@ -39,7 +38,7 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if p.stopped {
+	if p.subs.Closed() {
 		return sub.c
 	}
 
@@ -79,15 +78,10 @@ func (p *notifier) remove(prefix string, sub *subscription) {
 func (p *notifier) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopped = true
-	p.subs.Clear()
-	p.endLocked()
-}
 
-// endLocked makes listen return.
-func (p *notifier) endLocked() {
+	p.subs.Close()
 	if p.watcher != nil {
-		p.watcher.close()
+		p.watcher.close() // makes listen return
 		p.watcher = nil
 	}
 }
@@ -99,7 +93,8 @@ func (p *notifier) notify(name string, moved int64, hint driver.Record) (any boo
 	defer p.mu.Unlock()
 
 	for sub := range p.subs.Matching(name) {
-		if any = true; moved > sub.since {
+		any = true
+		if moved > sub.since {
 			driver.Hint(sub.c, hint)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -75,12 +76,12 @@ func TestOpenTakes(t *testing.T) {
 	t.Run("odd_characters_in_a_path", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "a b?c#d%41&mode=memory ü.db")
 		s := open(t, path)
-		swap(t, s, held("x", "a", 1))
+		storetest.Swap(t, s, held("x", "a", 1))
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
 
-		if got := names(t, open(t, path), ""); !slices.Equal(got, []string{"x"}) {
+		if got := storetest.Names(t, open(t, path), ""); !slices.Equal(got, []string{"x"}) {
 			t.Errorf("a second store sees %q", got)
 		}
 	})
@@ -102,7 +103,7 @@ func TestOpenTakes(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "app.db")
 		db := raw(t, path)
 		run(t, db, "CREATE TABLE orders (id INTEGER); INSERT INTO orders VALUES (1)")
-		swap(t, open(t, path), held("x", "a", 1))
+		storetest.Swap(t, open(t, path), held("x", "a", 1))
 		var n int
 		if err := db.QueryRow("SELECT count(*) FROM orders").Scan(&n); err != nil || n != 1 {
 			t.Errorf("orders: %d, %v", n, err)
@@ -132,7 +133,7 @@ func TestOpenTakes(t *testing.T) {
 
 func TestTheDatabaseGuardsItself(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, held("x", "a", 1))
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	db := raw(t, s.path)
 	for fact, query := range map[string]string{
 		"a_register_is_never_deleted":        "DELETE FROM regent_lease",
@@ -163,7 +164,7 @@ func TestAReplacedFileIsNoticed(t *testing.T) {
 	}
 
 	s := fresh(t)
-	l := swap(t, s, held("x", "a", 1))
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	if err := os.Remove(s.path); err != nil {
 		t.Fatal(err)
 	}

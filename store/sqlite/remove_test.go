@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func TestRemove(t *testing.T) {
@@ -13,9 +14,9 @@ func TestRemove(t *testing.T) {
 		s := fresh(t)
 		other := open(t, s.path) // as another process, with statements that were prepared before
 		for range 3 {
-			kept := swap(t, other, held("kept", "a", 1))
-			l := swap(t, s, held("gone", "a", 1))
-			l = swap(t, s, driver.Record{Name: "gone", Rev: l.Rev, Epoch: 1, Nonce: 2})
+			kept := storetest.Swap(t, other, held("kept", "a", 1))
+			l := storetest.Swap(t, s, held("gone", "a", 1))
+			l = storetest.Swap(t, s, driver.Record{Name: "gone", Rev: l.Rev, Epoch: 1, Nonce: 2})
 			if err := s.Remove(t.Context(), l); err != nil {
 				t.Fatal(err)
 			}
@@ -26,7 +27,7 @@ func TestRemove(t *testing.T) {
 			}
 
 			kept.Holder = driver.Identity{}
-			kept = swap(t, other, kept)
+			kept = storetest.Swap(t, other, kept)
 			if err := other.Remove(t.Context(), kept); err != nil {
 				t.Fatal(err)
 			}
@@ -35,8 +36,8 @@ func TestRemove(t *testing.T) {
 
 	t.Run("what_is_known_of_a_register_goes_with_it", func(t *testing.T) {
 		s := fresh(t)
-		l := swap(t, s, held("gone", "a", 1))
-		l = swap(t, s, driver.Record{Name: "gone", Rev: l.Rev, Epoch: 1, Nonce: 2})
+		l := storetest.Swap(t, s, held("gone", "a", 1))
+		l = storetest.Swap(t, s, driver.Record{Name: "gone", Rev: l.Rev, Epoch: 1, Nonce: 2})
 		if err := s.Remove(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}

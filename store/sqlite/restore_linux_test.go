@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, driver.Record{Name: "seat", Nonce: 1})
+	l := storetest.Swap(t, s, driver.Record{Name: "seat", Nonce: 1})
 	copied := backup(t, s)
 
 	c := start(t, nil, "hold", s.path, "seat", "seen")
@@ -29,7 +30,7 @@ func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	restore(t, s, copied)
 	next := held("seat", "me", 7)
 	next.Rev = l.Rev
-	mine := swap(t, open(t, s.path), next)
+	mine := storetest.Swap(t, open(t, s.path), next)
 	if s.Gone(t.Context(), mine) {
 		t.Error("this process is declared dead: its revision was that of a dead one before the restore")
 	}
@@ -50,14 +51,14 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 	s := fresh(t)
 	other := open(t, s.path)
 	wake := s.Wake(t.Context(), "seat")
-	l := swap(t, other, held("seat", "a", 1))
+	l := storetest.Swap(t, other, held("seat", "a", 1))
 	woken(t, wake)
 	copied := backup(t, s)
 
 	for range 10 {
 		l.Epoch++
 		l.Nonce++
-		l = swap(t, other, l)
+		l = storetest.Swap(t, other, l)
 		woken(t, wake)
 	}
 
@@ -75,7 +76,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 		for range 3 {
 			l.Epoch++
 			l.Nonce++
-			l = swap(t, other, l)
+			l = storetest.Swap(t, other, l)
 			woken(t, wake)
 		}
 	})
@@ -90,7 +91,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
+		storetest.Swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
 		woken(t, wake)
 		late := open(t, s.path)
 		hints := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
@@ -102,7 +103,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 	})
 }
 
-// woken waits for a hint.
+// woken waits for a notification.
 func woken(t testing.TB, wake <-chan driver.Record) driver.Record {
 	t.Helper()
 	select {

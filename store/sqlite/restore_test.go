@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 	modernc "modernc.org/sqlite"
 )
 
@@ -62,7 +63,7 @@ func TestARestoreInPlace(t *testing.T) {
 		a := fresh(t)
 		b := open(t, a.path)
 		seen := map[string]uint64{} // the nonce that each revision showed
-		l := swap(t, a, held("x", "h", 1))
+		l := storetest.Swap(t, a, held("x", "h", 1))
 		seen[l.Rev] = l.Nonce
 		copied := backup(t, a)
 
@@ -70,7 +71,7 @@ func TestARestoreInPlace(t *testing.T) {
 		for round := range uint64(5) {
 			for i, s := range []*Store{a, b, a, b} {
 				l.Nonce = 100*round + uint64(i) + 2
-				l = swap(t, s, l)
+				l = storetest.Swap(t, s, l)
 				if nonce, twice := seen[l.Rev]; twice {
 					t.Fatalf("revision %q, of nonce %d, was given to nonce %d after a restore", l.Rev, nonce, l.Nonce)
 				}
@@ -89,11 +90,11 @@ func TestARestoreInPlace(t *testing.T) {
 
 	t.Run("leaves_no_swap_prepared_before_it_that_fits", func(t *testing.T) {
 		s := fresh(t)
-		l := swap(t, s, held("x", "h", 1))
+		l := storetest.Swap(t, s, held("x", "h", 1))
 		copied := backup(t, s)
-		before := swap(t, s, rewritten(l, 2))
+		before := storetest.Swap(t, s, rewritten(l, 2))
 		restore(t, s, copied)
-		swap(t, s, rewritten(l, 3))
+		storetest.Swap(t, s, rewritten(l, 3))
 		if got, err := s.Swap(t.Context(), rewritten(before, 4)); err == nil {
 			t.Errorf("a swap of a record that the restore undid was applied: %+v", got)
 		}
@@ -101,11 +102,11 @@ func TestARestoreInPlace(t *testing.T) {
 
 	t.Run("does_not_hide_what_moves_after_it", func(t *testing.T) {
 		s := fresh(t)
-		l := swap(t, s, held("x", "h", 1))
+		l := storetest.Swap(t, s, held("x", "h", 1))
 		copied := backup(t, s)
 		for range 10 {
 			l.Epoch++
-			l = swap(t, s, l)
+			l = storetest.Swap(t, s, l)
 		}
 
 		claims := make([]driver.Record, 20) // more than the restore undoes

@@ -184,7 +184,11 @@ func (s *Store) connect(ctx context.Context) error {
 		return err
 	}
 
-	if err := retry(ctx, func() error { s.w, err = openWriter(s.path); return err }); err != nil {
+	err = retry(ctx, func() error {
+		s.w, err = openWriter(s.path)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 

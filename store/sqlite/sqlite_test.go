@@ -18,18 +18,7 @@ import (
 
 func open(t testing.TB, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-
-	return s
+	return storetest.Opened[*Store](t)(Open(t.Context(), path, Options{}))
 }
 
 func fresh(t testing.TB) *Store { return open(t, filepath.Join(t.TempDir(), "regent.db")) }
@@ -39,15 +28,6 @@ func held(name, holder string, nonce uint64) driver.Record {
 		Name: name, Holder: driver.Identity{ID: holder, Incarnation: holder + "-1"}, Epoch: 1, Nonce: nonce,
 		Duration: 6 * time.Second,
 	}
-}
-
-func swap(t testing.TB, s *Store, l driver.Record) driver.Record {
-	t.Helper()
-	got, err := s.Swap(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
 }
 
 // raw opens the file as an operator would.
@@ -68,17 +48,6 @@ func run(t testing.TB, db *sql.DB, query string) {
 	}
 }
 
-func names(t testing.TB, s *Store, prefix string) (got []string) {
-	t.Helper()
-	for l, err := range s.List(t.Context(), prefix) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, l.Name)
-	}
-	return got
-}
-
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		path := filepath.Join(t.TempDir(), "regent.db")
@@ -91,7 +60,7 @@ func TestNamesAreExact(t *testing.T) {
 	all := []string{"a", "A", "a%", "a_", "ab", "a/b", "é", "è", "日本", "日", "'; DROP TABLE regent_lease; --",
 		"a\U0010FFFF"}
 	for i, name := range all {
-		swap(t, s, held(name, "h", uint64(i+1)))
+		storetest.Swap(t, s, held(name, "h", uint64(i+1)))
 	}
 
 	for _, prefix := range append([]string{"", "a%", "\xc3", "日", "\U0010FFFF", "x", "\xff"}, all...) {
@@ -103,7 +72,7 @@ func TestNamesAreExact(t *testing.T) {
 		}
 
 		slices.Sort(want)
-		if got := names(t, s, prefix); !slices.Equal(got, want) {
+		if got := storetest.Names(t, s, prefix); !slices.Equal(got, want) {
 			t.Errorf("prefix %q: %q, not %q", prefix, got, want)
 		}
 	}
@@ -128,7 +97,7 @@ func TestListLeavesTheStoreFree(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Nonce++
-		swap(t, s, l)
+		storetest.Swap(t, s, l)
 		n++
 	}
 
@@ -139,7 +108,7 @@ func TestListLeavesTheStoreFree(t *testing.T) {
 
 func TestSwapOutcomes(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, held("x", "a", 1))
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	for fact, rev := range map[string]string{"created_twice": "", "older": "1", "no_number": "v1",
 		"another_spelling": "0" + l.Rev} {
 		t.Run(fact, func(t *testing.T) {
@@ -194,7 +163,7 @@ func TestTenThousandInOneCall(t *testing.T) {
 
 func TestAWriterElsewhere(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, held("x", "a", 1))
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	db := raw(t, s.path)
 	conn, err := db.Conn(t.Context())
 	if err != nil {
@@ -256,7 +225,7 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	l := swap(t, s, held("x", "a", 1))
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	for range 20 {
 		s.Wake(t.Context(), "x")
 	}

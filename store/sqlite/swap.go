@@ -125,7 +125,8 @@ func (s *Store) drain() {
 			again, err = s.write(batch)
 		}
 
-		if s.blocked.Store(again); again {
+		s.blocked.Store(again)
+		if again {
 			s.mu.Lock()
 			s.queue = append(slices.Clone(batch), s.queue...)
 			s.mu.Unlock()
@@ -240,8 +241,8 @@ func (s *Store) ensureWriter() error {
 	return err
 }
 
-// execute runs the requests of a batch, and sets their outcomes. It appends the swaps to applied. It returns an error of
-// SQLite, after which the outcome of the whole batch is unknown.
+// execute runs the requests of a batch, and sets their outcomes. It appends the swaps to applied. It returns an error
+// of SQLite, after which the outcome of the whole batch is unknown.
 func (s *Store) execute(batch []*request, removed *removal, applied []written) ([]written, error) {
 	for _, r := range batch {
 		for i, l := range r.in {

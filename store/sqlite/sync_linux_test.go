@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,7 +50,7 @@ func failSyncs() error {
 	return nil
 }
 
-// noSyncRole writes until the disk does not sync any more, and tells what becomes of swaps then.
+// noSyncRole writes until the disk does not sync any more, and reports the outcomes of swaps then.
 func noSyncRole(_ *bufio.Scanner, args []string) error {
 	s, err := Open(background, args[0], Options{})
 	if err != nil {
@@ -80,7 +81,7 @@ func noSyncRole(_ *bufio.Scanner, args []string) error {
 	return nil
 }
 
-// outcome says how a swap ended, as its caller must take it.
+// outcome returns how a swap ended, from the point of view of its caller.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -114,7 +115,7 @@ func TestASwapIsAnsweredOnceTheDiskHasIt(t *testing.T) {
 // A kernel without filters still shows the setting of every connection.
 func TestEveryWriterSyncs(t *testing.T) {
 	s := fresh(t)
-	swap(t, s, held("seat", "a", 1))
+	storetest.Swap(t, s, held("seat", "a", 1))
 	another, err := openWriter(s.path)
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func TestAnUnreadableRegister(t *testing.T) {
 	}
 }
 
-// What the columns of one register hold decides nothing about the changes of others.
+// Odd values in the columns of one register must not hide the changes of others.
 func TestAnOddColumnHidesNoChange(t *testing.T) {
 	for fact, change := range map[string]string{
 		"a_text_in_place_of_the_last_change":   `moved = 'soon'`,
@@ -53,9 +53,9 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 	} {
 		t.Run(fact, func(t *testing.T) {
 			s := fresh(t)
-			swap(t, s, held("odd", "h", 1))
-			swap(t, s, held("seat too", "h", 1))
-			l := swap(t, s, held("seat", "h", 1))
+			storetest.Swap(t, s, held("odd", "h", 1))
+			storetest.Swap(t, s, held("seat too", "h", 1))
+			l := storetest.Swap(t, s, held("seat", "h", 1))
 			db := raw(t, s.path)
 			corrupt := func(name string) {
 				_, err := db.Exec(`UPDATE regent_lease SET rev = hex(randomblob(16)), `+change+` WHERE name = ?`, name)
@@ -72,7 +72,7 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 				}
 
 				l.Epoch++
-				l = swap(t, s, l)
+				l = storetest.Swap(t, s, l)
 				select {
 				case <-wake:
 				case <-time.After(20 * time.Second):

@@ -95,8 +95,8 @@ func newWatcher(path string, self process) (w *watcher, err error) {
 
 const watchMask = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// watchFileLocked watches the wake file, and the database itself: a program that restores an older copy into it closes it.
-// Processes of Regent close it seldom, when they start and when they end.
+// watchFileLocked watches the wake file, and the database itself: a program that restores an older copy into it closes
+// it. Processes of Regent close it seldom, when they start and when they end.
 func (w *watcher) watchFileLocked() (err error) {
 	database := strings.TrimSuffix(w.path, wakeSuffix)
 	if db, err := os.Stat(database); err == nil {

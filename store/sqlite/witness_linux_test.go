@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 // holdRole claims a register and waits to be killed: args are path, register, and whether it may be witnessed.
@@ -126,7 +127,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 		}
 
 		l.Next = "me"
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait()
 		c.done = true
@@ -136,11 +137,11 @@ func TestADeathIsWitnessed(t *testing.T) {
 		}
 
 		l.Nonce++
-		if l = swap(t, s, l); s.Gone(t.Context(), l) {
+		if l = storetest.Swap(t, s, l); s.Gone(t.Context(), l) {
 			t.Error("the new writer is declared dead")
 		}
 
-		vacant := swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+		vacant := storetest.Swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
 			Duration: l.Duration})
 		if s.Gone(t.Context(), vacant) || s.Gone(t.Context(), l) {
 			t.Error("a vacant or an outdated record has no witness")

@@ -132,7 +132,8 @@ func (s *sim) checkLive() {
 		}
 		if !led {
 			reg := s.store.register(name)
-			s.fail("%s has no leader %v after the faults have stopped changing: %s", name, s.now-s.healed, text(&reg.rec))
+			s.fail("%s has no leader %v after the faults have stopped changing: %s", name, s.now-s.healed,
+				text(&reg.rec))
 		}
 	}
 }

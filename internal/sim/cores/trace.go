@@ -95,7 +95,7 @@ func (p *proc) inputText(in core.Input) string {
 	case core.Save:
 		return fmt.Sprintf("asked to save checkpoint %q under term %d of %s", in.Data, in.Epoch, in.Election)
 	case core.Observed:
-		return fmt.Sprintf("told that somebody has seen epoch %d of %s", in.Epoch, in.Election)
+		return fmt.Sprintf("somebody has seen epoch %d of %s", in.Epoch, in.Election)
 	case core.Fenced:
 		return fmt.Sprintf("term %d of %s was refused: %d was seen", in.Epoch, in.Election, in.Newest)
 	case core.Close:

@@ -36,6 +36,7 @@ const (
 	requestTimeout = 30 * time.Second
 )
 
+// server has the handlers of a node.
 type server struct {
 	Options
 	stopping <-chan struct{}

@@ -64,7 +64,10 @@ func TestConnectionLimit(t *testing.T) {
 	s.Listener = limits.Attach(server, s.Listener)
 	s.Config = server
 	s.Start()
-	t.Cleanup(func() { close(release); s.Close() })
+	t.Cleanup(func() {
+		close(release)
+		s.Close()
+	})
 	dial := func(text string) net.Conn {
 		conn, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {

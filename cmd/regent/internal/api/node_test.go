@@ -34,7 +34,8 @@ func serve(t *testing.T, store driver.Store, id, token string, change ...func(*a
 	n, err := node.New(node.Options{Config: regent.Cluster(), Election: "seat", ID: id,
 		Addr: server.Listener.Addr().String(), Log: slog.New(slog.DiscardHandler),
 		Open: func(context.Context) (driver.Store, error) { return store, nil }, Store: "memory:",
-		Coordination: node.Coordination{Token: signed.NewSecret(token), Client: &http.Client{Transport: &http.Transport{}},
+		Coordination: node.Coordination{Token: signed.NewSecret(token),
+			Client: &http.Client{Transport: &http.Transport{}},
 			Worker: true, DataDir: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)

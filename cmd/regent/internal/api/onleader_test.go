@@ -35,7 +35,10 @@ func lead(t *testing.T, store driver.Store, id, addr string) {
 	}()
 
 	<-won
-	t.Cleanup(func() { cancel(); <-done })
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
 }
 
 func TestLeaderWhoseAddressIsMoreThanAHostAndAPort(t *testing.T) {

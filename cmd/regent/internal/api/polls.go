@@ -180,7 +180,8 @@ func failPoll(w http.ResponseWriter, err error) {
 		status, code = http.StatusNotFound, CodeUnknownPoll
 	case errors.Is(err, orchestrate.ErrFixed):
 		status, code = http.StatusConflict, CodePollInFile
-	case errors.Is(err, orchestrate.ErrNotLeading), errors.Is(err, orchestrate.ErrStopping), errors.Is(err, regent.ErrNotLeader):
+	case errors.Is(err, orchestrate.ErrNotLeading), errors.Is(err, orchestrate.ErrStopping),
+		errors.Is(err, regent.ErrNotLeader):
 		w.Header().Set("Retry-After", "1")
 		status, code = http.StatusServiceUnavailable, CodeNoLeader
 	case errors.Is(err, context.DeadlineExceeded):

@@ -38,10 +38,11 @@ func sentence(b regent.Before) string {
 	}
 
 	known := map[regent.Reason]string{
-		regent.ReasonFirst:       "nobody has led before",
-		regent.ReasonForgotten:   "somebody has led before, but the store has no record of it",
-		regent.ReasonDied:        "the process of " + who + " died",
-		regent.ReasonExpired:     "the lease of " + who + " expired: its process may have died, hung, or lost the store",
+		regent.ReasonFirst:     "nobody has led before",
+		regent.ReasonForgotten: "somebody has led before, but the store has no record of it",
+		regent.ReasonDied:      "the process of " + who + " died",
+		regent.ReasonExpired: "the lease of " + who +
+			" expired: its process may have died, hung, or lost the store",
 		regent.ReasonRejoined:    who + " has joined again since: it was restarted, or had lost its lease",
 		regent.ReasonShutdown:    who + " was shut down and released the election",
 		regent.ReasonHandoff:     who + " was asked to hand over and released the election",

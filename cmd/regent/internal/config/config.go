@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
@@ -59,6 +60,8 @@ type Settings struct {
 	TaskBytes int // how many bytes of results a worker keeps
 	TLSCA     string
 	Regent    regent.Config
+
+	RetireAfter time.Duration // after which the leader removes registers that nobody uses; 0 for never
 
 	Polls  []poll.Poll // of the file
 	Duties []Duty      // of the file, in its order

@@ -79,7 +79,8 @@ func TestProfiles(t *testing.T) {
 	})
 
 	t.Run("C01_a_node_is_eligible_unless_set_otherwise", func(t *testing.T) {
-		if (loaded{}).must(t).Regent.Ineligible || (loaded{env: "COORDINATOR_ELIGIBLE=true"}).must(t).Regent.Ineligible {
+		if (loaded{}).must(t).Regent.Ineligible ||
+			(loaded{env: "COORDINATOR_ELIGIBLE=true"}).must(t).Regent.Ineligible {
 			t.Error("not eligible")
 		}
 	})
@@ -153,7 +154,8 @@ func TestPrecedence(t *testing.T) {
 
 	t.Run("what_follows_the_flags_is_left", func(t *testing.T) {
 		s := loaded{args: "--eligible=false --preempt seat -- sleep --region x"}.must(t)
-		if want := []string{"seat", "--", "sleep", "--region", "x"}; !slices.Equal(s.Args, want) || !s.Regent.Ineligible ||
+		if want := []string{"seat", "--", "sleep", "--region", "x"}; !slices.Equal(s.Args, want) ||
+			!s.Regent.Ineligible ||
 			!s.Regent.Preempt {
 			t.Errorf("got %q, %+v", s.Args, s.Regent)
 		}

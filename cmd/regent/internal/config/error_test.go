@@ -38,6 +38,10 @@ func TestBadValues(t *testing.T) {
 			`flag --contention-threshold: contentionThreshold "inf": contentionThreshold must be a number`},
 		{"C22_a_threshold_too_low", loaded{args: "--contention-threshold 1"},
 			`flag --contention-threshold: contentionThreshold 1: contentionThreshold must be above 1`},
+		{"registers_that_are_removed_too_soon", loaded{args: "--retire-after 5m"},
+			`flag --retire-after: retireAfter "5m0s": retireAfter must be at least 10m0s, or 0s for never`},
+		{"registers_that_are_removed_before_they_are_used", loaded{yaml: "retireAfter: -1h"},
+			`file regent.yaml:1: retireAfter "-1h0m0s": retireAfter must be at least 10m0s, or 0s for never`},
 		{"C22_a_backoff_of_nothing", loaded{yaml: "renewBackoff: [1s, 0, 0]"},
 			"file regent.yaml:1: renewBackoff [1s 0s 0s]: renewBackoff must hold durations of at least 20ms only"},
 		{"C22_a_backoff_that_is_none", loaded{yaml: "renewBackoff: [1s, later]"},
@@ -175,7 +179,7 @@ func TestGoodValues(t *testing.T) {
 		}
 	})
 
-	t.Run("text_in_the_file_is_what_it_looks_like", func(t *testing.T) {
+	t.Run("text_in_the_file_is_kept_as_it_is_written", func(t *testing.T) {
 		if s := (loaded{yaml: "region: 010\nnode: true\nlabels: {zone: 1.50}"}).must(t); s.Regent.Region != "010" ||
 			s.Node != "true" || s.Regent.Labels["zone"] != "1.50" {
 			t.Errorf("got %v", s)

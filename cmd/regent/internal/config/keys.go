@@ -3,6 +3,7 @@ package config
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/regentd/regent"
@@ -93,6 +94,8 @@ func defaults(profile string) (*Settings, bool) {
 		Tasks:     64,
 		TaskBytes: 32 << 20,
 		DataDir:   "regent-data",
+
+		RetireAfter: 24 * time.Hour,
 	}
 	switch profile {
 	case "cluster":
@@ -182,6 +185,11 @@ func Keys() []Key {
 			Name: "execPolls", field: func(s *Settings) any { return &s.ExecPolls },
 			Doc: "let polls run programs on this node, with its rights; needs token, tokenFile or tlsCA; " +
 				"whoever can write the store can define such polls",
+		},
+		{
+			Name: "retireAfter", field: func(s *Settings) any { return &s.RetireAfter },
+			Doc: "how long nobody may have used a register before the leader removes it: that of an election, or of " +
+				"a member that has left or died; 0s keeps all of them",
 		},
 		{Name: "logFormat", Doc: "text or json", field: func(s *Settings) any { return &s.LogFormat }},
 		{

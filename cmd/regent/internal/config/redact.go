@@ -20,7 +20,7 @@ func Redact(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if ok {
 		scheme += "://"
-	} else { // a scheme without slashes looks like a user
+	} else { // a scheme without slashes is parsed as a user
 		scheme = ""
 		rest = address
 	}

@@ -86,6 +86,7 @@ func (s *Settings) check() []finding {
 	s.checkNames(check)
 	s.checkSecurity(check)
 	s.checkWorker(check)
+	s.checkRetirement(check)
 
 	return append(found, s.checkMember()...)
 }
@@ -163,6 +164,12 @@ func (s *Settings) checkSecurity(check checkFunc) {
 		"needs token, tokenFile or tlsCA: else every user of this machine could run programs with the rights of "+
 			"the node",
 		"token", "tokenFile", "tlsCA")
+}
+
+// checkRetirement checks the keys of the removal of registers.
+func (s *Settings) checkRetirement(check checkFunc) {
+	check(s.RetireAfter == 0 || s.RetireAfter >= regent.MinRetireAfter, "retireAfter", s.RetireAfter.String(),
+		fmt.Sprintf("must be at least %v, or 0s for never", regent.MinRetireAfter))
 }
 
 // checkWorker checks the keys of a worker and of polls.

@@ -31,13 +31,12 @@ type Coordination struct {
 	Tasks     int    // most tasks at the same time
 	TaskBytes int    // most bytes of results that the worker keeps
 	ExecPolls bool   // allow polls of kind exec
+
+	RetireAfter time.Duration // after which the leader removes registers that nobody uses; 0 for never
 }
 
 // Duties is the number of duties of every leader, besides those of its user.
-const Duties = 2
-
-// memberPrefix is the prefix of the names of members' registers.
-var memberPrefix = driver.MemberRegister("")
+const Duties = 3
 
 // coordinate creates the duties of every leader, and the worker.
 func (n *Node) coordinate() error {
@@ -53,6 +52,9 @@ func (n *Node) coordinate() error {
 		return err
 	}
 	n.Polls = n.newOrchestrator()
+	if n.retirement, err = n.newRetirement(); err != nil {
+		return err
+	}
 	if !c.Worker {
 		return nil
 	}
@@ -69,7 +71,8 @@ func (n *Node) coordinate() error {
 func (n *Node) newMonitor() (*health.Monitor, error) {
 	opts := health.Options{
 		Self:              n.Member.ID,
-		Members:           n.listMembers,
+		NewRoster:         n.Member.NewRoster,
+		OnMembers:         n.compareWithMembers,
 		Emit:              n.Member.Emit,
 		Changed:           n.changed,
 		HeartbeatInterval: n.opts.Config.HeartbeatInterval,
@@ -85,23 +88,28 @@ func (n *Node) newMonitor() (*health.Monitor, error) {
 	return health.New(opts)
 }
 
+// newRetirement returns the duty that removes registers which nobody uses, or one that does nothing.
+func (n *Node) newRetirement() (regent.Duty, error) {
+	after := n.opts.Coordination.RetireAfter
+	if after == 0 {
+		return regent.Duty{Election: n.opts.Election}, nil
+	}
+	return n.Member.RetirementDuty(n.opts.Election, after)
+}
+
 func (n *Node) newOrchestrator() *orchestrate.Orchestrator {
 	c := n.opts.Coordination
 	return orchestrate.New(orchestrate.Options{
-		Store:        n.store,
-		Election:     n.opts.Election,
-		Leader:       n.Member.ID,
-		Fixed:        c.Polls,
-		Kinds:        check.Names(),
-		Members:      n.Member.Members,
-		ListInterval: n.opts.Config.HeartbeatInterval,
-		MembersChanged: func(ctx context.Context) <-chan driver.Record {
-			return n.store.Wake(ctx, memberPrefix)
-		},
-		Pool: work.Options{Do: n.signer.Do, Client: c.Client, Scheme: c.Scheme},
-		Emit: n.Member.Emit,
-		Log:  n.opts.Log,
-		Now:  n.opts.Now,
+		Store:    n.store,
+		Election: n.opts.Election,
+		Leader:   n.Member.ID,
+		Fixed:    c.Polls,
+		Kinds:    check.Names(),
+		Members:  n.Member.WatchMembers,
+		Pool:     work.Options{Do: n.signer.Do, Client: c.Client, Scheme: c.Scheme},
+		Emit:     n.Member.Emit,
+		Log:      n.opts.Log,
+		Now:      n.opts.Now,
 	})
 }
 
@@ -110,6 +118,7 @@ func (n *Node) duties() []regent.Duty {
 	return append([]regent.Duty{
 		{Election: n.opts.Election, Name: "cluster-health", Run: n.Cluster.Run},
 		{Election: n.opts.Election, Name: "polls", Run: n.Polls.Run},
+		n.retirement,
 	}, n.opts.Duties...)
 }
 

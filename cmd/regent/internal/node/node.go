@@ -44,11 +44,12 @@ type Node struct {
 	Polls   *orchestrate.Orchestrator
 	Worker  *work.Worker // nil if the node is none
 
-	opts    Options
-	signer  *signed.Signer
-	store   *Store
-	changed chan driver.Record // receives when members have joined or left
-	peers   peers
+	opts       Options
+	retirement regent.Duty // removes registers that nobody uses
+	signer     *signed.Signer
+	store      *Store
+	changed    chan driver.Record // receives when members have joined or left
+	peers      peers
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // ended terms, by reason
@@ -166,7 +167,7 @@ func (n *Node) close() {
 
 // passNotifications notifies the health monitor when members have joined or left.
 func (n *Node) passNotifications(ctx context.Context) {
-	notifications := n.store.Wake(ctx, memberPrefix)
+	notifications := n.store.Wake(ctx, driver.MemberPrefix)
 	for {
 		select {
 		case l := <-notifications:

@@ -92,7 +92,7 @@ func TestNode(t *testing.T) {
 			if h.Role != node.Unknown || h.Leader != "" || h.Store.Reachable {
 				t.Errorf("a, without its store: %+v", h)
 			}
-			if !strings.Contains(h.Store.Error, "out of order") {
+			if !strings.Contains(h.Store.Error, memstore.ErrOutage.Error()) {
 				t.Errorf("error %q", h.Store.Error)
 			}
 			if err := a.Live(); err != nil {

@@ -36,6 +36,7 @@ var (
 	_ driver.Waker     = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
+	_ driver.Remover   = (*Store)(nil)
 	_ driver.Witness   = (*Store)(nil)
 )
 
@@ -191,6 +192,20 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 		out[i].Record, out[i].Err = s.Get(ctx, l.Name)
 	}
 	return out
+}
+
+// Remove implements [driver.Remover]. The error is an [errors.ErrUnsupported] if the store is none.
+func (s *Store) Remove(ctx context.Context, l driver.Record) error {
+	store, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+
+	remover, ok := store.(driver.Remover)
+	if !ok {
+		return fmt.Errorf("remove %q: the store cannot remove registers: %w", l.Name, errors.ErrUnsupported)
+	}
+	return s.recordWrite(remover.Remove(ctx, l))
 }
 
 // each calls a function with the error of each outcome, and returns the outcomes.

@@ -54,8 +54,8 @@ func TestReplace(t *testing.T) {
 			if e != nil {
 				return
 			}
-			if len(tm.pending) != 0 || len(tm.open) != 0 {
-				t.Errorf("%d pending, %d open", len(tm.pending), len(tm.open))
+			if len(tm.entries) != 0 || len(tm.pending) != 0 || len(tm.open) != 0 {
+				t.Errorf("%d entries, %d pending, %d open", len(tm.entries), len(tm.pending), len(tm.open))
 			}
 			if r := <-manual.done; !strings.Contains(r.Message, "removed") {
 				t.Errorf("got %+v", r)

@@ -60,7 +60,7 @@ func (e *entry) begin(from, now time.Time) (missed uint64) {
 
 	first := e.schedule.Next(horizon)
 	if first.IsZero() || first.After(now) {
-		first = schedule.Latest(e.schedule, from, now)
+		first = schedule.Latest(e.schedule, now)
 	}
 	missed = schedule.Count(e.schedule, e.next, first)
 	e.next = first

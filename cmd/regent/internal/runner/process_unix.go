@@ -5,49 +5,35 @@ package runner
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 
+	"github.com/regentd/regent/cmd/regent/internal/spawn"
 	"github.com/regentd/regent/reaper/proctree"
 )
 
 // process is a program that was started.
 type process struct {
 	tree   proctree.Tree
-	exited chan struct{}
-	state  *os.ProcessState // once it has exited
+	cmd    *exec.Cmd
+	exited <-chan struct{}
 }
 
-// start starts a program in a process group of its own. The kernel sends the death signal when the thread that started
-// the program ends, not its process. So that thread is kept until the program has exited.
+// start starts a program in a process group of its own, which dies with this process where the kernel can do that.
 func start(cmd *exec.Cmd, b proctree.Tree) (*process, error) {
-	p := &process{exited: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+	attr, done, err := attributes(b.Cgroup)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 
-		attr, done, err := attributes(b.Cgroup)
-		if err == nil {
-			cmd.SysProcAttr = attr
-			err = cmd.Start()
-			done()
-		}
-
-		if err == nil {
-			p.tree = b.Started(cmd.Process.Pid) // before it is reaped: after that the pid may be another's
-		}
-		started <- err
-
-		if err == nil {
-			_ = cmd.Wait() // the state has the exit code
-			p.state = cmd.ProcessState
-			close(p.exited)
-		}
-	}()
-
-	return p, <-started
+	p := &process{cmd: cmd}
+	cmd.SysProcAttr = attr
+	p.exited, err = spawn.Start(cmd, func(pid int) { p.tree = b.Started(pid) })
+	return p, err
 }
+
+// state returns how the program has ended, once it has.
+func (p *process) state() *os.ProcessState { return p.cmd.ProcessState }
 
 // exitCode returns the exit code that a shell would report, and the signal that the program died of, or 0.
 func exitCode(s *os.ProcessState) (int, syscall.Signal) {

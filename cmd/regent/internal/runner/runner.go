@@ -46,7 +46,7 @@ var (
 
 // Command is a program to run. Set its fields before it is used, and do not copy it after.
 type Command struct {
-	Path string   // looked up in PATH if it holds no slash
+	Path string   // searched in PATH if it holds no slash
 	Args []string // after the program's name
 	Env  []string // this process's if nil; REGENT_ELECTION, REGENT_EPOCH, REGENT_TERM and REGENT_NODE are set over it
 	Dir  string   // this process's if empty
@@ -132,7 +132,7 @@ func (c *Command) Run(ctx context.Context, t regent.Term) (Result, error) {
 
 	<-p.exited
 	r.Asked = c.ended()
-	r.Code, r.Signal = exitCode(p.state)
+	r.Code, r.Signal = exitCode(p.state())
 	terminal.restore()
 	p.tree.Remove()
 	notify(c.OnEnd, p.tree)

@@ -52,7 +52,10 @@ func shell(t *testing.T, script string) (*Command, *bufio.Reader) {
 		t.Fatal(err)
 	}
 
-	t.Cleanup(func() { r.Close(); w.Close() })
+	t.Cleanup(func() {
+		r.Close()
+		w.Close()
+	})
 	if err := r.SetReadDeadline(time.Now().Add(within)); err != nil {
 		t.Fatal(err)
 	}

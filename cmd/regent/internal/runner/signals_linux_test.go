@@ -95,17 +95,20 @@ func TestInheritanceAndSignals(t *testing.T) {
 		if err := run.Process.Signal(syscall.SIGUSR1); err != nil {
 			t.Fatal(err)
 		}
+
 		rest, _ := io.ReadAll(lines)
 
 		if err := run.Wait(); run.ProcessState.ExitCode() != 9 {
 			t.Errorf("%v: %s", err, rest)
 		}
+
 		ctx, stop := Forward(t.Context(), new(Command))
 		defer stop()
 
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
+
 		select {
 		case <-ctx.Done():
 		case <-time.After(within):

@@ -52,7 +52,10 @@ func supervise(t *testing.T, store *memstore.Store, script string, p Policy) *su
 		y.code <- code
 	}()
 
-	t.Cleanup(func() { cancel(nil); <-done })
+	t.Cleanup(func() {
+		cancel(nil)
+		<-done
+	})
 	return y
 }
 
@@ -105,7 +108,10 @@ func rival(t *testing.T, store driver.Store) (leave func()) {
 	}()
 
 	<-leads
-	leave = func() { cancel(); <-done }
+	leave = func() {
+		cancel()
+		<-done
+	}
 	t.Cleanup(leave)
 	return leave
 }

@@ -51,7 +51,10 @@ func onTerminal(t *testing.T, script string) (user *os.File, out *bufio.Scanner)
 		t.Fatal(err)
 	}
 	slave.Close()
-	t.Cleanup(func() { _ = run.Process.Kill(); _ = run.Wait() })
+	t.Cleanup(func() {
+		_ = run.Process.Kill()
+		_ = run.Wait()
+	})
 	stuck := time.AfterFunc(within, func() { _ = run.Process.Kill() })
 	t.Cleanup(func() { stuck.Stop() })
 

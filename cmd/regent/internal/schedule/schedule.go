@@ -56,15 +56,10 @@ func Count(s Schedule, first, before time.Time) uint64 {
 	return n
 }
 
-// Latest returns the last due time up to now and after from. There must be one.
-func Latest(s Schedule, from, now time.Time) time.Time {
+// Latest returns the last due time up to now. There must be one.
+func Latest(s Schedule, now time.Time) time.Time {
 	for back := time.Minute; ; back *= 2 {
-		since := now.Add(-back)
-		if since.Before(from) {
-			since = from
-		}
-
-		due := s.Next(since)
+		due := s.Next(now.Add(-back))
 		if due.After(now) {
 			continue
 		}
