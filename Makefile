@@ -49,7 +49,7 @@ format: # which files gofmt would change
 $(BIN)/staticcheck:
 	@GOBIN=$(BIN) scripts/retry go install $(STATICCHECK)
 
-soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenario, and the model with larger bounds
+soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenario, and the explorer and the model with larger bounds
 	REGENT_MUTANTS=all go test -count=1 -timeout 0 -run 'TestMutants' .
 	REGENT_FAULTS=all go test -count=1 -timeout 0 -run 'TestFaults' ./internal/house
 	REGENT_MUTANTS=all REGENT_SEEDS=$(SEEDS) go test -count=1 -timeout 0 -run 'TestSeeds|TestTeeth' ./internal/sim

@@ -27,7 +27,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{"J05_a_negative_jitter", "startupJitterMin", "startupJitterMin -100ms: startupJitterMin cannot be negative",
 			func(c *regent.Config) { c.StartupJitterMin = -100 * ms }},
-		{"J06_a_jitter_range_that_is_upside_down", "startupJitterMax", "startupJitterMax 1s: startupJitterMax must be >= startupJitterMin (5s)",
+		{"J06_a_jitter_range_that_is_upside_down", "startupJitterMax",
+			"startupJitterMax 1s: startupJitterMax must be >= startupJitterMin (5s)",
 			func(c *regent.Config) { c.StartupJitterMin, c.StartupJitterMax = 5000*ms, 1000*ms }},
 		{"C22_a_lease_shorter_than_the_heartbeat", "leaseDuration", "which must be above heartbeatInterval (1.5s)",
 			func(c *regent.Config) { c.LeaseDuration = 2 * time.Second }},
@@ -40,14 +41,16 @@ func TestConfig(t *testing.T) {
 		{"C22_an_unknown_rank", "rank", "must be first, lexicographic, priority, or region:",
 			func(c *regent.Config) { c.Rank = "seniority" }},
 		{"C22_a_rank_by_no_region", "rank", "followed by regions", func(c *regent.Config) { c.Rank = "region:" }},
-		{"C22_a_negative_delay", "takeoverDelay", "cannot be negative", func(c *regent.Config) { c.TakeoverDelay = -1 }},
+		{"C22_a_negative_delay", "takeoverDelay", "cannot be negative",
+			func(c *regent.Config) { c.TakeoverDelay = -1 }},
 		{"C22_a_backoff_of_nothing", "renewBackoff", "must hold durations of at least 20ms only",
 			func(c *regent.Config) { c.RenewBackoff[1] = 0 }},
 		{"a_backoff_that_hammers", "renewBackoff", "must hold durations of at least 20ms only",
 			func(c *regent.Config) { c.RenewBackoff[1] = 19 * ms }},
 		{"a_poll_that_hammers", "electionInterval", "electionInterval 1ns: electionInterval must be at least 20ms",
 			func(c *regent.Config) { c.ElectionInterval = 1 }},
-		{"a_heartbeat_that_hammers", "heartbeatInterval", "heartbeatInterval 19ms: heartbeatInterval must be at least 20ms",
+		{"a_heartbeat_that_hammers", "heartbeatInterval",
+			"heartbeatInterval 19ms: heartbeatInterval must be at least 20ms",
 			func(c *regent.Config) { c.HeartbeatInterval = 19 * ms }},
 		{"a_renewal_that_hammers", "renewInterval", "renewInterval 19ms: renewInterval must be at least 20ms",
 			func(c *regent.Config) { c.RenewInterval, c.OwnLease = 19*ms, true }},
@@ -55,11 +58,14 @@ func TestConfig(t *testing.T) {
 			func(c *regent.Config) { c.WorkerTimeout = 1 }},
 		{"C22_a_poll_maximum_below_the_poll", "electionIntervalMax", "must be >= electionInterval (5s)",
 			func(c *regent.Config) { c.ElectionIntervalMax = time.Second }},
-		{"labels_that_no_register_holds", "labels", "labels of 17011 bytes: labels must take at most 16384 bytes as JSON",
+		{"labels_that_no_register_holds", "labels",
+			"labels of 17011 bytes: labels must take at most 16384 bytes as JSON",
 			func(c *regent.Config) { c.Labels = map[string]string{"rack": strings.Repeat("x", 17000)} }},
-		{"a_region_that_no_register_holds", "region", "region of 2002 bytes: region must take at most 1024 bytes as JSON",
+		{"a_region_that_no_register_holds", "region",
+			"region of 2002 bytes: region must take at most 1024 bytes as JSON",
 			func(c *regent.Config) { c.Region = strings.Repeat("x", 2000) }},
-		{"C22_contention_below_one", "contentionThreshold", "must be above 1", func(c *regent.Config) { c.ContentionThreshold = 0.5 }},
+		{"C22_contention_below_one", "contentionThreshold", "must be above 1",
+			func(c *regent.Config) { c.ContentionThreshold = 0.5 }},
 	}
 	for _, b := range bad {
 		t.Run(b.name+"_is_refused", func(t *testing.T) {
@@ -84,37 +90,6 @@ func TestConfig(t *testing.T) {
 		if err := c.Validate(); err != nil {
 			t.Error(err)
 		}
-	})
-
-	t.Run("a_config_that_is_written_by_hand_leaves_nothing_off", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			byHand := regent.Config{
-				LeaseDuration:       40 * time.Second,
-				RenewInterval:       time.Second,
-				StopTimeout:         time.Second,
-				ElectionInterval:    time.Second,
-				ElectionIntervalMax: time.Second,
-				HeartbeatInterval:   time.Second,
-				WorkerTimeout:       6 * time.Second,
-				Rank:                regent.RankFirst,
-				ContentionThreshold: 2,
-			}
-			a := c.member("a", config(byHand))
-			f := a.Fence("other")
-			check(t, f.Admit(regent.Token{Epoch: 2}))
-			if f.Admit(regent.Token{Epoch: 1}) == nil {
-				t.Error("the fence is off")
-			}
-			a.lead()
-			leader(t, time.Second, a)
-			a.client.Adjust(func(f *faults) { f.Request.Min = 3 * time.Second })
-			time.Sleep(10 * time.Second)
-			if len(a.kinds(regent.EventContention)) == 0 {
-				t.Error("slow heartbeats are no event")
-			}
-			a.client.SetFaults(faults{})
-			a.quit()
-		})
 	})
 
 	t.Run("a_rank_by_regions_names_them", func(t *testing.T) {

@@ -33,8 +33,10 @@ func TestEpochsBeyondCounting(t *testing.T) {
 				if term, leads := a.Leads("seat"); leads {
 					t.Errorf("leads in epoch %d", term.Epoch)
 				}
+
 				got := a.kinds(regent.EventRegisterUnreadable)
-				if len(got) != 1 || got[0].Election != "seat" || !strings.Contains(got[0].Metadata["error"], fmt.Sprint(epoch)) {
+				if len(got) != 1 || got[0].Election != "seat" ||
+					!strings.Contains(got[0].Metadata["error"], fmt.Sprint(epoch)) {
 					t.Errorf("reported as %+v", got)
 				}
 
@@ -45,6 +47,7 @@ func TestEpochsBeyondCounting(t *testing.T) {
 				if term, _ := a.Leads("seat"); term.Epoch != 2 {
 					t.Errorf("leads in epoch %d", term.Epoch)
 				}
+
 				a.quit()
 			})
 		})
@@ -61,10 +64,28 @@ func TestEpochsBeyondCounting(t *testing.T) {
 					term, _ = a.Leads("seat")
 				}
 			}
+
 			if term.Epoch != 1<<62-1 {
 				t.Fatalf("leads in epoch %d", term.Epoch)
 			}
+
 			check(t, new(regent.Fence).Admit(term.Token()))
+			a.quit()
+		})
+	})
+}
+
+func TestReportedEpochs(t *testing.T) {
+	t.Run("an_absurd_epoch_is_not_believed", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			a.Observe("seat", 1<<63)
+			a.lead()
+			leader(t, time.Second, a)
+			if term, _ := a.Leads("seat"); term.Epoch != 1 {
+				t.Errorf("epoch %d", term.Epoch)
+			}
+
 			a.quit()
 		})
 	})

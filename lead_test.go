@@ -4,148 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
-	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
-
-// cluster is a store and members of it, in a synctest bubble.
-type cluster struct {
-	t     *testing.T
-	store *memstore.Store
-	ctx   context.Context
-	mu    sync.Mutex
-	log   []string // what happened, in order
-}
-
-// bubble runs f with a cluster in virtual time. All that f started has stopped when it ends.
-func bubble(t *testing.T, f func(*cluster)) {
-	t.Helper()
-	virtual.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := &cluster{t: t, store: memstore.New(), ctx: ctx}
-		f(c)
-		cancel()
-		synctest.Wait()
-	})
-}
-
-func (c *cluster) note(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.log = append(c.log, fmt.Sprintf(format, args...))
-}
-
-// noted returns how many notes are equal to what.
-func (c *cluster) noted(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, l := range c.log {
-		if l == what {
-			n++
-		}
-	}
-	return n
-}
-
-// node is a member that leads "seat" until it is stopped.
-type node struct {
-	*regent.Member
-	c      *cluster
-	client *memstore.Client
-	stop   context.CancelFunc
-	done   chan struct{}
-	err    error
-
-	mu     sync.Mutex
-	events []regent.Event
-}
-
-// member returns a member that does nothing yet. Its events are kept.
-func (c *cluster) member(id string, change ...func(*regent.Member)) *node {
-	n := &node{c: c, client: c.store.Client(id, memstore.Faults{})}
-	n.Member = &regent.Member{Store: n.client, ID: id, Addr: id + ":1", OnEvent: func(e regent.Event) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.events = append(n.events, e)
-	}}
-	for _, f := range change {
-		f(n.Member)
-	}
-	return n
-}
-
-// config changes the profile that a member has.
-func config(c regent.Config, change ...func(*regent.Config)) func(*regent.Member) {
-	for _, f := range change {
-		f(&c)
-	}
-	return func(m *regent.Member) { m.Config = c }
-}
-
-// lead starts the node's campaign for "seat", with a duty that notes its start and its stop.
-func (n *node) lead() *node {
-	ctx, cancel := context.WithCancel(n.c.ctx)
-	n.stop, n.done = cancel, make(chan struct{})
-	go func() {
-		defer close(n.done)
-		n.err = n.Lead(ctx, "seat", func(ctx context.Context, t regent.Term) error {
-			n.c.note("%s starts %d", n.ID, t.Epoch)
-			<-ctx.Done()
-			n.c.note("%s stops %d: %v", n.ID, t.Epoch, context.Cause(ctx))
-			return nil
-		})
-	}()
-	return n
-}
-
-// quit stops the node gracefully and waits for it.
-func (n *node) quit() {
-	n.stop()
-	<-n.done
-}
-
-func (n *node) leads() bool {
-	_, ok := n.Leads("seat")
-	return ok
-}
-
-// kinds returns the node's events of one kind.
-func (n *node) kinds(kind regent.EventKind) []regent.Event {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(n.events), func(e regent.Event) bool { return e.Kind != kind })
-}
-
-// leader waits up to limit for one of the nodes to lead, and returns it with the time that took.
-func leader(t *testing.T, limit time.Duration, nodes ...*node) (*node, time.Duration) {
-	t.Helper()
-	for start := time.Now(); time.Since(start) <= limit; time.Sleep(time.Millisecond) {
-		synctest.Wait()
-		var who []*node
-		for _, n := range nodes {
-			if n.leads() {
-				who = append(who, n)
-			}
-		}
-		if len(who) > 1 {
-			t.Fatalf("%s and %s both lead", who[0].ID, who[1].ID)
-		}
-		if len(who) == 1 {
-			return who[0], time.Since(start)
-		}
-	}
-	t.Fatalf("nobody leads after %v", limit)
-	return nil, 0
-}
 
 func TestLead(t *testing.T) {
 	t.Run("C03_a_vacant_seat_is_won_and_its_duty_started", func(t *testing.T) {
@@ -155,10 +26,13 @@ func TestLead(t *testing.T) {
 			if got := c.noted("a starts 1"); got != 1 {
 				t.Errorf("duty started %d times, want once: %q", got, c.log)
 			}
+
 			l, err := c.store.Get(c.ctx, "seat")
-			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" || l.Via != driver.MemberRegister("a") {
+			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" ||
+				l.Via != driver.MemberRegister("a") {
 				t.Errorf("record is %+v, %v", l, err)
 			}
+
 			a.quit()
 		})
 	})
@@ -181,6 +55,7 @@ func TestLead(t *testing.T) {
 			if b.leads() || !a.leads() {
 				t.Fatal("the seat changed hands")
 			}
+
 			mu.Lock()
 			clear(reads)
 			mu.Unlock()
@@ -193,6 +68,7 @@ func TestLead(t *testing.T) {
 			if got := reads[driver.MemberRegister("a")]; got < 30 || got > 31 {
 				t.Errorf("the standby read the leader's heartbeat %d times in a minute, want every 2 s", got)
 			}
+
 			mu.Unlock()
 			time.Sleep(100 * time.Millisecond) // so that no two things happen at one instant
 			a.quit()
@@ -200,6 +76,7 @@ func TestLead(t *testing.T) {
 			if took > 10*time.Millisecond {
 				t.Errorf("takeover by push took %v", took)
 			}
+
 			b.quit()
 		})
 	})
@@ -216,10 +93,12 @@ func TestLead(t *testing.T) {
 			if b.leads() {
 				t.Error("b was notified")
 			}
+
 			// The leader has left as well, but b learns that from the election's record alone.
 			if _, took := leader(t, 5*time.Second, b); took < 1900*time.Millisecond {
 				t.Errorf("b leads after %v: the poll was due after 3 s", took)
 			}
+
 			b.quit()
 		})
 	})
@@ -263,6 +142,7 @@ func TestLead(t *testing.T) {
 			if !b.leads() || a.leads() {
 				t.Error("the old leader took the seat back")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -274,14 +154,17 @@ func TestLead(t *testing.T) {
 			for i := range 20 {
 				nodes = append(nodes, c.member(fmt.Sprintf("n%02d", i)).lead())
 			}
+
 			first, _ := leader(t, time.Second, nodes...)
 			time.Sleep(time.Minute)
 			if now, _ := leader(t, 0, nodes...); now != first {
 				t.Errorf("the leader changed from %s to %s", first.ID, now.ID)
 			}
+
 			watched := func(leader *node, epoch uint64) {
 				for _, n := range nodes {
-					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr || v.Epoch != epoch {
+					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr ||
+						v.Epoch != epoch {
 						t.Errorf("%s sees %+v, and %s leads in epoch %d", n.ID, v, leader.ID, epoch)
 					}
 				}
@@ -307,10 +190,12 @@ func TestLead(t *testing.T) {
 			if _, took := leader(t, time.Second, a); took > 2*time.Millisecond {
 				t.Errorf("it took %v", took)
 			}
+
 			time.Sleep(time.Hour)
 			if !a.leads() || c.noted("a starts 1") != 1 {
 				t.Errorf("after an hour: %q", c.log)
 			}
+
 			a.quit()
 		})
 	})
@@ -319,12 +204,15 @@ func TestLead(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			m := c.member("a")
 			failure := errors.New("out of paper")
-			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return failure }); !errors.Is(err, failure) {
+			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error {
+				return failure
+			}); !errors.Is(err, failure) {
 				t.Errorf("Lead returned %v", err)
 			}
 			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return nil }); err != nil {
 				t.Errorf("Lead returned %v", err)
 			}
+
 			l, _ := c.store.Get(c.ctx, "seat")
 			if !l.Vacant() || l.Epoch != 2 || len(l.Past) != 2 || l.Past[1].Reason != "returned" {
 				t.Errorf("record is %+v", l)
@@ -348,6 +236,7 @@ func TestLead(t *testing.T) {
 			if err := a.Lead(c.ctx, "seat", nil); !errors.Is(err, regent.ErrCandidate) {
 				t.Errorf("second Lead returned %v", err)
 			}
+
 			a.quit()
 		})
 	})
@@ -359,16 +248,84 @@ func TestLead(t *testing.T) {
 					t.Errorf("%q was taken", name)
 				}
 			}
+
 			for _, id := range []string{"*", "a\x00", string([]byte{0xff})} {
 				if err := c.member(id).Lead(c.ctx, "seat", nil); err == nil {
 					t.Errorf("member %q was taken", id)
 				}
 			}
+
 			if err := (&regent.Member{}).Lead(c.ctx, "seat", nil); err == nil {
 				t.Error("a member without a store was taken")
 			}
 		})
 	})
+}
+
+func TestLeadReturns(t *testing.T) {
+	t.Run("a_duty_that_ends_its_goroutine_is_an_error", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			if err := c.member("a").Lead(c.ctx, "seat",
+				func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
+				t.Error("no error")
+			}
+		})
+	})
+
+	t.Run("values_of_the_context_reach_the_duty", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			type key struct{}
+			ctx := context.WithValue(c.ctx, key{}, "value")
+			check(t, c.member("a").Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+				if ctx.Value(key{}) != "value" {
+					t.Error("the value is gone")
+				}
+				return nil
+			}))
+		})
+	})
+}
+
+func TestWithdrawBeforeClaim(t *testing.T) {
+	t.Run("a_seat_whose_candidate_withdraws_between_choice_and_claim_is_not_claimed", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", ranked(regent.RankPriority, 1, false))
+			ctx, cancel := context.WithCancel(c.ctx)
+			withdrawn, done := make(chan struct{}), make(chan struct{})
+			hook := &listing{Store: a.client}
+			a.Store = hook
+			stop, end := context.WithCancel(c.ctx)
+			go func() { defer close(done); _ = a.Run(stop, regent.Duty{Election: "other"}) }()
+			time.Sleep(10 * time.Second)
+			leaveIt := func() { // the member lists the others, and meanwhile its user withdraws
+				cancel()
+				<-withdrawn
+			}
+			hook.on.Store(&leaveIt)
+			_ = a.Lead(ctx, "seat", func(context.Context, regent.Term) error { t.Error("it leads"); return nil })
+			close(withdrawn)
+			time.Sleep(time.Minute)
+			if l, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("the seat was claimed: %+v, %v", l, err)
+			}
+
+			end()
+			<-done
+		})
+	})
+}
+
+// listing is a store that calls on once, when it lists.
+type listing struct {
+	driver.Store
+	on atomic.Pointer[func()]
+}
+
+func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	if on := s.on.Swap(nil); on != nil {
+		(*on)()
+	}
+	return s.Store.List(ctx, prefix)
 }
 
 func TestManyElections(t *testing.T) {
@@ -379,6 +336,7 @@ func TestManyElections(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat-%05d", i)
 			}
+
 			var nodes []*node
 			var stops []context.CancelFunc
 			held := func(n *node) (sum int) {
@@ -387,6 +345,7 @@ func TestManyElections(t *testing.T) {
 						sum++
 					}
 				}
+
 				return sum
 			}
 			for i := range 3 {
@@ -397,17 +356,22 @@ func TestManyElections(t *testing.T) {
 				nodes, stops = append(nodes, n), append(stops, cancel)
 				time.Sleep(10 * time.Second)
 			}
+
 			if got := held(nodes[0]); got != seats {
 				t.Fatalf("the first member holds %d seats", got)
 			}
+
 			before := nodes[0].client.Counts()
 			time.Sleep(15 * time.Second)
 			if got := nodes[0].client.Counts().Writes() - before.Writes(); got > 11 {
 				t.Errorf("%d writes in 10 heartbeats", got)
 			}
-			if got := nodes[0].client.Counts().Gets + nodes[0].client.Counts().Lists - before.Gets - before.Lists; got > 11 {
+
+			now := nodes[0].client.Counts()
+			if got := now.Gets + now.Lists - before.Gets - before.Lists; got > 11 {
 				t.Errorf("%d reads in 10 heartbeats by a leader of whom nobody wants anything", got)
 			}
+
 			// Its host dies: it neither releases nor answers any more.
 			nodes[0].client.SetFaults(memstore.Faults{CutRequests: true, CutAnswers: true})
 			time.Sleep(10 * time.Second)

@@ -27,15 +27,16 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"TestFenceOfTwoTerms/one_of_two_terms_with_one_epoch_is_admitted/in_memory"},
 	{"a_term_is_bound_in_memory_only", "fence.go",
 		"		if err := writeFence(f.Path, t); err != nil {\n",
-		"		if t.Epoch == f.highest.Epoch {\n			t.Term, kept.Term = kept.Term, t.Term\n		}\n		if err := writeFence(f.Path, t); err != nil {\n",
+		"		if t.Epoch == f.highest.Epoch {\n			t.Term, kept.Term = kept.Term, t.Term\n		}\n" +
+			"		if err := writeFence(f.Path, t); err != nil {\n",
 		"TestFenceFile/the_file_is_one_line_with_the_epoch_and_the_term"},
 	{"a_raise_does_not_read_the_file", "fence.go",
 		"		f.mergeLocked(kept)\n		if t.against", "		_ = kept\n		if t.against",
 		"TestFenceFileOfTwoProcesses/the_one_that_comes_later_does_not_lower_the_file"},
-	{"a_raise_takes_no_lock", "fencelock_unix.go",
+	{"a_raise_takes_no_lock", "fence_lock_unix.go",
 		"syscall.LOCK_EX|syscall.LOCK_NB", "syscall.LOCK_SH|syscall.LOCK_NB",
 		"TestFenceFileOfTwoProcesses/the_file_never_falls_under_concurrency"},
-	{"a_raise_waits_for_the_lock_for_ever", "fencelock_unix.go",
+	{"a_raise_waits_for_the_lock_for_ever", "fence_lock_unix.go",
 		"if busy && time.Now().After(end) {", "if busy && time.Now().After(end.Add(time.Minute)) {",
 		"TestFenceLock/a_process_that_is_stopped_while_it_raises_does_not_stop_another_one"},
 	{"a_file_is_read_once", "fence.go",
@@ -45,7 +46,8 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"		f.learned = time.Time{} // nobody here knows when that was\n", "		f.learned = time.Now()\n",
 		"TestFenceFileOfTwoProcesses/a_cached_epoch_is_admitted_for_a_second_and_not_longer"},
 	{"a_removed_file_lowers_the_fence", "fence.go",
-		"	if kept.against(f.highest) != tokenNewer {\n		return // the file may also have been removed\n	}\n", "",
+		"	if kept.against(f.highest) != tokenNewer {\n		return // the file may also have been removed\n	}\n",
+		"",
 		"TestFenceFileOfTwoProcesses/a_file_that_is_removed_does_not_lower_the_fence"},
 	{"every_term_of_the_last_epoch_has_the_grace", "fence.go",
 		" || t.against(f.previous) == tokenStale {", " {",
@@ -62,11 +64,11 @@ var mutants = []struct{ name, file, old, new, caught string }{
 	{"the_guard_ends_no_term", "internal/shell/guard.go",
 		"\t\tl.end(g.s.cause(core.Partitioned, \"\"))\n",
 		"",
-		"TestEngine"},
+		"TestRuns"},
 	{"validity_is_a_flag", "internal/shell/term.go",
 		"return !t.over.Load() && t.shell.now() < t.lease.until() }",
 		"return !t.over.Load() && t.lease.until() != expired }",
-		"TestEngine"},
+		"TestRuns"},
 	{"the_reaper_is_told_after_the_release", "internal/core/former.go",
 		"\t\tc.endBeat(b, t.cause)\n\t\tc.lifeline(b, true, false)\n",
 		"\t\tc.endBeat(b, t.cause)\n",
@@ -127,11 +129,11 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"\tif r.Epoch < highest && done.old {\n",
 		"\tif false {\n",
 		"TestRollback"},
-	{"what_an_admin_reads_does_not_count", "admin.go",
+	{"what_an_admin_reads_does_not_count", "edit.go",
 		"\t\tm.shown(l)\n",
 		"",
 		"TestWhatAnyRequestShows"},
-	{"what_an_admin_writes_does_not_count", "admin.go",
+	{"what_an_admin_writes_does_not_count", "edit.go",
 		"\t\tm.shown(got)\n",
 		"",
 		"TestWhatAnyRequestShows"},
@@ -190,11 +192,11 @@ var mutants = []struct{ name, file, old, new, caught string }{
 	{"a_panic_of_the_driver_is_not_caught", "internal/shell/requests.go",
 		"\t\tif v := recover(); v != nil {\n",
 		"\t\tif v := any(nil); v != nil {\n",
-		"TestEngine"},
+		"TestRuns"},
 	{"observers_of_two_runs_overlap", "event.go",
 		"\t\t\t<-before\n",
 		"",
-		"TestEngine"},
+		"TestRuns"},
 	{"a_duration_overflows", "internal/core/input.go",
 		"\tif d > 0 && t > Never-Time(d) {\n\t\treturn Never\n\t}\n",
 		"",
@@ -237,7 +239,7 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"l.Addr != before.Addr || ", "",
 		"TestWatchMembers/what_a_member_says_of_itself_is_reported_when_it_changes"},
 	{"what_a_member_says_is_no_change", "roster.go",
-		" || !bytes.Equal(l.Data, before.Data)", "",
+		"!bytes.Equal(l.Data, before.Data)", "bytes.Equal(l.Data, nil) && false",
 		"TestWatchMembers/what_a_member_says_of_itself_is_reported_when_it_changes"},
 	{"a_list_of_members_has_no_timeout", "roster.go",
 		"context.WithTimeout(ctx, w.timeout)", "context.WithTimeout(ctx, time.Hour)",
@@ -275,17 +277,19 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
-// without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
+// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds,
+// so that without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
+
 	all := os.Getenv("REGENT_MUTANTS") != ""
 	for i, m := range mutants {
 		if !all && i%10 != 0 {
 			continue
 		}
+
 		t.Run(m.name, func(t *testing.T) {
 			dir := t.TempDir()
 			list, err := mutant.Overlay(".", dir, mutant.Edit{File: m.file, Old: m.old, New: m.new})
@@ -298,7 +302,8 @@ func TestMutants(t *testing.T) {
 			}
 
 			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
-			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only).CombinedOutput()
+			test := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only)
+			out, err := test.CombinedOutput()
 			endless := spins[m.name] && bytes.Contains(out, []byte("panic: test timed out"))
 			if err == nil || !endless && !caughtBy(m.caught, out) {
 				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
@@ -307,14 +312,14 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// spins names the mutants with which a member asks the store again and again while virtual time stands still, so that the
-// test never ends.
+// spins names the mutants with which a member asks the store again and again while virtual time stands still, so that
+// the test never ends.
 var spins = map[string]bool{
 	"the_second_rollback_is_not_barred": true, "refused_terms_follow_each_other_at_once": true,
 }
 
-// caughtBy reports whether the output of a test shows that it has failed, or panicked. One that ran out of time proves nothing:
-// the machine may have been slow.
+// caughtBy reports whether the output of a test shows that it has failed, or panicked. One that ran out of time
+// proves nothing: the machine may have been slow.
 func caughtBy(test string, out []byte) bool {
 	if bytes.Contains(out, []byte("panic: test timed out")) {
 		return false

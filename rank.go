@@ -1,14 +1,12 @@
 package regent
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/regentd/regent/driver"
 )
 
-// Rank says who should win when several could. The store's compare-and-swap always decides; a rank only decides who tries first.
+// Rank decides which of several candidates tries first to claim an election. The store's compare-and-swap decides who
+// leads.
 type Rank string
 
 // The ranks. [RankRegions] makes one more for each list of regions.
@@ -39,32 +37,10 @@ func (r Rank) validate() error {
 			return nil
 		}
 	}
-	return &ConfigError{"rank", string(r), "must be first, lexicographic, priority, or region: followed by regions, the best first"}
-}
 
-// MemberInfo is what a member says of itself in its register.
-type MemberInfo struct {
-	Eligible  bool              `json:"eligible"`
-	Healthy   bool              `json:"healthy"`
-	Worker    bool              `json:"worker,omitempty"` // it takes tasks
-	Priority  int               `json:"priority,omitempty"`
-	Region    string            `json:"region,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Elections []string          `json:"elections,omitempty"` // that it campaigns for; "*" for more than it lists
-	Facts     map[string]string `json:"facts,omitempty"`     // as [Member] has them
-}
-
-// memberInfo reads a member's register. One that cannot be read says nothing, so its member is no candidate.
-func memberInfo(l driver.Record) MemberInfo {
-	var i MemberInfo
-	if json.Unmarshal(l.Data, &i) != nil {
-		return MemberInfo{}
+	return &ConfigError{
+		Key:   "rank",
+		Value: string(r),
+		Rule:  "must be first, lexicographic, priority, or region: followed by regions, the best first",
 	}
-
-	return i
-}
-
-// runsFor reports whether the member would take the seat.
-func (i MemberInfo) runsFor(election string) bool {
-	return i.Eligible && i.Healthy && (slices.Contains(i.Elections, election) || slices.Contains(i.Elections, "*"))
 }

@@ -29,7 +29,7 @@ type Reason string
 const (
 	ReasonShutdown    = Reason(core.Shutdown)    // the caller of Lead or Run ended its context
 	ReasonReturned    = Reason(core.Returned)    // the function given to Lead returned
-	ReasonLost        = Reason(core.Lost)        // the store showed another holder, or another incarnation of the member
+	ReasonLost        = Reason(core.Lost)        // the store showed another holder or incarnation
 	ReasonPartitioned = Reason(core.Partitioned) // the lease could not be renewed in time
 	ReasonHandoff     = Reason(core.HandedOff)   // it was asked to hand over to a successor
 	ReasonSteppedDown = Reason(core.SteppedDown) // it was asked to step down
@@ -50,11 +50,11 @@ const (
 )
 
 var (
-	// ErrNotLeader says that this member does not lead the election, or no longer.
+	// ErrNotLeader reports that this member does not lead the election, or no longer.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrStore says that the store has failed: what wraps it is no fault of a duty.
+	// ErrStore reports that the store has failed. A duty that returns an error which wraps it has not failed itself.
 	ErrStore = errors.New("store failed")
-	// ErrCandidate says that this member campaigns for the election already.
+	// ErrCandidate reports that this member campaigns for the election already.
 	ErrCandidate = errors.New("already a candidate")
 )
 
@@ -67,11 +67,12 @@ var causes = map[core.Cause]error{
 	core.Unhealthy: ErrUnhealthy, core.FencedOff: ErrFenced, core.Panicked: ErrPanicked,
 }
 
-// cause returns the error by which the context of a term ends. It takes no lock: the guard calls it.
+// cause returns the error by which the context of a term ends. It takes no lock: the shell calls it at the deadline.
 func (r *run) cause(c core.Cause, detail string) error {
 	if died := r.died.Load(); c == core.Panicked && died != nil {
 		return died
 	}
+
 	err := causes[c]
 	switch {
 	case err == nil:
@@ -79,5 +80,6 @@ func (r *run) cause(c core.Cause, detail string) error {
 	case detail == "":
 		return err
 	}
+
 	return fmt.Errorf("%w: %s", err, detail)
 }

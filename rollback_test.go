@@ -2,9 +2,7 @@ package regent_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -18,7 +16,8 @@ import (
 // only selects one register.
 func only(name string) func(string) bool { return func(n string) bool { return n == name } }
 
-// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has changed.
+// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has
+// changed.
 func unseen(c *cluster) {
 	c.store.KeepLog(1000)
 	c.store.SetFaults(memstore.Faults{LoseHint: 1})
@@ -31,205 +30,8 @@ func outlasted(n *node, limit time.Duration) time.Duration {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
+
 	return time.Since(start)
-}
-
-// TestLostClaim is about a store that has lost a claim, but not the heartbeat of the member that made it.
-func TestLostClaim(t *testing.T) {
-	cfg := regent.Cluster()
-
-	t.Run("a_claim_lost_before_the_next_heartbeat_is_noticed_with_that_heartbeat", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			unseen(c)
-			a := c.member("a").lead()
-			leader(t, time.Second, a)
-			if n := c.store.Undo(1, only("seat")); n != 1 {
-				t.Fatal("no claim to undo")
-			}
-			if took := outlasted(a, time.Minute); took > cfg.HeartbeatInterval+100*time.Millisecond {
-				t.Errorf("it led on for %v", took)
-			}
-			if got := a.kinds(regent.EventStoreRegressed); len(got) == 0 {
-				t.Error("it did not say that the store has lost writes")
-			}
-			a.quit()
-		})
-	})
-
-	t.Run("a_claim_lost_later_is_noticed_by_the_sweep_within_a_lease", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			unseen(c)
-			a := c.member("a").lead()
-			leader(t, time.Second, a)
-			time.Sleep(20 * time.Second)
-			c.store.Undo(1, only("seat"))
-			if took := outlasted(a, time.Minute); took > cfg.LeaseDuration {
-				t.Errorf("it led on for %v", took)
-			}
-			a.quit()
-		})
-	})
-
-	t.Run("each_of_a_thousand_held_elections_is_swept_within_a_lease", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			unseen(c)
-			c.store.KeepLog(10000)
-			duties := make([]regent.Duty, 1000)
-			for i := range duties {
-				duties[i].Election = "seat" + time.Duration(i).String()
-			}
-			duties[500].Election = "seat"
-			a := c.member("a")
-			ctx, cancel := context.WithCancel(c.ctx)
-			done := make(chan struct{})
-			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
-			time.Sleep(30 * time.Second)
-			if !a.leads() {
-				t.Fatal("it does not lead")
-			}
-			c.store.Undo(1, only("seat"))
-			if took := outlasted(a, time.Minute); took > cfg.LeaseDuration {
-				t.Errorf("it led on for %v", took)
-			}
-			cancel()
-			<-done
-		})
-	})
-
-	t.Run("beyond_a_thousand_elections_the_sweep_goes_round", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			unseen(c)
-			c.store.KeepLog(10000)
-			duties := make([]regent.Duty, 2500)
-			for i := range duties {
-				duties[i].Election = fmt.Sprintf("seat-%04d", i)
-			}
-			a := c.member("a")
-			ctx, cancel := context.WithCancel(c.ctx)
-			done := make(chan struct{})
-			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
-			time.Sleep(30 * time.Second)
-			for _, i := range []int{0, 1200, 2499} {
-				election := duties[i].Election
-				if _, ok := a.Leads(election); !ok {
-					t.Fatal("it does not lead", election)
-				}
-				c.store.Undo(1, only(election))
-				time.Sleep(3*cfg.HeartbeatInterval + 100*time.Millisecond)
-				if _, ok := a.Leads(election); ok {
-					t.Errorf("it leads %s on", election)
-				}
-			}
-			cancel()
-			<-done
-		})
-	})
-
-	t.Run("a_notification_that_names_the_election_ends_the_term_at_once", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			c.store.KeepLog(1000)
-			a := c.member("a").lead()
-			leader(t, time.Second, a)
-			time.Sleep(10 * time.Second)
-			c.store.Undo(1, only("seat"))
-			l, err := c.store.Get(c.ctx, "seat")
-			if err != nil {
-				l = driver.Record{Name: "seat"}
-			}
-			l.Holder = driver.Identity{ID: "z", Incarnation: "z1"}
-			l.Epoch++
-			l.Nonce = 1
-			l.Duration = time.Minute
-			_, err = c.store.Swap(c.ctx, l)
-			check(t, err)
-			if took := outlasted(a, time.Minute); took > 50*time.Millisecond {
-				t.Errorf("it led on for %v", took)
-			}
-			// The other one has the same epoch: that alone shows that the store has lost writes.
-			if got := a.kinds(regent.EventStoreRegressed); len(got) == 0 {
-				t.Error("two terms have one epoch, and it did not say so")
-			}
-			a.quit()
-		})
-	})
-
-	t.Run("a_checkpoint_that_cannot_be_saved_ends_the_term", func(t *testing.T) {
-		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
-			bubble(t, func(c *cluster) {
-				unseen(c)
-				a := c.member("a", config(profile)).lead()
-				leader(t, time.Second, a)
-				time.Sleep(profile.LeaseDuration + 10*time.Millisecond)
-				c.store.Undo(1000, only("seat"))
-				term, _ := a.Leads("seat")
-				if err := term.Save(c.ctx, []byte("x")); !errors.Is(err, regent.ErrNotLeader) {
-					t.Errorf("%s: Save = %v", name, err)
-				}
-				if a.leads() {
-					t.Errorf("%s: it leads on", name)
-				}
-				a.quit()
-			})
-		}
-	})
-
-	t.Run("a_reconnect_has_the_held_elections_read_at_once", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			unseen(c)
-			long := regent.Cluster()
-			long.LeaseDuration = time.Hour
-			w := &wakeable{hints: make(chan driver.Record, 1)}
-			a := c.member("a", config(long), func(m *regent.Member) {
-				w.Store = m.Store
-				m.Store = w
-			}).lead()
-			leader(t, time.Second, a)
-			time.Sleep(10 * time.Second)
-			c.store.Undo(1, only("seat"))
-			driver.Hint(w.hints, driver.Record{})
-			if took := outlasted(a, time.Minute); took > time.Second {
-				t.Errorf("it led on for %v", took)
-			}
-			a.quit()
-		})
-	})
-
-	t.Run("a_checkpoint_after_a_lost_renewal_ends_the_term_and_does_not_spin", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			unseen(c)
-			cfg := regent.Lock()
-			a := c.member("a", config(cfg)).lead()
-			leader(t, time.Second, a)
-			time.Sleep(25 * time.Second) // two renewals
-			a.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: time.Millisecond / 2}, Answer: memstore.Delay{Min: time.Millisecond / 2}})
-			c.store.Undo(1, only("seat"))
-			term, _ := a.Leads("seat")
-			before := a.client.Counts().Total()
-			start := time.Now()
-			err := term.Save(c.ctx, []byte("x"))
-			n := a.client.Counts().Total() - before
-			if !errors.Is(err, regent.ErrNotLeader) {
-				t.Errorf("Save = %v", err)
-			}
-			if n > 100 {
-				t.Errorf("Save has sent %d requests in %v", n, time.Since(start))
-			}
-			a.quit()
-		})
-	})
-}
-
-// wakeable is a store whose hints come from the test.
-type wakeable struct {
-	driver.Store
-	hints chan driver.Record
-}
-
-func (w *wakeable) Wake(_ context.Context, prefix string) <-chan driver.Record {
-	if prefix == driver.MemberRegister("") {
-		return make(chan driver.Record)
-	}
-	return w.hints
 }
 
 // TestRollback is about rule 5: whoever has seen more than the store shows waits for a lease.
@@ -252,7 +54,8 @@ func TestRollback(t *testing.T) {
 	t.Run("a_store_that_goes_back_twice_below_one_epoch_is_given_a_lease_each_time", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: cfg.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, held(vacant, 5))
 			check(t, err)
@@ -280,9 +83,11 @@ func TestRollback(t *testing.T) {
 					t.Errorf("it waited for %v", took)
 				}
 			}
+
 			if term, _ := b.Leads("seat"); term.Epoch != 6 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -304,6 +109,7 @@ func TestRollback(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
 				t.Errorf("%d events", len(got))
 			}
+
 			b.quit()
 		})
 	})
@@ -328,6 +134,7 @@ func TestRollback(t *testing.T) {
 			if v, _ := b.View("seat"); v.Epoch != 4 {
 				t.Errorf("it shows epoch %d", v.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -349,12 +156,14 @@ func TestRollback(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 0 {
 				t.Errorf("%+v", got)
 			}
+
 			b.quit()
 		})
 	})
 
 	t.Run("a_holder_whose_joining_was_forgotten_is_given_a_lease", func(t *testing.T) {
-		for name, before := range map[string]bool{"its_register_is_gone": false, "its_register_shows_an_earlier_incarnation": true} {
+		for name, before := range map[string]bool{"its_register_is_gone": false,
+			"its_register_shows_an_earlier_incarnation": true} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					c.store.KeepLog(1000)
@@ -365,17 +174,22 @@ func TestRollback(t *testing.T) {
 						time.Sleep(time.Second)
 						a.quit()
 					}
+
 					b := c.member("b").lead()
-					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond}, Answer: memstore.Delay{Min: 50 * time.Millisecond}})
+					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond},
+						Answer: memstore.Delay{Min: 50 * time.Millisecond}})
 					a := c.member("a").lead()
-					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond) // it has just sent a heartbeat
-					for {                                                                  // back to before it joined
+					// it has just sent a heartbeat
+					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond)
+					for { // back to before it joined
 						l, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 						if err != nil || l.Vacant() {
 							break
 						}
+
 						c.store.Undo(1, only(driver.MemberRegister("a")))
 					}
+
 					l, err := c.store.Get(c.ctx, "seat")
 					check(t, err)
 					l.Paused = false
@@ -384,11 +198,13 @@ func TestRollback(t *testing.T) {
 					if n, _ := leader(t, 100*time.Millisecond, a); n == nil {
 						t.Fatal("a does not claim")
 					}
+
 					a.client.SetFaults(memstore.Faults{LoseHint: 1}) // or it would hear of another claim at once
 					neverTwo(t, 30*time.Second, a, b)
 					if !a.leads() && !b.leads() {
 						t.Error("nobody leads")
 					}
+
 					a.quit()
 					b.quit()
 				})
@@ -407,10 +223,12 @@ func TestRollback(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("a has lost its term")
 			}
+
 			neverTwo(t, 30*time.Second, a, b)
 			if !a.leads() {
 				t.Error("a has lost its term")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -435,6 +253,7 @@ func TestRollback(t *testing.T) {
 			if b.leads() {
 				t.Fatal("b leads already")
 			}
+
 			c.store.KeepLog(1000)
 			a.client.SetFaults(lostRequests)
 			forgetJoin(c, driver.MemberRegister("a"))
@@ -471,6 +290,7 @@ func TestCheckpointOwner(t *testing.T) {
 				if l, err := c.store.Get(c.ctx, "seat"); err != nil || !bytes.Equal(l.Data, []byte("b")) {
 					t.Errorf("%s: the record has %q, %v", name, l.Data, err)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -493,7 +313,10 @@ func TestCheckpointOwner(t *testing.T) {
 			synctest.Wait()
 			got, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			if slices.ContainsFunc(got.Past, func(p driver.Past) bool { return p.Epoch == l.Epoch && p.Reason == "stepped down" }) {
+			if slices.ContainsFunc(got.Past, func(p driver.Past) bool {
+				return p.Epoch == l.Epoch &&
+					p.Reason == "stepped down"
+			}) {
 				t.Errorf("it has released a term that it never had: %+v", got.Past)
 			}
 			a.quit()
@@ -517,9 +340,11 @@ func flap(t *testing.T, c *cluster, a, b *node) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
+
 	if len(b.kinds(regent.EventStoreRegressed)) == n {
 		t.Fatal("b has not noticed")
 	}
+
 	c.store.Restore(snap)
 	a.client.SetFaults(f)
 }
@@ -530,6 +355,7 @@ func forgetJoin(c *cluster, name string) {
 	if err != nil {
 		return
 	}
+
 	l.Holder = driver.Identity{}
 	l.Epoch--
 	l.Nonce++

@@ -13,6 +13,53 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
+// MemberView is a member as its register shows it.
+type MemberView struct {
+	MemberInfo
+	ID          string        `json:"id"`
+	Addr        string        `json:"addr,omitempty"`
+	Incarnation string        `json:"incarnation,omitempty"` // empty if the member has left, or was revoked
+	Joined      time.Time     `json:"joined,omitzero"`       // by its own wall clock
+	Lease       time.Duration `json:"-"`                     // how long one heartbeat counts
+	Rev         string        `json:"-"`                     // changes with every heartbeat
+}
+
+func memberView(l driver.Record) MemberView {
+	return MemberView{
+		MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, driver.MemberPrefix), Addr: l.Addr,
+		Incarnation: l.Holder.Incarnation, Joined: l.Since, Lease: l.Duration, Rev: l.Rev,
+	}
+}
+
+// Holder returns the member that leads an election, as its register was last read. It does not ask the store. The
+// result is false if nobody leads, if this member leads, or if the register is not known.
+func (m *Member) Holder(election string) (MemberView, bool) {
+	v, ok := m.query(election)
+	if !ok || v.Heartbeat.Vacant() || v.Heartbeat.Holder.ID == m.ID {
+		return MemberView{}, false
+	}
+
+	return memberView(v.Heartbeat), true
+}
+
+// Members lists the members that have a register, by ID, those that have left included. Which of them are alive
+// cannot be known from one list: use [Member.WatchMembers] or a [Roster] for that. Members whose register cannot be
+// read are left out. An error that the store has caused wraps [ErrStore].
+func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
+	listed, _, err := listMembers(ctx, m.Store)
+	if err != nil {
+		return nil, err
+	}
+
+	var all []MemberView
+	for _, l := range listed {
+		all = append(all, memberView(l))
+	}
+
+	slices.SortFunc(all, func(a, b MemberView) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
 // MemberState is a member, and whether it is alive.
 type MemberState struct {
 	MemberView
@@ -20,8 +67,8 @@ type MemberState struct {
 	// Alive reports whether the member has joined and its lease has not expired, as far as the lists show: see
 	// [Roster.List].
 	Alive bool
-	// HeartbeatAge is for how long the newest heartbeat is known to have been the newest: from when it was first received
-	// to when the last list was sent.
+	// HeartbeatAge is for how long the newest heartbeat is known to have been the newest: from when it was first
+	// received to when the last list was sent.
 	HeartbeatAge time.Duration
 	// Heartbeats counts the heartbeats of the member that the roster has seen. At 1 the member may have died long ago.
 	Heartbeats int
@@ -48,9 +95,10 @@ func (m *Member) NewRoster() *Roster {
 // List lists the members that have a register, by ID, those that have left included. The maps in the result are shared
 // with later results and must not be changed. An error that the store has caused wraps [ErrStore], and changes nothing.
 //
-// A member is alive when it is first listed, and until a list shows that its heartbeat has not changed for its lease. The
-// lease is counted from after the list had returned that first showed the heartbeat, to before the last list was sent: so
-// a slow list never makes a live member look dead. A member whose register cannot be read is listed as it was last read.
+// A member is alive when it is first listed, and until a list shows that its heartbeat has not changed for its lease.
+// The lease is counted from after the list had returned that first showed the heartbeat, to before the last list was
+// sent: so a slow list never makes a live member count as dead. A member whose register cannot be read is listed as it
+// was last read.
 func (r *Roster) List(ctx context.Context) ([]MemberState, error) {
 	states, _, err := r.list(ctx)
 	return states, err
@@ -81,26 +129,32 @@ func (r *Roster) take(
 		if s.see(l, received) {
 			changed = true
 		}
+
 		now[l.Name] = s
 	}
+
 	for _, name := range unreadable {
 		if s := r.known[name]; s != nil {
 			now[name] = s
 		}
 	}
+
 	for name := range r.known {
 		if now[name] == nil {
 			changed = true
 		}
 	}
+
 	r.known = now
 
 	for _, s := range now {
 		if s.judge(sent) {
 			changed = true
 		}
+
 		states = append(states, s.state)
 	}
+
 	slices.SortFunc(states, func(a, b MemberState) int { return strings.Compare(a.ID, b.ID) })
 	return states, changed
 }
@@ -113,7 +167,7 @@ type sighting struct {
 }
 
 // see takes in the member's register, as a list showed it that returned at received. It reports whether the member has
-// joined or left, or says something else of itself.
+// joined or left, or publishes something else about itself.
 //
 // An edit of the register keeps the nonce and adds to the number of edits. It is no heartbeat, so it gives no time. Any
 // other change of the revision counts from now on, also one by which the store has gone back (rule 2).
@@ -132,6 +186,7 @@ func (s *sighting) see(l driver.Record, received time.Duration) (changed bool) {
 	if changed {
 		s.state.MemberView = memberView(l)
 	}
+
 	s.state.Rev = l.Rev
 	s.state.Lease = l.Duration
 	return changed
@@ -168,6 +223,7 @@ func listMembers(ctx context.Context, store driver.Store) (listed []driver.Recor
 				return err
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -177,12 +233,12 @@ func listMembers(ctx context.Context, store driver.Store) (listed []driver.Recor
 }
 
 // WatchMembers yields all members that have a register, by ID, and which of them are alive: now, and after each change,
-// until ctx ends or the loop is left. A change is that a member has joined, has left, has died, is alive again, or says
-// something else of itself. The slice is the caller's, the maps in it must not be changed.
+// until ctx ends or the loop is left. A change is that a member has joined, has left, has died, is alive again, or
+// publishes something else about itself. The slice is the caller's, the maps in it must not be changed.
 //
-// The members are listed every heartbeat interval, and soon after a notification of the store. So a member that leaves is
-// reported at once where the store notifies, and a member that dies is reported at most one heartbeat interval and one
-// list later than its lease. See [Roster.List] for when a member is alive.
+// The members are listed every heartbeat interval, and soon after a notification of the store. So a member that
+// leaves is reported at once where the store notifies. A member that dies is reported at most its lease, two heartbeat
+// intervals and two lists after its last heartbeat. See [Roster.List] for when a member is alive.
 //
 // A list that fails, or takes longer than two lease durations, is yielded as an error that wraps [ErrStore]. What is
 // known of the members then is what was yielded last. The next list that succeeds is yielded in any case. If the member
@@ -195,10 +251,12 @@ func (m *Member) WatchMembers(ctx context.Context) iter.Seq2[[]MemberState, erro
 			yield(nil, fmt.Errorf("configuration: %w", err))
 			return
 		}
+
 		if m.Store == nil {
 			yield(nil, errNoStore)
 			return
 		}
+
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 
@@ -206,6 +264,7 @@ func (m *Member) WatchMembers(ctx context.Context) iter.Seq2[[]MemberState, erro
 		if waker, ok := m.Store.(driver.Waker); ok {
 			w.notifications = waker.Wake(ctx, driver.MemberPrefix)
 		}
+
 		w.run(ctx, yield)
 	}
 }
@@ -253,13 +312,14 @@ func (w *memberWatch) list(ctx context.Context) ([]MemberState, bool, error) {
 	return states, changed, err
 }
 
-// rest waits until the members are to be listed again: after the interval, or earlier if the store notifies. Notifications
-// that come shortly after a list are coalesced, since many members may join at once.
+// rest waits until the members are to be listed again: after the interval, or earlier if the store notifies.
+// Notifications that come shortly after a list are coalesced, since many members may join at once.
 func (w *memberWatch) rest(ctx context.Context) {
 	least := min(w.interval, time.Second) / 4
 	if !w.sleep(ctx, least, nil) {
 		return
 	}
+
 	w.sleep(ctx, w.interval-least, w.notifications)
 }
 
@@ -274,5 +334,6 @@ func (w *memberWatch) sleep(ctx context.Context, d time.Duration, notifications 
 	case <-ctx.Done():
 		return false
 	}
+
 	return true
 }

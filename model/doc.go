@@ -17,6 +17,10 @@
 // shortest trace. What makes a pass worth something is that faults really happen in it, so each configuration names
 // what it must reach: see [Witness].
 //
+// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a
+// mutant of the code for each one here. This package stays because it has no timers: it exhausts any number of pauses
+// under a member's heartbeat, which the explorer cannot. docs/DECISIONS.md compares the two.
+//
 // # What is modelled
 //
 // Time passes in ticks, at any moment. A process that does nothing while it does is paused. A swap is sent, reaches
@@ -32,7 +36,7 @@
 //     and W (rule 1).
 //   - Waits that decide nothing: jitter, back-off, takeover delay, ranks, reservations, pushes. A step that may
 //     happen happens at any time, so every way of waiting is included.
-//   - The reaper: to the others it looks like a leave that somebody else sends, after a crash.
+//   - The reaper: to the others it is a leave that somebody else sends, after a crash.
 //   - A store that forgets (rule 5), and one that expires records by itself.
 //   - Two requests of one process at once. Under Via a process that waits for an answer sends no heartbeat until it
 //     gets it or gives up.
@@ -40,8 +44,8 @@
 //   - At most two late requests and two tasks are on their way at once.
 //
 // Nothing else is bounded in Own, and only the number of faults in Via: revisions, nonces, incarnations and epochs
-// are renumbered, times are counted back from now, and states that cannot be told apart are one. That is Canon; a
-// test walks through plain states to see that it does not change what can happen.
+// are renumbered, times are counted back from now, and states that behave alike are one. That is Canon; a test walks
+// through plain states to see that it does not change what can happen.
 //
 // # How to read a trace
 //

@@ -60,6 +60,30 @@ func TestDeadlines(t *testing.T) {
 		}
 	})
 
+	t.Run("a_claim_does_not_count_if_it_is_found_after_the_next_join", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.start()
+		r.serveOnly(own)
+		r.answer(r.take(election1), NotFound, driver.Record{})
+		r.apply(r.take(election1)) // the answer is lost
+		first := r.store[own].Holder
+
+		r.pass(6 * time.Second) // the heartbeat is lost, too
+		r.event(EventDropped)
+		r.pending = nil
+		r.forget()
+		for n := 0; r.count(EventJoined) == 0 && n < 100; n++ {
+			r.pass(100 * time.Millisecond)
+			r.serveOnly(own)
+		}
+		r.event(EventJoined)
+		equal(t, "named by the election", r.store[election1].Holder, first)
+		r.run(20 * time.Second)
+		if b := every[Begin](r)[0]; b.Incarnation == first.Incarnation {
+			t.Fatalf("the claim of %v counts: %+v", first, b)
+		}
+	})
+
 	t.Run("a_term_ends_before_its_deadline", func(t *testing.T) {
 		for name, cfg := range map[string]Config{"own": lockConfig(), "member": clusterConfig()} {
 			r := newRig(t, cfg)

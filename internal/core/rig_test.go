@@ -101,6 +101,16 @@ func (r *rig) serve() {
 	}
 }
 
+// serveOnly answers requests about one register, until there is none left.
+func (r *rig) serveOnly(name string) {
+	r.t.Helper()
+	for slices.ContainsFunc(r.pending, func(s Send) bool { return s.Record.Name == name }) {
+		s := r.take(name)
+		o, rec := r.apply(s)
+		r.answer(s, o, rec)
+	}
+}
+
 // members returns the member registers, in the order of their names.
 func (r *rig) members() []driver.Record {
 	var all []driver.Record

@@ -91,11 +91,27 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 // also if the core is not stepped.
 func (w *world) stopBy(i int, name string) core.Time {
 	p := &w.procs[i]
-	told := w.now
-	if t := p.terms[w.store.index(name)]; t != nil && p.deadlines[t.register] > 0 {
-		told = min(told, p.deadlines[t.register])
+	at := w.now
+	if t := p.terms[w.store.index(name)]; t != nil && t.ended > 0 {
+		at = t.ended
+	} else if t != nil {
+		at = min(at, p.deadlines[t.register])
 	}
-	return told.Add(w.setup.Config.StopTimeout)
+	return at.Add(w.setup.Config.StopTimeout)
+}
+
+// noteEnds notes when the contexts of terms ended whose heartbeat has ended.
+func (w *world) noteEnds(p *proc, e *core.Renewed) {
+	if e.Deadline != 0 {
+		return
+	}
+	for k, t := range p.terms {
+		if t != nil && t.register == e.Register {
+			ended := *t // other worlds share the term
+			ended.ended = min(w.now, p.deadlines[e.Register])
+			p.terms[k] = &ended
+		}
+	}
 }
 
 // checkDuties checks that no term begins beside a duty of another process that still has time to stop (rule 7).
@@ -124,10 +140,15 @@ func (w *world) checkMemory(sender, k int, epoch uint64) error {
 	return nil
 }
 
-// checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads.
+// checkHeartbeat checks a write to a member register: nobody ends an incarnation under which somebody still leads. The
+// sender is a process, or -1 for a reaper.
 func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 	if before.Vacant() || after.Holder == before.Holder || w.setup.Rollbacks > 0 {
 		return nil
+	}
+	who := fmt.Sprintf("p%d", sender)
+	if sender < 0 {
+		who = "a reaper"
 	}
 	for i := range w.procs {
 		for k := range w.setup.Elections {
@@ -136,8 +157,8 @@ func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 			}
 			t := w.procs[i].terms[k]
 			if t.register == after.Name && t.incarnation == before.Holder.Incarnation {
-				return fmt.Errorf("%s: p%d ends the incarnation under which p%d leads %s",
-					after.Name, sender, i, election(k))
+				return fmt.Errorf("%s: %s ends the incarnation under which p%d leads %s",
+					after.Name, who, i, election(k))
 			}
 		}
 	}

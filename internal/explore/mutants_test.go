@@ -219,7 +219,7 @@ func allFaults() []fault { return slices.Concat(faults, protocolFaults, rankFaul
 // TestMutantsApply has every fault applied, without a test that finds it: TestMutants tries some of them only.
 func TestMutantsApply(t *testing.T) {
 	for _, f := range allFaults() {
-		if err := mutant.Check(root, f.edit()); err != nil {
+		if err := mutant.Check(root, f.edits()...); err != nil {
 			t.Errorf("%s: %v", f.name, err)
 		}
 	}
@@ -240,13 +240,17 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-func (f *fault) edit() mutant.Edit {
-	return mutant.Edit{File: path.Join("internal/core", f.file), Old: f.old, New: f.new}
+func (f *fault) edits() []mutant.Edit {
+	all := []mutant.Edit{{File: path.Join("internal/core", f.file), Old: f.old, New: f.new}}
+	if also, ok := secondGuards[f.name]; ok {
+		all = append(all, also)
+	}
+	return all
 }
 
 func (f *fault) mustBeCaught(t *testing.T) {
 	dir := t.TempDir()
-	list, err := mutant.Overlay(root, dir, f.edit())
+	list, err := mutant.Overlay(root, dir, f.edits()...)
 	if err != nil {
 		t.Fatal(err)
 	}

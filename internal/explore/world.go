@@ -103,7 +103,7 @@ type proc struct {
 	gone      bool       // it has left for good
 	asleep    bool       // nothing reaches it, and it does nothing
 	asking    bool       // a request of its user to whoever leads has no result yet
-	lines     []lifeline // what its reaper was told
+	lines     []lifeline // what its reaper knows
 	idle      []bool     // by election: it does not campaign
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time
@@ -118,6 +118,7 @@ type term struct {
 	epoch       uint64
 	register    string
 	incarnation string
+	ended       core.Time // when its context ended, if its heartbeat has ended and no End came yet
 }
 
 type stopping struct {
@@ -268,7 +269,7 @@ func (w *world) step(i int, in core.Input) error {
 			if w.reading {
 				w.shows |= Adopted
 			}
-			p.terms[k] = &term{e.Epoch, e.Register, e.Incarnation}
+			p.terms[k] = &term{epoch: e.Epoch, register: e.Register, incarnation: e.Incarnation}
 			p.deadlines[e.Register] = e.Deadline
 			if err := w.checkBegin(i, k, e.Epoch); err != nil {
 				return err
@@ -280,6 +281,7 @@ func (w *world) step(i int, in core.Input) error {
 				return err
 			}
 		case core.Renewed:
+			w.noteEnds(p, &e)
 			p.deadlines[e.Register] = e.Deadline
 			if err := w.checkAll(); err != nil {
 				return err

@@ -179,7 +179,7 @@ func TestGoodValues(t *testing.T) {
 		}
 	})
 
-	t.Run("text_in_the_file_is_what_it_looks_like", func(t *testing.T) {
+	t.Run("text_in_the_file_is_kept_as_it_is_written", func(t *testing.T) {
 		if s := (loaded{yaml: "region: 010\nnode: true\nlabels: {zone: 1.50}"}).must(t); s.Regent.Region != "010" ||
 			s.Node != "true" || s.Regent.Labels["zone"] != "1.50" {
 			t.Errorf("got %v", s)

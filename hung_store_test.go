@@ -10,7 +10,6 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
-	"github.com/regentd/regent/memstore"
 )
 
 // companion is what a reaper makes of a member's lifelines.
@@ -53,6 +52,7 @@ func (c *companion) overdue() string {
 			return name
 		}
 	}
+
 	return ""
 }
 
@@ -79,10 +79,12 @@ func TestHungStore(t *testing.T) {
 									t.Fatalf("%s, %v: a reaper would kill the holder of %s", name, hang, register)
 								}
 							}
+
 							if time.Now().After(deadline) && (a.leads() || b.leads()) {
 								t.Fatalf("%s, %v: somebody leads past its deadline", name, hang)
 							}
 						}
+
 						if lost {
 							c.store.Drop()
 						} else {
@@ -98,6 +100,7 @@ func TestHungStore(t *testing.T) {
 								t.Errorf("%s, %v: %+v, although its duty has returned", name, hang, stuck)
 							}
 						}
+
 						b.quit()
 						a.quit()
 					})
@@ -125,17 +128,21 @@ func TestHungStore(t *testing.T) {
 				for first.Valid() {
 					time.Sleep(10 * time.Millisecond)
 				}
+
 				slow.hang(nil) // what hangs goes on hanging
-				for end := time.Now().Add(profile.StopTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				end := time.Now().Add(profile.StopTimeout)
+				for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					synctest.Wait()
 					if register := of.overdue(); register != "" {
 						t.Errorf("%s: a reaper would kill the holder of %s", name, register)
 						break
 					}
 				}
+
 				if n, _ := leader(t, profile.LeaseDuration+profile.TakeoverDelay, a); n == nil {
 					t.Errorf("%s: it waits for its old request: %q", name, c.log)
 				}
+
 				close(hung)
 				a.quit()
 			})
@@ -154,11 +161,13 @@ func TestHungStore(t *testing.T) {
 			if err := a.StepDown(c.ctx, "seat"); err == nil {
 				t.Fatal("the store hangs, and has taken a release")
 			}
+
 			c.store.Drop()
 			n, took := leader(t, profile.LeaseDuration, b)
 			if n == nil || took > profile.LeaseDuration/3 {
 				t.Errorf("somebody else leads after %v: a did not release its lock when the store answered again", took)
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -174,6 +183,7 @@ func TestHungStore(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat%02d", i)
 			}
+
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
 			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
@@ -192,11 +202,36 @@ func TestHungStore(t *testing.T) {
 					break
 				}
 			}
+
 			d.mu.Lock()
 			d.until = nil
 			d.mu.Unlock()
 			close(u)
 			<-done
+		})
+	})
+}
+
+func TestShutdownOverAHungStore(t *testing.T) {
+	t.Run("a_store_that_hangs_does_not_hold_up_a_shutdown_seat_by_seat", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var duties []regent.Duty
+			for i := range 200 {
+				duties = append(duties, regent.Duty{Election: "s" + time.Duration(i).String()})
+			}
+
+			a := c.member("a")
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan struct{})
+			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
+			time.Sleep(5 * time.Second)
+			a.client.SetFaults(cut)
+			start := time.Now()
+			cancel()
+			<-done
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
 		})
 	})
 }
@@ -222,107 +257,6 @@ func (d *deaf) Swap(ctx context.Context, l driver.Record) (driver.Record, error)
 		<-until
 		return driver.Record{}, context.DeadlineExceeded
 	}
+
 	return d.Store.Swap(ctx, l)
-}
-
-func TestLifelines(t *testing.T) {
-	t.Run("a_standby_holds_nothing_and_a_leader_says_so_before_its_duty_starts", func(t *testing.T) {
-		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
-			bubble(t, func(c *cluster) {
-				var of [2]companion
-				a := c.member("a", config(profile)).lead()
-				leader(t, time.Second, a)
-				b := c.member("b", config(profile, func(c *regent.Config) { c.Register = true }), watched(&of[0]))
-				ctx, cancel := context.WithCancel(c.ctx)
-				done := make(chan struct{})
-				var holds bool
-				go func() {
-					defer close(done)
-					_ = b.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
-						of[0].mu.Lock()
-						for _, l := range of[0].lines {
-							holds = holds || l.Holds
-						}
-						of[0].mu.Unlock()
-						<-ctx.Done()
-						return nil
-					})
-				}()
-				time.Sleep(3 * profile.LeaseDuration)
-				of[0].mu.Lock()
-				for _, l := range of[0].all {
-					if l.Holds {
-						t.Errorf("%s: a standby says %+v", name, l)
-					}
-				}
-				of[0].mu.Unlock()
-
-				a.quit()
-				if n, _ := leader(t, time.Minute, b); n == nil || !holds {
-					t.Errorf("%s: its duty runs, and it has not said that it holds anything", name)
-				}
-				cancel()
-				<-done
-				last := of[0].all[len(of[0].all)-1]
-				if last.Holds || !last.Over {
-					t.Errorf("%s: the last word is %+v", name, last)
-				}
-			})
-		}
-	})
-
-	t.Run("what_could_not_be_released_is_left_to_the_companion", func(t *testing.T) {
-		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
-			bubble(t, func(c *cluster) {
-				var of companion
-				a := c.member("a", config(profile), watched(&of)).lead()
-				leader(t, time.Second, a)
-				c.store.Hang()
-				a.quit()
-				of.mu.Lock()
-				last := of.all[len(of.all)-1]
-				of.mu.Unlock()
-				if !last.Stopped || last.Over {
-					t.Errorf("%s: the last word is %+v", name, last)
-				}
-				c.store.Drop()
-			})
-		}
-	})
-
-	t.Run("a_member_that_has_stepped_down_says_at_once_that_it_holds_nothing", func(t *testing.T) {
-		bubble(t, func(c *cluster) {
-			var of companion
-			a := c.member("a", watched(&of)).lead()
-			leader(t, time.Second, a)
-			check(t, a.StepDown(c.ctx, "seat"))
-			synctest.Wait()
-			of.mu.Lock()
-			if l := of.lines[driver.MemberRegister("a")]; l.Holds || l.Stopped {
-				t.Errorf("%+v", l)
-			}
-			of.mu.Unlock()
-			a.quit()
-		})
-	})
-}
-
-// deafAll is a store whose swaps return when a channel is closed, whatever becomes of their contexts.
-type deafAll struct {
-	*memstore.Client
-	mu    sync.Mutex
-	until chan struct{}
-}
-
-func (d *deafAll) wait() {
-	d.mu.Lock()
-	u := d.until
-	d.mu.Unlock()
-	if u != nil {
-		<-u
-	}
-}
-func (d *deafAll) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
-	d.wait()
-	return d.Client.Swap(ctx, l)
 }

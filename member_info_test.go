@@ -2,13 +2,11 @@ package regent_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
@@ -42,8 +40,9 @@ func TestFacts(t *testing.T) {
 			refused(t, a.SetFacts(huge))
 			time.Sleep(5 * time.Second)
 			if got := published(c, a).Facts["host"]; got != "one" {
-				t.Errorf("others are told %.20q", got)
+				t.Errorf("others read %.20q", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -59,29 +58,36 @@ func TestFacts(t *testing.T) {
 				for range a.Watch(ctx, "other") {
 				}
 			}()
+
 			time.Sleep(time.Second)
 			first["host"] = "changed"
 			go func() {
 				_ = a.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil })
 			}()
+
 			leader(t, time.Second, a)
 			if got := published(c, a).Facts["host"]; got != "one" {
-				t.Errorf("others are told %q", got)
+				t.Errorf("others read %q", got)
 			}
 
 			check(t, a.SetFacts(second))
 			second["host"] = "changed"
 			time.Sleep(5 * time.Second)
 			if got := published(c, a).Facts["host"]; got != "two" {
-				t.Errorf("others are told %q", got)
+				t.Errorf("others read %q", got)
 			}
+
 			a.quit()
 		})
 	})
 
 	t.Run("many_long_names_of_elections_fit_into_a_register", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", func(m *regent.Member) { m.Facts = map[string]string{"host": strings.Repeat("x", 16000)} })
+			a := c.member("a", func(m *regent.Member) {
+				m.Facts = map[string]string{"host": strings.Repeat("x",
+					16000)}
+			})
+
 			var duties []regent.Duty
 			for i := range 100 {
 				name := fmt.Sprint(strings.Repeat("<", 200), i) // each of them takes six bytes as JSON
@@ -91,6 +97,7 @@ func TestFacts(t *testing.T) {
 				}
 				duties = append(duties, regent.Duty{Election: name, Name: "wait", Run: wait})
 			}
+
 			a.campaign(duties...)
 			time.Sleep(5 * time.Second)
 			l, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
@@ -100,40 +107,9 @@ func TestFacts(t *testing.T) {
 			if got := published(c, a).Elections; len(got) != 1 || got[0] != "*" {
 				t.Errorf("it names %d elections", len(got))
 			}
+
 			a.quit()
 		})
-	})
-}
-
-// TestWaitingIsBrief has a process without bounds hold a member's ID.
-func TestWaitingIsBrief(t *testing.T) {
-	bubble(t, func(c *cluster) {
-		long := strings.Repeat("ü", 4000)
-		data, err := json.Marshal(map[string]any{"facts": map[string]string{"host": "x" + long}})
-		check(t, err)
-		_, err = c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister("a"), Addr: long, Epoch: 1, Nonce: 1,
-			Holder: driver.Identity{ID: "a" + long, Incarnation: "1." + long}, Duration: 6 * time.Second, Data: data})
-		check(t, err)
-		a := c.member("a").lead()
-		time.Sleep(time.Second)
-
-		told := a.kinds(regent.EventMemberWaiting)
-		if len(told) == 0 {
-			t.Fatal("it does not say that it waits")
-		}
-		for key, value := range told[0].Metadata {
-			most := 100
-			if key == "error" {
-				most = 1000
-			}
-			if len(value) > most || !utf8.ValidString(value) {
-				t.Errorf("%s has %d bytes, valid UTF-8: %v", key, len(value), utf8.ValidString(value))
-			}
-		}
-		if got := told[0].Metadata["host"]; got != "x"+strings.Repeat("ü", 49) {
-			t.Errorf("host %q", got)
-		}
-		a.quit()
 	})
 }
 
@@ -147,6 +123,7 @@ func published(c *cluster, n *node) regent.MemberView {
 			return v
 		}
 	}
+
 	c.t.Errorf("%s has no register", n.ID)
 	return regent.MemberView{}
 }
