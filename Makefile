@@ -61,6 +61,7 @@ soak: ## the simulation over SEEDS seeds, every mutant, a fault for each scenari
 
 faults: need ## real processes under every fault of a real store, a minute without an answer included, and fleets of 40 and 50
 	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 60m -v -run 'TestStoreFaults|TestRunWithHungStore|TestFleet' .
+	cd store/s3 && REGENT_LONG=1 go test -race -count=1 -timeout 20m -parallel 8 .
 
 chaos: ## a cluster of real processes under load, its leader killed every 10 s for 5 minutes; CHAOS changes that: CHAOS='-for 1m'
 	go run ./bench/chaos $(CHAOS)

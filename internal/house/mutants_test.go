@@ -107,6 +107,8 @@ var fleetFaults = []fault{
 	{"J12", library, "TestJitter/J12_", []mutant.Edit{edit("internal/core/spread.go", "	return began.Add(c.cfg.StartDelayMax + min(c.cfg.HeartbeatInterval, time.Second))\n", "	return began\n")}},
 	{"J13", library, "TestFleet/J13_", []mutant.Edit{edit("run.go", "		r.phase = rand.Float64()\n", "		r.phase = 0.5\n")}},
 	{"J14", daemon, "TestStartupJitter/J01_J14_", []mutant.Edit{edit("config.go", "	c.StartupJitterMax = 5 * time.Second\n", "")}},
+	{"J14", "cmd/regent/internal/config", "TestProfiles/J14_a_store_in_a_bucket", []mutant.Edit{
+		edit("cmd/regent/internal/config/resolve.go", "	case byStore:\n		profile = \"fleet\"\n", "")}},
 	{"J15", library, "TestFleet/J15_the_smallest", []mutant.Edit{edit("internal/core/claim.go", "		if end := c.coldStartEnd(e); end > 0 {\n", "		if end := c.coldStartEnd(e); end > 0 && r.Epoch == 0 {\n"),
 		edit("internal/core/rank.go", "	if end := c.coldStartEnd(e); end > 0 && r.Next != c.cfg.ID {\n", "	if end := c.coldStartEnd(e); end > 0 && r.Epoch == 0 {\n")}},
 	{"J15", library, "TestFleet/J15_after_the_death", []mutant.Edit{edit("internal/core/spread.go", "	if e != nil && e.foundHeld && !e.seenLed {\n", "	if e != nil && e.foundHeld && !e.seenLed && e.fencedRow > 0 {\n")}},

@@ -62,7 +62,6 @@ type Store struct {
 	id     uint64        // of this Store among all that ever were
 	writes atomic.Uint64 // that it has sent
 
-	removes  atomic.Bool           // the server honours the condition of a DELETE
 	refused  atomic.Pointer[error] // why every request is refused: a probe has failed after Open
 	raceTime time.Duration         // how long another process may take for the race
 
