@@ -63,7 +63,7 @@ faults: need ## real processes under every fault of a real store, a minute witho
 	cd cmd/regent && REGENT_LONG=1 go test -race -count=1 -timeout 60m -v -run 'TestStoreFaults|TestRunWithHungStore|TestFleet' .
 
 chaos: ## a cluster of real processes under load, its leader killed every 10 s for 5 minutes; CHAOS changes that: CHAOS='-for 1m'
-	go run ./bench/crew $(CHAOS)
+	go run ./bench/chaos $(CHAOS)
 
 bench: ## every benchmark; BENCHTIME sets how long each runs
 	@for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...) || exit 1; done

@@ -2,22 +2,23 @@ package regent
 
 import "time"
 
-// Clock is the time by which a member counts. Only tests need to set one: to give each member a rate of its own.
+// Clock is the clock on which a member counts its leases. Only tests need to set one: to give each member a rate of its
+// own.
 type Clock interface {
-	// Now is the time since some fixed instant. It never goes back, and counts while the machine is suspended.
+	// Now returns the time since some fixed instant. It never goes back, and counts while the machine is suspended.
 	Now() time.Duration
 	// NewTimer is [time.NewTimer] on this clock.
 	NewTimer(d time.Duration) *time.Timer
 }
 
-// systemClock is the kernel's clock that counts while the machine is suspended (rule 8). Where there is none, and in a testing/synctest
-// bubble, where users test their duties in virtual time, it is Go's.
+// systemClock is the clock of the kernel that counts while the machine is suspended (rule 8). Where there is none, it
+// is the clock of Go. So it is in a testing/synctest bubble, where users test their duties in virtual time.
 type systemClock struct {
 	start  time.Time
 	kernel bool
 }
 
-// newSystemClock returns a clock that does not begin at 0, which stands for no time in many places.
+// newSystemClock returns a clock that does not begin at 0, which means "never" in many places.
 func newSystemClock() *systemClock {
 	return &systemClock{time.Now().Add(-time.Second), kernelClockIsOurs()}
 }

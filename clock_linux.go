@@ -11,13 +11,14 @@ const (
 	clockBoottime = 7
 )
 
-// sinceBoot reads the clock that goes on while the machine is suspended.
+// sinceBoot returns the time since the machine was started, time in which it was suspended included.
 func sinceBoot() time.Duration {
 	t, _ := gettime(clockBoottime)
 	return t
 }
 
-// kernelClockIsOurs reports whether the kernel's clocks and Go's are the same time. In a testing/synctest bubble they are years apart.
+// kernelClockIsOurs reports whether the clocks of the kernel and of Go show the same time. In a testing/synctest bubble
+// they are years apart.
 func kernelClockIsOurs() bool {
 	wall, ok := gettime(clockRealtime)
 	if !ok || time.Since(time.Unix(0, int64(wall))).Abs() > time.Hour {

@@ -4,7 +4,8 @@ package regent
 
 import "time"
 
-// kernelClockIsOurs: no clock is known here that counts while the machine is suspended. docs/GUARANTEES.md says what that means.
+// kernelClockIsOurs returns false: on this system no clock is known that counts while the machine is suspended.
+// docs/GUARANTEES.md says what follows from that.
 func kernelClockIsOurs() bool { return false }
 
 func sinceBoot() time.Duration { return 0 }

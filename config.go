@@ -9,58 +9,57 @@ import (
 	"time"
 )
 
-// Config is how a member behaves. Start from a profile, [Cluster], [Lock] or [Fleet], and change what differs; the zero Config is
-// Cluster. The key in each comment is the name that errors and configuration files use.
+// Config configures a member. Start from a profile, [Cluster], [Lock] or [Fleet], and change what differs. The zero
+// value is the profile Cluster. Each comment begins with the key by which errors and configuration files name the
+// field.
 type Config struct {
 	LeaseDuration       time.Duration   // leaseDuration, W: how long a heartbeat counts for those who watch it
-	OwnLease            bool            // ownLease: each seat is renewed by itself, not by the member's heartbeat
-	RenewInterval       time.Duration   // renewInterval: how often a seat with a lease of its own is renewed
+	OwnLease            bool            // ownLease: each election has a lease of its own, not the member's heartbeat
+	RenewInterval       time.Duration   // renewInterval: how often a lease of its own is renewed
 	RenewBackoff        []time.Duration // renewBackoff: the waits between the tries of a failing renewal
 	StopTimeout         time.Duration   // stopTimeout, G: how long duties may take to stop
-	ElectionInterval    time.Duration   // electionInterval: how often a standby looks at the seat, with no hint
+	ElectionInterval    time.Duration   // electionInterval: how often a standby reads the election
 	ElectionIntervalMax time.Duration   // electionIntervalMax: what electionInterval doubles to while nothing changes
-	TakeoverDelay       time.Duration   // takeoverDelay: what a silent leader gets on top of its lease
-	HeartbeatInterval   time.Duration   // heartbeatInterval: how often a member says that it lives
-	WorkerTimeout       time.Duration   // workerTimeout: when a silent member counts as gone, where no seat hangs on it
-	StartupJitterMin    time.Duration   // startupJitterMin: the least wait before the first request
+	TakeoverDelay       time.Duration   // takeoverDelay: how long a standby waits after the leader's lease has expired
+	HeartbeatInterval   time.Duration   // heartbeatInterval: how often a member renews its heartbeat
+	WorkerTimeout       time.Duration   // workerTimeout: the lease of a member's heartbeat that no election depends on
+	StartupJitterMin    time.Duration   // startupJitterMin: the shortest wait before the first request
 	StartupJitterMax    time.Duration   // startupJitterMax: the longest wait before the first request
-	Rank                Rank            // rank: who should win when several could
-	Register            bool            // register: heartbeat as a member even where no seat and no rank needs it
+	Rank                Rank            // rank: which of several candidates tries first
+	Register            bool            // register: heartbeat as a member even where no election and no rank needs it
 
-	Eligible bool              // eligible: may lead
-	Priority int               // priority: the higher, the better, under rank priority
-	Region   string            // region: where the member runs
-	Labels   map[string]string // labels: what else it says of itself
-	Preempt  bool              // preempt: ask a leader of lower rank to hand over
+	Ineligible bool              // eligible, if false: never campaigns; it still registers and watches
+	Priority   int               // priority: the higher, the better, under rank priority
+	Region     string            // region: where the member runs
+	Labels     map[string]string // labels: published with every heartbeat
+	Preempt    bool              // preempt: ask a leader of lower rank to hand over
 
-	EpochFencingEnabled        bool          // epochFencingEnabled: fences refuse older epochs
-	EpochGracePeriod           time.Duration // epochGracePeriod: how long idempotent work of the last epoch is still taken
-	ContentionDetectionEnabled bool          // contentionDetectionEnabled: watch how long heartbeats take
-	ContentionThreshold        float64       // contentionThreshold: how many heartbeat intervals are too long
+	EpochFencingOff        bool          // epochFencingEnabled, if false: fences refuse nothing
+	EpochGracePeriod       time.Duration // epochGracePeriod: how long idempotent work of the last epoch is accepted
+	ContentionDetectionOff bool          // contentionDetectionEnabled, if false: slow heartbeats are no event
+	ContentionThreshold    float64       // contentionThreshold: how many heartbeat intervals are too long
 }
 
-// Cluster is for services whose members know each other: one heartbeat per process keeps all its seats.
+// Cluster returns the profile for services whose members know each other: one heartbeat per process renews all
+// elections that it leads.
 func Cluster() Config {
 	return Config{
-		LeaseDuration:              6 * time.Second,
-		RenewInterval:              1500 * time.Millisecond,
-		RenewBackoff:               []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
-		StopTimeout:                time.Second,
-		ElectionInterval:           5 * time.Second,
-		ElectionIntervalMax:        5 * time.Second,
-		TakeoverDelay:              time.Second,
-		HeartbeatInterval:          1500 * time.Millisecond,
-		WorkerTimeout:              6 * time.Second,
-		Rank:                       RankFirst,
-		Eligible:                   true,
-		EpochFencingEnabled:        true,
-		EpochGracePeriod:           5 * time.Second,
-		ContentionDetectionEnabled: true,
-		ContentionThreshold:        2,
+		LeaseDuration:       6 * time.Second,
+		RenewInterval:       1500 * time.Millisecond,
+		RenewBackoff:        []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},
+		StopTimeout:         time.Second,
+		ElectionInterval:    5 * time.Second,
+		ElectionIntervalMax: 5 * time.Second,
+		TakeoverDelay:       time.Second,
+		HeartbeatInterval:   1500 * time.Millisecond,
+		WorkerTimeout:       6 * time.Second,
+		Rank:                RankFirst,
+		EpochGracePeriod:    5 * time.Second,
+		ContentionThreshold: 2,
 	}
 }
 
-// Lock is the classic lock: each seat is a lease of its own, which is what anybody else who looks at the key expects.
+// Lock returns the profile of the classic lock: each election has a lease of its own, as other users of the key expect.
 func Lock() Config {
 	c := Cluster()
 	c.LeaseDuration = 30 * time.Second
@@ -74,7 +73,7 @@ func Lock() Config {
 	return c
 }
 
-// Fleet is for many workers that start at once over a store that charges per request.
+// Fleet returns the profile for many workers that start at once, on a store that charges per request.
 func Fleet() Config {
 	c := Cluster()
 	c.LeaseDuration = 20 * time.Second
@@ -86,18 +85,18 @@ func Fleet() Config {
 	return c
 }
 
-// trust is D of rule 1: how long a holder may count on a heartbeat, from before it was sent. A clock may be off by 0.1 %, the
-// holder's and the observer's, and duties need the stop timeout to end.
+// trust returns D of rule 1: how long a holder may rely on a heartbeat, from before it was sent. The rates of the
+// clocks of the holder and of the observer may each be off by 0.1 %, and duties need the stop timeout to end.
 func trust(w, g time.Duration) time.Duration { return w - w/500 - g }
 
-// maxDuration is the longest duration that makes sense: with a longer lease nobody would take over in time to matter.
+// maxDuration is the longest duration that is accepted. With a longer lease nobody would take over in time to matter.
 const maxDuration = 24 * time.Hour
 
-// minInterval is the shortest interval between two requests of a kind: 50 a second. A shorter one gives no faster takeover,
-// since notifications shorten every wait, and is load for a store and for nobody else.
+// minInterval is the shortest interval between two requests of a kind: 50 requests a second. A shorter interval is load
+// for the store and gives no faster takeover, since notifications shorten every wait.
 const minInterval = 20 * time.Millisecond
 
-// ConfigError is a value that a rule forbids.
+// ConfigError reports a value that breaks a rule.
 type ConfigError struct {
 	Key   string
 	Value string
@@ -108,20 +107,39 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s %s: %s %s", e.Key, e.Value, e.Key, e.Rule)
 }
 
-// Validate returns every violated rule, joined, each as a [ConfigError].
+// Validate returns all rules that the configuration breaks, joined, each as a [ConfigError].
 func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, key string, value any, format string, args ...any) {
-		if !ok {
-			errs = append(errs, &ConfigError{key, fmt.Sprint(value), fmt.Sprintf(format, args...)})
-		}
+	var errs ruleErrors
+	c.validateDurations(&errs)
+	c.validateInfo(&errs)
+	if len(errs) == 0 { // the rules that follow compare values that make sense
+		c.validateLease(&errs)
 	}
-	check(c.LeaseDuration > 0, "leaseDuration", c.LeaseDuration, "must be positive (start from a profile: Cluster, Lock or Fleet)")
+	return errors.Join(errs...)
+}
+
+// ruleErrors are the rules that a configuration breaks.
+type ruleErrors []error
+
+func (e *ruleErrors) check(ok bool, key string, value any, format string, args ...any) {
+	if !ok {
+		*e = append(*e, &ConfigError{key, fmt.Sprint(value), fmt.Sprintf(format, args...)})
+	}
+}
+
+// keyed is a duration with its key.
+type keyed struct {
+	key   string
+	value time.Duration
+}
+
+// validateDurations checks each duration by itself.
+func (c Config) validateDurations(errs *ruleErrors) {
+	check := errs.check
+	check(c.LeaseDuration > 0, "leaseDuration", c.LeaseDuration,
+		"must be positive (start from a profile: Cluster, Lock or Fleet)")
 	check(c.StopTimeout > 0, "stopTimeout", c.StopTimeout, "must be positive")
-	for _, short := range []struct {
-		key   string
-		value time.Duration
-	}{
+	for _, short := range []keyed{
 		{"heartbeatInterval", c.HeartbeatInterval},
 		{"renewInterval", c.RenewInterval},
 		{"electionInterval", c.ElectionInterval},
@@ -129,6 +147,7 @@ func (c Config) Validate() error {
 	} {
 		check(short.value >= minInterval, short.key, short.value, "must be at least %v", minInterval)
 	}
+
 	check(c.ElectionIntervalMax >= c.ElectionInterval, "electionIntervalMax", c.ElectionIntervalMax,
 		"must be >= electionInterval (%v)", c.ElectionInterval)
 	check(c.TakeoverDelay >= 0, "takeoverDelay", c.TakeoverDelay, "cannot be negative")
@@ -136,11 +155,8 @@ func (c Config) Validate() error {
 	check(c.StartupJitterMax >= c.StartupJitterMin, "startupJitterMax", c.StartupJitterMax,
 		"must be >= startupJitterMin (%v)", c.StartupJitterMin)
 	check(c.EpochGracePeriod >= 0, "epochGracePeriod", c.EpochGracePeriod, "cannot be negative")
-	check(c.ContentionThreshold > 1 || !c.ContentionDetectionEnabled, "contentionThreshold", c.ContentionThreshold, "must be above 1")
-	for _, long := range []struct {
-		key   string
-		value time.Duration
-	}{
+
+	for _, long := range []keyed{
 		{"leaseDuration", c.LeaseDuration},
 		{"renewInterval", c.RenewInterval},
 		{"stopTimeout", c.StopTimeout},
@@ -158,38 +174,47 @@ func (c Config) Validate() error {
 		check(d >= minInterval, "renewBackoff", c.RenewBackoff, "must hold durations of at least %v only", minInterval)
 		check(d <= maxDuration, "renewBackoff", c.RenewBackoff, "must hold durations of at most %v only", maxDuration)
 	}
-	if n := encodedSize(c.Labels); n > maxLabels {
-		check(false, "labels", sizeText(n), "must take at most %d bytes as JSON", maxLabels)
-	}
-	if n := encodedSize(c.Region); n > maxRegion {
-		check(false, "region", sizeText(n), "must take at most %d bytes as JSON", maxRegion)
-	}
-	if err := c.Rank.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	d := trust(c.LeaseDuration, c.StopTimeout)
-	switch {
-	case len(errs) > 0: // what follows compares values that make sense
-	case c.OwnLease:
-		check(d > c.RenewInterval, "leaseDuration", c.LeaseDuration,
-			"less 0.2 %% and stopTimeout (%v) leaves %v, which must be above renewInterval (%v)", c.StopTimeout, d, c.RenewInterval)
-		w := trust(c.WorkerTimeout, c.StopTimeout)
-		check(w > c.HeartbeatInterval, "workerTimeout", c.WorkerTimeout,
-			"less 0.2 %% and stopTimeout (%v) leaves %v, which must be above heartbeatInterval (%v)", c.StopTimeout, w, c.HeartbeatInterval)
-	default:
-		check(d > c.HeartbeatInterval, "leaseDuration", c.LeaseDuration,
-			"less 0.2 %% and stopTimeout (%v) leaves %v, which must be above heartbeatInterval (%v)", c.StopTimeout, d, c.HeartbeatInterval)
-		check(c.RenewInterval == c.HeartbeatInterval, "renewInterval", c.RenewInterval,
-			"must equal heartbeatInterval (%v), which keeps the seats unless ownLease is set", c.HeartbeatInterval)
-	}
-	return errors.Join(errs...)
 }
 
-// orDefault returns the cluster profile for the zero Config, and else a copy that its caller can no longer change.
+// validateInfo checks what is no duration.
+func (c Config) validateInfo(errs *ruleErrors) {
+	errs.check(c.ContentionThreshold > 1 || c.ContentionDetectionOff, "contentionThreshold", c.ContentionThreshold,
+		"must be above 1")
+	labels := encodedSize(c.Labels)
+	errs.check(labels <= maxLabels, "labels", sizeText(labels), "must take at most %d bytes as JSON", maxLabels)
+	region := encodedSize(c.Region)
+	errs.check(region <= maxRegion, "region", sizeText(region), "must take at most %d bytes as JSON", maxRegion)
+
+	if err := c.Rank.validate(); err != nil {
+		*errs = append(*errs, err)
+	}
+}
+
+// validateLease checks that a lease can be renewed in time (rule 1).
+func (c Config) validateLease(errs *ruleErrors) {
+	const leaves = "less 0.2 %% and stopTimeout (%v) leaves %v, which must be above "
+	d := trust(c.LeaseDuration, c.StopTimeout)
+	if !c.OwnLease {
+		errs.check(d > c.HeartbeatInterval, "leaseDuration", c.LeaseDuration,
+			leaves+"heartbeatInterval (%v)", c.StopTimeout, d, c.HeartbeatInterval)
+		errs.check(c.RenewInterval == c.HeartbeatInterval, "renewInterval", c.RenewInterval,
+			"must equal heartbeatInterval (%v), which renews all elections unless ownLease is set", c.HeartbeatInterval)
+		return
+	}
+
+	errs.check(d > c.RenewInterval, "leaseDuration", c.LeaseDuration,
+		leaves+"renewInterval (%v)", c.StopTimeout, d, c.RenewInterval)
+	w := trust(c.WorkerTimeout, c.StopTimeout)
+	errs.check(w > c.HeartbeatInterval, "workerTimeout", c.WorkerTimeout,
+		leaves+"heartbeatInterval (%v)", c.StopTimeout, w, c.HeartbeatInterval)
+}
+
+// orDefault returns the profile Cluster for the zero Config, and a copy of any other.
 func (c Config) orDefault() Config {
 	if reflect.DeepEqual(c, Config{}) {
 		return Cluster()
 	}
+
 	c.RenewBackoff = slices.Clone(c.RenewBackoff)
 	c.Labels = maps.Clone(c.Labels)
 	return c

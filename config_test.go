@@ -86,6 +86,20 @@ func TestConfig(t *testing.T) {
 		}
 	})
 
+	t.Run("a_rank_by_regions_names_them", func(t *testing.T) {
+		c := regent.Cluster()
+		c.Rank = regent.RankRegions("eu-west", "eu-central")
+		if err := c.Validate(); err != nil || c.Rank != "region:eu-west,eu-central" {
+			t.Errorf("rank is %q: %v", c.Rank, err)
+		}
+		for _, none := range []regent.Rank{regent.RankRegions(), regent.RankRegions("eu", ""), "region"} {
+			c.Rank = none
+			if c.Validate() == nil {
+				t.Errorf("%q is valid", none)
+			}
+		}
+	})
+
 	t.Run("every_violated_rule_is_named", func(t *testing.T) {
 		c := regent.Cluster()
 		c.TakeoverDelay, c.StartupJitterMin = -1, -1

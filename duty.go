@@ -10,44 +10,57 @@ import (
 type Duty struct {
 	Election string
 	Name     string // for events and [Member.Duties]; may be empty
-	// Run is the work. If it fails while the term holds it is run again, with a backoff; if it returns nil it has no more to do in this
-	// term. One that keeps failing makes its member unhealthy, so that another one leads, if there is any. An error that wraps [ErrStore] or
-	// [ErrNotLeader] does not: another leader would have the same store. Nil holds the seat and does nothing: see [Member.Leads].
+
+	// Run is the work. It must return soon after its context has ended. If Run returns an error while the term holds,
+	// it is run again, with a backoff. If it returns nil, it has nothing more to do in this term: the member goes on
+	// leading, and Run is called again in the next term. That is different from [Member.Lead], where nil ends the
+	// campaign.
+	//
+	// A Run that keeps failing makes its member unhealthy, so that another candidate leads, if there is one. An error
+	// that wraps [ErrStore] or [ErrNotLeader] does not count: another leader would have the same store.
+	//
+	// If Run is nil, the member leads and runs nothing: see [Member.Leads].
 	Run func(context.Context, Term) error
 }
 
-// A failed duty is run again after a second, then after twice that, up to half a minute; one that ran for longer than that is as new.
-// One that did not fail until its term ended has no failures in a row either, if it ran for a few seconds.
+// A failed duty is run again after a second, then after twice that, up to half a minute. If it ran for longer than
+// half a minute, the backoff begins anew. If it ran for a few seconds and had not failed when its term ended, its
+// failures before that do not count as failures in a row.
 const (
 	restartAfter    = time.Second
 	restartAfterMax = 30 * time.Second
 	steadyAfter     = 3 * time.Second
 )
 
-// A duty that has failed so often in a row makes its member unhealthy: until it has run for half a minute, or, if another member has taken over, for a
-// minute, so that it is tried there.
+// A duty that has failed so often in a row makes its member unhealthy until it has run for half a minute. If another
+// member has taken over, it is tried here again after a minute.
 const (
-	failsTooOften = 5
-	convalescence = time.Minute
+	failsTooOften       = 5
+	retryUnhealthyAfter = time.Minute
 )
 
-// Run campaigns for the elections of all duties until ctx ends, and returns its cause. Duties of the same election start in order when a
-// term is won, and stop in reverse when it ends. A duty with nothing to run costs no goroutine, unless its seat has a lease of its own, so a member can hold a great many seats.
+// Run campaigns for the elections of all duties until ctx ends, and returns the cause of ctx. Duties of one election
+// are started in order when a term is won, and stopped in reverse order when it ends.
+//
+// A duty without a Run costs no goroutine, unless its election has a lease of its own: so a member can lead a great
+// many elections.
 func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	groups := map[string][]Duty{}
 	for _, d := range duties {
 		groups[d.Election] = append(groups[d.Election], d)
 	}
+
 	cs := make([]*candidate, 0, len(groups))
 	for election, group := range groups {
 		c := &candidate{election: election, ctx: context.WithoutCancel(ctx), result: make(chan error, 1)}
-		if run := m.dutiesToRun(group); len(run) > 0 {
-			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, run) }
-			defer m.forgetDuties(run)
+		if added := m.addDuties(group); len(added) > 0 {
+			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, added) }
+			defer m.removeDuties(added)
 		}
 		cs = append(cs, c)
 	}
-	if err := m.stand(ctx, cs...); err != nil {
+
+	if err := m.campaign(ctx, cs...); err != nil {
 		return err
 	}
 	defer m.exit()
@@ -56,7 +69,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 	return context.Cause(ctx)
 }
 
-// runDuties starts the duties, in order, and at the end stops the last one first.
+// runDuties starts the duties in order. When ctx ends it stops them in reverse order.
 func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) error {
 	stops := make([]func(turn time.Duration), len(duties))
 	dones := make([]chan struct{}, len(duties))
@@ -79,10 +92,12 @@ func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) er
 		}()
 	}
 	<-ctx.Done()
-	// The last one is stopped first, and has its share of the stop timeout before the next one is told. Where the lease is lost there is
-	// no time for that: all are told at once.
+
+	// Each duty has its share of the stop timeout before the next one is stopped. If the lease is lost there is no
+	// time for that: all are stopped at once.
 	turn := m.Config.orDefault().StopTimeout / time.Duration(len(duties))
-	if cause := context.Cause(ctx); errors.Is(cause, ErrLost) || errors.Is(cause, ErrPartitioned) || errors.Is(cause, ErrPanicked) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrPartitioned) || errors.Is(cause, ErrPanicked) {
 		turn = 0
 	}
 	for i := range stops {
@@ -94,25 +109,31 @@ func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) er
 	return nil
 }
 
-// runDuty runs a duty, and again as long as it fails, until the term ends.
+// runDuty runs a duty until it returns nil or the term ends. If the duty fails, it is run again after a backoff.
 func (m *Member) runDuty(ctx context.Context, t Term, d *dutyRecord) {
 	defer m.dutyStopped(d)
+
 	for wait := restartAfter; ; wait = min(2*wait, restartAfterMax) {
 		began := m.clock.Now()
-		steady := m.dutyStarted(ctx, d)
+		ended := m.dutyStarted(ctx, d)
 		err := protect(func() error { return d.Run(ctx, t) })
-		steady()
+		ended()
 		if err == nil || ctx.Err() != nil {
 			m.dutyEnded(d, m.clock.Now()-began)
 			return
 		}
+
 		m.stats.dutyFailures.Add(1)
 		if m.clock.Now()-began > restartAfterMax {
 			wait = restartAfter
-			m.dutyWell(d)
+			m.dutyRecovered(d)
 		}
-		m.emit(Event{Kind: EventDutyFailed, Election: t.Election, Epoch: t.Epoch, Metadata: map[string]string{"duty": d.Name, "error": err.Error()}})
+		m.emit(Event{
+			Kind: EventDutyFailed, Election: t.Election, Epoch: t.Epoch,
+			Metadata: map[string]string{"duty": d.Name, "error": err.Error()},
+		})
 		m.dutyFailed(d, err)
+
 		timer := m.clock.NewTimer(wait)
 		select {
 		case <-timer.C:

@@ -69,3 +69,18 @@ func TestEpochsBeyondCounting(t *testing.T) {
 		})
 	})
 }
+
+func TestReportedEpochs(t *testing.T) {
+	t.Run("an_absurd_epoch_is_not_believed", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a")
+			a.Observe("seat", 1<<63)
+			a.lead()
+			leader(t, time.Second, a)
+			if term, _ := a.Leads("seat"); term.Epoch != 1 {
+				t.Errorf("epoch %d", term.Epoch)
+			}
+			a.quit()
+		})
+	})
+}

@@ -10,55 +10,64 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// Event is something that happened to a member. Sequence numbers grow by one, so that a gap shows a loss.
+// Event is something that has happened to a member. Sequence numbers grow by one: a gap means that events were dropped.
 type Event struct {
 	Seq          uint64             `json:"seq"`
 	Time         time.Time          `json:"time"`
-	Kind         string             `json:"kind"`
-	Node         string             `json:"node"` // whom it happened to
+	Kind         EventKind          `json:"kind"`
+	Node         string             `json:"node"` // the member that it happened to
 	Election     string             `json:"election,omitempty"`
 	Epoch        uint64             `json:"epoch,omitempty"`
 	Measurements map[string]float64 `json:"measurements,omitempty"`
 	Metadata     map[string]string  `json:"metadata,omitempty"`
 }
 
-// The kinds of event, as noun:verb.
+// EventKind is what an event is about, as noun:verb. Users of [Member.Emit] may have kinds of their own.
+type EventKind string
+
+// The kinds of event, with their measurements; and their metadata. docs/EVENTS.md describes them.
 const (
-	EventBecameLeader       = "coordinator:became_leader"   // time, vacant (seconds); epoch, term, previous_leader, previous_reason
-	EventLostLeadership     = "coordinator:lost_leadership" // time; epoch, reason. For a leader that died or fell silent its successor sends it
-	EventLeaderChanged      = "coordinator:leader_changed"  // time; previous_leader, previous_reason, new_leader, epoch, term
-	EventContention         = "contention:detected"         // duration, expected (seconds), ratio
-	EventStoreRegressed     = "store:regressed"             // the store shows less than it did; epoch is the highest seen
-	EventStoreRetired       = "store:retired"               // a register that nobody uses was removed; register
-	EventRegisterUnreadable = "register:unreadable"         // the store answers, but not for this register; register, error
-	EventMemberStarted      = "member:started"              // the start-up jitter is over, the first request follows; waited (seconds)
-	EventMemberJoined       = "member:joined"               // incarnation
-	EventMemberLeft         = "member:left"                 // incarnation
-	EventMemberDropped      = "member:dropped"              // incarnation, reason: the heartbeat was lost, all seats with it
-	EventMemberWaiting      = "member:waiting"              // another process holds this ID; incarnation, alive, addr, error, and its facts
-	EventDutyFailed         = "duty:failed"                 // error
-	EventDutyStuck          = "duty:stuck"                  // a duty did not stop in time: the process should exit
-	EventCandidateRestarted = "candidate:restarted"         // the member's own loop died; error
-	EventHealthChanged      = "member:health_changed"       // healthy, error
-	EventObserverPanicked   = "observer:panicked"           // OnEvent or OnLifeline; error
+	// EventBecameLeader: time, vacant (seconds); term, previous_leader, previous_reason.
+	EventBecameLeader EventKind = "coordinator:became_leader"
+	// EventLostLeadership: time; reason. If the leader died or was partitioned, its successor emits it, with
+	// reported_by.
+	EventLostLeadership EventKind = "coordinator:lost_leadership"
+	// EventLeaderChanged: time; previous_leader, previous_reason, new_leader, term.
+	EventLeaderChanged EventKind = "coordinator:leader_changed"
+	// EventContention: a heartbeat was slow. duration, expected (seconds), ratio.
+	EventContention EventKind = "contention:detected"
+	// EventStoreRegressed: the store has lost writes. The event's epoch is the highest one seen; error.
+	EventStoreRegressed EventKind = "store:regressed"
+	// EventStoreRetired: a register that nobody uses was removed; register.
+	EventStoreRetired EventKind = "store:retired"
+	// EventRegisterUnreadable: the store answers, and cannot read this register; register, error.
+	EventRegisterUnreadable EventKind = "register:unreadable"
+	// EventMemberStarted: the start-up jitter is over, and the first request follows. waited (seconds).
+	EventMemberStarted EventKind = "member:started"
+	// EventMemberJoined: incarnation.
+	EventMemberJoined EventKind = "member:joined"
+	// EventMemberLeft: incarnation.
+	EventMemberLeft EventKind = "member:left"
+	// EventMemberDropped: the member's heartbeat was lost, and all its elections with it; incarnation, reason, error.
+	EventMemberDropped EventKind = "member:dropped"
+	// EventMemberWaiting: another process has this member's ID; incarnation, alive, addr, error, and facts of that
+	// process.
+	EventMemberWaiting EventKind = "member:waiting"
+	// EventDutyFailed: duty, error.
+	EventDutyFailed EventKind = "duty:failed"
+	// EventDutyStuck: a duty did not stop in time, and the process should exit; reason.
+	EventDutyStuck EventKind = "duty:stuck"
+	// EventCandidateRestarted: the driver has panicked, and the member was started anew; error.
+	EventCandidateRestarted EventKind = "candidate:restarted"
+	// EventHealthChanged: healthy, error.
+	EventHealthChanged EventKind = "member:health_changed"
+	// EventObserverPanicked: OnEvent or OnLifeline has panicked; error.
+	EventObserverPanicked EventKind = "observer:panicked"
 )
 
 // LogEvents returns an OnEvent that writes each event to l. The messages are constant, the rest is attributes.
 func LogEvents(l *slog.Logger) func(Event) {
 	return func(e Event) {
-		message, level := e.Kind, slog.LevelInfo
-		switch e.Kind {
-		case EventBecameLeader:
-			message = "became leader"
-		case EventLostLeadership:
-			message = "lost leadership"
-		case EventLeaderChanged:
-			message = "leader changed"
-		case EventContention, EventMemberWaiting, EventMemberDropped, EventDutyFailed, EventHealthChanged:
-			level = slog.LevelWarn
-		case EventStoreRegressed, EventRegisterUnreadable, EventDutyStuck, EventCandidateRestarted, EventObserverPanicked:
-			level = slog.LevelError
-		}
 		args := []any{"seq", e.Seq, "node", e.Node}
 		if e.Election != "" {
 			args = append(args, "election", e.Election, "epoch", e.Epoch)
@@ -71,23 +80,56 @@ func LogEvents(l *slog.Logger) func(Event) {
 				args = append(args, k, v)
 			}
 		}
+
+		message, level := e.Kind.log()
 		l.Log(context.Background(), level, message, args...) // an event belongs to no request
 	}
 }
 
-// event tells what the core says.
+// log returns the message and the level under which events of a kind are logged.
+func (k EventKind) log() (message string, level slog.Level) {
+	switch k {
+	case EventBecameLeader:
+		return "became leader", slog.LevelInfo
+	case EventLostLeadership:
+		return "lost leadership", slog.LevelInfo
+	case EventLeaderChanged:
+		return "leader changed", slog.LevelInfo
+	case EventContention, EventMemberWaiting, EventMemberDropped, EventDutyFailed, EventHealthChanged:
+		return string(k), slog.LevelWarn
+	case EventStoreRegressed, EventRegisterUnreadable, EventDutyStuck, EventCandidateRestarted, EventObserverPanicked:
+		return string(k), slog.LevelError
+	}
+	return string(k), slog.LevelInfo
+}
+
+// Emit passes an event of the caller to OnEvent, in sequence with those of the member. While the member does not run,
+// the event is dropped.
+func (m *Member) Emit(e Event) { m.emit(e) }
+
+func (m *Member) emit(e Event) {
+	m.eventsMu.RLock()
+	defer m.eventsMu.RUnlock()
+
+	if m.events != nil {
+		m.events.send(e)
+	}
+}
+
+// event emits an event of the core.
 func (r *run) event(e core.Event) {
 	switch e.Kind {
 	case core.EventWaiting:
-		r.waiting(e)
+		r.joinBlocked(e)
 		return
 	case core.EventJoined:
 		r.m.mu.Lock()
 		r.m.blocked = ""
 		r.m.mu.Unlock()
 	}
+
 	out := Event{
-		Kind: string(e.Kind), Node: e.Node, Election: e.Election, Epoch: e.Epoch,
+		Kind: EventKind(e.Kind), Node: e.Node, Election: e.Election, Epoch: e.Epoch,
 		Metadata: e.Metadata(), Measurements: e.Measurements(),
 	}
 	switch {
@@ -99,27 +141,31 @@ func (r *run) event(e core.Event) {
 	r.m.emit(out)
 }
 
-// observe hands an event to OnEvent. Its panic is told as an event in turn, unless it is over such a one.
+// observe calls OnEvent. A panic of OnEvent is an event in turn, unless the event was about such a panic.
 func (m *Member) observe(e Event) {
 	m.guarded(func() { m.OnEvent(e) }, e.Kind != EventObserverPanicked)
 }
 
-// guarded calls an observer. Its panic is counted, and is no reason to stop electing.
-func (m *Member) guarded(observer func(), say bool) {
-	err := protect(func() error { observer(); return nil })
+// guarded calls an observer. A panic of the observer is counted and, if emit is true, emitted as an event.
+func (m *Member) guarded(observer func(), emit bool) {
+	err := protect(func() error {
+		observer()
+		return nil
+	})
 	if err == nil {
 		return
 	}
+
 	m.stats.observerPanics.Add(1)
-	if say {
+	if emit {
 		m.emit(Event{Kind: EventObserverPanicked, Metadata: map[string]string{"error": err.Error()}})
 	}
 }
 
-// eventBuffer is how far an observer may fall behind before it loses events.
+// eventBuffer is how many events an observer may be behind before events are dropped.
 const eventBuffer = 4096
 
-// events hands events to one observer, in order, from a goroutine of its own. Sending never waits.
+// events passes events to one observer, in order, from a goroutine of its own. send never waits.
 type events struct {
 	observe func(Event)
 	node    string
@@ -130,9 +176,14 @@ type events struct {
 	lost    *atomic.Uint64
 }
 
-// newEvents starts to hand events to the observer, once it has returned from those of the run before.
-func newEvents(node string, seq uint64, before <-chan struct{}, observe func(Event), lost *atomic.Uint64) *events {
-	s := &events{observe: observe, node: node, seq: seq, lost: lost, queue: make(chan Event, eventBuffer), done: make(chan struct{})}
+// newEvents starts to pass events to the observer, after before is closed: when the observer has returned from the
+// events of the run before.
+func newEvents(
+	node string, seq uint64, before <-chan struct{}, observe func(Event), lost *atomic.Uint64,
+) *events {
+	s := &events{observe: observe, node: node, seq: seq, lost: lost}
+	s.queue = make(chan Event, eventBuffer)
+	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
 		if before != nil {
@@ -148,15 +199,17 @@ func newEvents(node string, seq uint64, before <-chan struct{}, observe func(Eve
 func (s *events) send(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.seq++
 	e.Seq = s.seq
 	e.Time = time.Now()
-	if e.Node == "" { // else it is told for another one
+	if e.Node == "" {
 		e.Node = s.node
 	}
 	if e.Measurements == nil {
 		e.Measurements = map[string]float64{"time": seconds(e.Time)}
 	}
+
 	select {
 	case s.queue <- e:
 	default:
@@ -164,10 +217,11 @@ func (s *events) send(e Event) {
 	}
 }
 
-// seconds is a time as measurements have it.
+// seconds returns a time as measurements have it.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// close waits until the observer has seen everything, or has taken a second over it: the elector waits for nobody.
+// close waits until the observer has returned from the last event, for at most a second, and returns the last sequence
+// number.
 func (s *events) close() uint64 {
 	close(s.queue)
 	select {

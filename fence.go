@@ -36,14 +36,14 @@ type Fence struct {
 	// systems that do not support it, a raise reads the file before it writes, but two that meet
 	// between the two may still lower it: do not let two processes share a Path there.
 	Path string
-	// Confirm is asked, if it is set, before a jump of more than one epoch is believed: against the
-	// store, say.
+	// Confirm, if it is set, is called before an epoch is admitted that is more than one above the
+	// highest. An error refuses the token. Use it to compare the epoch with the store.
 	Confirm func(Token) error
-	// Grace is how long idempotent work of the last epoch is still taken: see AdmitLate.
+	// Grace is how long idempotent work of the last epoch is still admitted: see AdmitLate.
 	Grace time.Duration
 	// Off admits everything.
 	Off bool
-	// OnLate is told of work that was taken within the grace.
+	// OnLate is called with late work that was admitted within the grace.
 	OnLate func(epoch, newest uint64, age time.Duration)
 
 	key      atomic.Uint64         // of admitted, for the accepted path; 0 if that is nil
@@ -58,7 +58,7 @@ type Fence struct {
 	drifts   *atomic.Uint64 // the member's count, if the fence is a member's
 }
 
-// StaleError says that work was refused because its term has been superseded: a higher epoch has
+// StaleError reports that work was refused because its term has been superseded: a higher epoch has
 // been seen, or the same epoch of another term.
 type StaleError struct {
 	Epoch      uint64 // of the work
@@ -81,9 +81,9 @@ func (e *StaleError) Error() string {
 }
 
 // Admit returns nil if the token is of the newest term that this fence has seen, or of a newer one;
-// a [StaleError] if it is not; an [ErrInvalidToken] if no term can have it. Any other error says
-// that the file could not be read or written, or that a jump was not confirmed; the work must then
-// not be done.
+// a [StaleError] if it is not; an [ErrInvalidToken] if no term can have it. Any other error reports
+// that the file could not be read or written, or that a jump was not confirmed. The work must not
+// be done unless the result is nil.
 //
 // The accepted path is one atomic load and one comparison, for a token of [NewToken] or
 // [Term.Token].
@@ -110,7 +110,8 @@ func (f *Fence) admit(t Token) error {
 		return err
 	}
 
-	// Asked without the lock, since it may take its time, or ask somebody who waits for this fence.
+	// Confirm is called without the lock, since it may take long, or call somebody who waits for this
+	// fence.
 	if err := f.Confirm(t); err != nil {
 		return fmt.Errorf("epoch %d is not confirmed: %w", t.Epoch, err)
 	}
@@ -146,7 +147,7 @@ func (f *Fence) judge(t Token, confirmed bool) (jump bool, err error) {
 	return false, err
 }
 
-// refuseLocked counts a refusal, and says what it was for.
+// refuseLocked counts a refusal, and returns the error for it.
 func (f *Fence) refuseLocked(t Token) error {
 	f.stale.Add(1)
 	if f.drifts != nil {
@@ -159,10 +160,10 @@ func (f *Fence) staleLocked(t Token) error {
 	return &StaleError{Epoch: t.Epoch, Term: t.Term, Newest: f.highest.Epoch, NewestTerm: f.highest.Term}
 }
 
-// AdmitLate is Admit with a grace for work that crossed a change of leaders on its way. Work of the
-// epoch before the highest is still taken if it is idempotent, was dispatched no longer ago than
-// the grace, and this process learned of the new epoch no longer ago than that. Only one term of
-// that epoch has the grace: the one that this fence admitted then. Another term with the highest
+// AdmitLate is Admit with a grace for work that was on its way while the leader changed. Work of
+// the epoch before the highest is still admitted if it is idempotent, was dispatched no longer ago
+// than the grace, and this process learned of the new epoch no longer ago than that. Only one term
+// of that epoch has the grace: the one that this fence admitted then. Another term with the highest
 // epoch has none.
 func (f *Fence) AdmitLate(t Token, dispatched time.Time, idempotent bool) error {
 	err := f.Admit(t)
@@ -186,12 +187,12 @@ func (f *Fence) AdmitLate(t Token, dispatched time.Time, idempotent bool) error 
 	return nil
 }
 
-// graces reports whether idempotent work of this age is taken although its token is stale.
+// graces reports whether idempotent work of this age is admitted although its token is stale.
 func (f *Fence) graces(t Token, age time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
-	// Work that claims to come from the future says nothing about its age.
+	// The age of work that was dispatched in the future, by the sender's clock, is not known.
 	if age < 0 || age > f.Grace || time.Since(f.learned) > f.Grace {
 		return false
 	}
@@ -203,9 +204,9 @@ func (f *Fence) graces(t Token, age time.Duration) bool {
 	return true
 }
 
-// Learn raises the fence without admitting anything: a notice of a new leader has come. A token
-// without a Term leaves open which term has the epoch. What is older than the highest is ignored;
-// another term with the highest epoch is a [StaleError].
+// Learn raises the fence without admitting work: the caller has learned of a new leader. A token
+// without a Term leaves open which term has the epoch. An older token is ignored. Another term with
+// the highest epoch is a [StaleError].
 func (f *Fence) Learn(t Token) error {
 	if t.Epoch == 0 { // nobody has led yet
 		return nil
@@ -244,10 +245,10 @@ func (f *Fence) Highest() (Token, error) {
 	return f.currentLocked()
 }
 
-// Refused returns how often the fence has refused a token as stale.
+// Refused returns how many tokens the fence has refused as stale.
 func (f *Fence) Refused() uint64 { return f.stale.Load() - f.late.Load() }
 
-// Late returns how often the fence has taken work within the grace.
+// Late returns how many pieces of late work the fence has admitted within the grace.
 func (f *Fence) Late() uint64 { return f.late.Load() }
 
 // currentLocked returns the highest token, from the file if that was not read for a while.
@@ -330,8 +331,8 @@ func (f *Fence) publishLocked() {
 	}
 }
 
-// reread has the file read with the next work, unless the highest token is another one by now. It takes no lock: a raise
-// holds that while it waits for another process.
+// reread has the file read with the next work, unless the highest token is another one by now. It takes no lock: a
+// raise holds that while it waits for another process.
 func (f *Fence) reread(published *Token) {
 	if f.admitted.CompareAndSwap(published, nil) {
 		f.key.CompareAndSwap(published.fingerprint(), 0)

@@ -52,7 +52,7 @@ func TestFence(t *testing.T) {
 
 	t.Run("E03_a_fence_that_is_off_admits_everything", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			m := c.member("worker", config(regent.Cluster(), func(c *regent.Config) { c.EpochFencingEnabled = false }))
+			m := c.member("worker", config(regent.Cluster(), func(c *regent.Config) { c.EpochFencingOff = true }))
 			f := m.Fence("seat")
 			for _, e := range []uint64{9, 3, 0, 8} {
 				check(t, f.Admit(epoch(e)))
@@ -67,7 +67,7 @@ func TestFence(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
-			w := c.member("w", config(regent.Cluster(), func(c *regent.Config) { c.Eligible = false })).lead()
+			w := c.member("w", config(regent.Cluster(), func(c *regent.Config) { c.Ineligible = true })).lead()
 			f := w.Fence("seat")
 			time.Sleep(time.Second)
 			check(t, f.Admit(epoch(1)))

@@ -4,148 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
-	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
-
-// cluster is a store and members of it, in a synctest bubble.
-type cluster struct {
-	t     *testing.T
-	store *memstore.Store
-	ctx   context.Context
-	mu    sync.Mutex
-	log   []string // what happened, in order
-}
-
-// bubble runs f with a cluster in virtual time. All that f started has stopped when it ends.
-func bubble(t *testing.T, f func(*cluster)) {
-	t.Helper()
-	virtual.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := &cluster{t: t, store: memstore.New(), ctx: ctx}
-		f(c)
-		cancel()
-		synctest.Wait()
-	})
-}
-
-func (c *cluster) note(format string, args ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.log = append(c.log, fmt.Sprintf(format, args...))
-}
-
-// noted returns how many notes are equal to what.
-func (c *cluster) noted(what string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for _, l := range c.log {
-		if l == what {
-			n++
-		}
-	}
-	return n
-}
-
-// node is a member that leads "seat" until it is stopped.
-type node struct {
-	*regent.Member
-	c      *cluster
-	client *memstore.Client
-	stop   context.CancelFunc
-	done   chan struct{}
-	err    error
-
-	mu     sync.Mutex
-	events []regent.Event
-}
-
-// member returns a member that does nothing yet. Its events are kept.
-func (c *cluster) member(id string, change ...func(*regent.Member)) *node {
-	n := &node{c: c, client: c.store.Client(id, memstore.Faults{})}
-	n.Member = &regent.Member{Store: n.client, ID: id, Addr: id + ":1", OnEvent: func(e regent.Event) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.events = append(n.events, e)
-	}}
-	for _, f := range change {
-		f(n.Member)
-	}
-	return n
-}
-
-// config changes the profile that a member has.
-func config(c regent.Config, change ...func(*regent.Config)) func(*regent.Member) {
-	for _, f := range change {
-		f(&c)
-	}
-	return func(m *regent.Member) { m.Config = c }
-}
-
-// lead starts the node's campaign for "seat", with a duty that notes its start and its stop.
-func (n *node) lead() *node {
-	ctx, cancel := context.WithCancel(n.c.ctx)
-	n.stop, n.done = cancel, make(chan struct{})
-	go func() {
-		defer close(n.done)
-		n.err = n.Lead(ctx, "seat", func(ctx context.Context, t regent.Term) error {
-			n.c.note("%s starts %d", n.ID, t.Epoch)
-			<-ctx.Done()
-			n.c.note("%s stops %d: %v", n.ID, t.Epoch, context.Cause(ctx))
-			return nil
-		})
-	}()
-	return n
-}
-
-// quit stops the node gracefully and waits for it.
-func (n *node) quit() {
-	n.stop()
-	<-n.done
-}
-
-func (n *node) leads() bool {
-	_, ok := n.Leads("seat")
-	return ok
-}
-
-// kinds returns the node's events of one kind.
-func (n *node) kinds(kind string) []regent.Event {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(n.events), func(e regent.Event) bool { return e.Kind != kind })
-}
-
-// leader waits up to limit for one of the nodes to lead, and returns it with the time that took.
-func leader(t *testing.T, limit time.Duration, nodes ...*node) (*node, time.Duration) {
-	t.Helper()
-	for start := time.Now(); time.Since(start) <= limit; time.Sleep(time.Millisecond) {
-		synctest.Wait()
-		var who []*node
-		for _, n := range nodes {
-			if n.leads() {
-				who = append(who, n)
-			}
-		}
-		if len(who) > 1 {
-			t.Fatalf("%s and %s both lead", who[0].ID, who[1].ID)
-		}
-		if len(who) == 1 {
-			return who[0], time.Since(start)
-		}
-	}
-	t.Fatalf("nobody leads after %v", limit)
-	return nil, 0
-}
 
 func TestLead(t *testing.T) {
 	t.Run("C03_a_vacant_seat_is_won_and_its_duty_started", func(t *testing.T) {
@@ -369,6 +240,70 @@ func TestLead(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestLeadReturns(t *testing.T) {
+	t.Run("a_duty_that_ends_its_goroutine_is_an_error", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			if err := c.member("a").Lead(c.ctx, "seat", func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
+				t.Error("no error")
+			}
+		})
+	})
+
+	t.Run("values_of_the_context_reach_the_duty", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			type key struct{}
+			ctx := context.WithValue(c.ctx, key{}, "value")
+			check(t, c.member("a").Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+				if ctx.Value(key{}) != "value" {
+					t.Error("the value is gone")
+				}
+				return nil
+			}))
+		})
+	})
+}
+
+func TestWithdrawBeforeClaim(t *testing.T) {
+	t.Run("a_seat_whose_candidate_withdraws_between_choice_and_claim_is_not_claimed", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.member("a", ranked(regent.RankPriority, 1, false))
+			ctx, cancel := context.WithCancel(c.ctx)
+			withdrawn, done := make(chan struct{}), make(chan struct{})
+			hook := &listing{Store: a.client}
+			a.Store = hook
+			stop, end := context.WithCancel(c.ctx)
+			go func() { defer close(done); _ = a.Run(stop, regent.Duty{Election: "other"}) }()
+			time.Sleep(10 * time.Second)
+			leaveIt := func() { // the member looks who else is there, and meanwhile its user changes his mind
+				cancel()
+				<-withdrawn
+			}
+			hook.on.Store(&leaveIt)
+			_ = a.Lead(ctx, "seat", func(context.Context, regent.Term) error { t.Error("it leads"); return nil })
+			close(withdrawn)
+			time.Sleep(time.Minute)
+			if l, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, driver.ErrNotFound) {
+				t.Errorf("the seat was claimed: %+v, %v", l, err)
+			}
+			end()
+			<-done
+		})
+	})
+}
+
+// listing is a store that calls on once, when it lists.
+type listing struct {
+	driver.Store
+	on atomic.Pointer[func()]
+}
+
+func (s *listing) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	if on := s.on.Swap(nil); on != nil {
+		(*on)()
+	}
+	return s.Store.List(ctx, prefix)
 }
 
 func TestManyElections(t *testing.T) {

@@ -12,41 +12,74 @@ import (
 	"github.com/regentd/regent/internal/shell"
 )
 
-// Lifeline is what a companion process must know to free the seats of this one should it die: see [Reap].
+// Lifeline is what a companion process must know to release the elections of this process if it dies: see [Reap].
 type Lifeline struct {
-	Register string          // the heartbeat register: the member's, or that of a seat with a lease of its own
-	Holder   driver.Identity // as the register shows it
-	Left     time.Duration   // until the deadline, from the moment of the call; duties then have the stop timeout to end
-	Holds    bool            // a term depends on it: only then is a process that falls silent past its deadline to be killed
-	Stopped  bool            // its duties have stopped and no other begins; the register may not be released yet
-	Over     bool            // and the register has been released, as far as possible: nothing is left to free
+	// Register is the heartbeat register: that of the member, or that of an election with a lease of its own.
+	Register string
+	// Holder is the holder of the register, as the register shows it.
+	Holder driver.Identity
+	// Left is the time until the deadline, from the moment of the call. The duties then have the stop timeout to end.
+	Left time.Duration
+	// Holds reports that a term depends on the register. Only then may a process that is silent past its deadline be
+	// killed.
+	Holds bool
+	// Stopped reports that the duties have stopped and no other duty begins. The register may not be released yet.
+	Stopped bool
+	// Over reports that the register was released too, as far as possible: there is nothing left to release.
+	Over bool
 }
 
-// Reap vacates a heartbeat register while it shows an incarnation whose process is known to be dead: proved by the kernel, not by silence. All seats
-// that hang on it are free by that. It tries until it is known to show that incarnation no longer, or ctx ends.
+// lifeline calls OnLifeline.
+func (r *run) lifeline(e core.Lifeline) {
+	if r.m.OnLifeline == nil {
+		return
+	}
+
+	l := Lifeline{Register: e.Register, Holder: e.Holder, Holds: e.Holds, Stopped: e.Stopped, Over: e.Over}
+	if e.Deadline != 0 {
+		l.Left = max(0, time.Duration(e.Deadline)-r.m.clock.Now())
+	}
+	r.m.guarded(func() { r.m.OnLifeline(l) }, true)
+}
+
+// Reap vacates a heartbeat register that shows an incarnation whose process is dead. All elections that depend on the
+// register are free by that. The caller must know of the death from the kernel: silence proves nothing. Reap tries
+// until the register no longer shows that incarnation, or until ctx ends.
 func Reap(ctx context.Context, store driver.Store, register string, dead driver.Identity) error {
-	const again = 50 * time.Millisecond
+	const retry = 50 * time.Millisecond
 	for {
-		l, err := store.Get(ctx, register)
+		err := reapOnce(ctx, store, register, dead)
 		switch {
-		case err == nil && l.Holder != dead, errors.Is(err, driver.ErrNotFound):
-			return nil
 		case err == nil:
-			next := vacated(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
-			if strings.HasPrefix(register, driver.MemberPrefix) {
-				next = vacatedHeartbeat(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
-			}
-			if _, err = store.Swap(ctx, next); err == nil {
-				return nil
-			}
-			if errors.Is(err, driver.ErrConflict) {
-				continue
-			}
+			return nil
+		case errors.Is(err, driver.ErrConflict):
+			continue
 		}
+
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("reap %s: %w", register, errors.Join(context.Cause(ctx), err))
-		case <-time.After(again):
+		case <-time.After(retry):
 		}
 	}
+}
+
+// reapOnce is one try of Reap.
+func reapOnce(ctx context.Context, store driver.Store, register string, dead driver.Identity) error {
+	l, err := store.Get(ctx, register)
+	switch {
+	case errors.Is(err, driver.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case l.Holder != dead:
+		return nil
+	}
+
+	next := vacated(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
+	if strings.HasPrefix(register, driver.MemberPrefix) {
+		next = vacatedHeartbeat(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
+	}
+	_, err = store.Swap(ctx, next)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/regentd/regent"
@@ -71,4 +72,107 @@ func TestLifeline(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestLifelines(t *testing.T) {
+	t.Run("a_standby_holds_nothing_and_a_leader_says_so_before_its_duty_starts", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				var of [2]companion
+				a := c.member("a", config(profile)).lead()
+				leader(t, time.Second, a)
+				b := c.member("b", config(profile, func(c *regent.Config) { c.Register = true }), watched(&of[0]))
+				ctx, cancel := context.WithCancel(c.ctx)
+				done := make(chan struct{})
+				var holds bool
+				go func() {
+					defer close(done)
+					_ = b.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+						of[0].mu.Lock()
+						for _, l := range of[0].lines {
+							holds = holds || l.Holds
+						}
+						of[0].mu.Unlock()
+						<-ctx.Done()
+						return nil
+					})
+				}()
+				time.Sleep(3 * profile.LeaseDuration)
+				of[0].mu.Lock()
+				for _, l := range of[0].all {
+					if l.Holds {
+						t.Errorf("%s: a standby says %+v", name, l)
+					}
+				}
+				of[0].mu.Unlock()
+
+				a.quit()
+				if n, _ := leader(t, time.Minute, b); n == nil || !holds {
+					t.Errorf("%s: its duty runs, and it has not said that it holds anything", name)
+				}
+				cancel()
+				<-done
+				last := of[0].all[len(of[0].all)-1]
+				if last.Holds || !last.Over {
+					t.Errorf("%s: the last word is %+v", name, last)
+				}
+			})
+		}
+	})
+
+	t.Run("what_could_not_be_released_is_left_to_the_companion", func(t *testing.T) {
+		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
+			bubble(t, func(c *cluster) {
+				var of companion
+				a := c.member("a", config(profile), watched(&of)).lead()
+				leader(t, time.Second, a)
+				c.store.Hang()
+				a.quit()
+				of.mu.Lock()
+				last := of.all[len(of.all)-1]
+				of.mu.Unlock()
+				if !last.Stopped || last.Over {
+					t.Errorf("%s: the last word is %+v", name, last)
+				}
+				c.store.Drop()
+			})
+		}
+	})
+
+	t.Run("a_member_that_has_stepped_down_says_at_once_that_it_holds_nothing", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			var of companion
+			a := c.member("a", watched(&of)).lead()
+			leader(t, time.Second, a)
+			check(t, a.StepDown(c.ctx, "seat"))
+			synctest.Wait()
+			of.mu.Lock()
+			if l := of.lines[driver.MemberRegister("a")]; l.Holds || l.Stopped {
+				t.Errorf("%+v", l)
+			}
+			of.mu.Unlock()
+			a.quit()
+		})
+	})
+}
+
+// deafAll is a store whose swaps return when a channel is closed, whatever becomes of their contexts.
+type deafAll struct {
+	*memstore.Client
+	mu    sync.Mutex
+	until chan struct{}
+}
+
+func (d *deafAll) wait() {
+	d.mu.Lock()
+	u := d.until
+	d.mu.Unlock()
+	if u != nil {
+		<-u
+	}
+}
+
+func (d *deafAll) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
+	d.wait()
+	return d.Client.Swap(ctx, l)
 }

@@ -11,35 +11,46 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// Member is one process in the cluster. Set Store, and what else is wanted, before its first use, and do not copy it after.
+// Member is one process in the cluster. Set Store, and the other fields that are needed, before its first use. Do not
+// copy it after that.
 //
-// It does nothing until it is used. The first Lead, Run or Watch starts it, after the start-up jitter; when the last of them returns it
-// has left the cluster and nothing of it runs any more.
+// A member does nothing until it is used. The first call of Lead, Run or Watch starts it, after the start-up jitter.
+// When the last of them has returned, the member has left the cluster and runs no goroutine.
 type Member struct {
 	Store  driver.Store
 	ID     string // unique among the members, stable over restarts; hostname-pid if empty
-	Addr   string // where others can reach it; passed on, not used
-	Worker bool   // it takes tasks: passed on, like Addr
-	// Facts is what else others are told of the member, such as its host and its version: passed on, like Addr, with every heartbeat. So
-	// keep it small, at most 16 KiB as JSON, and put no secret into it.
-	Facts  map[string]string
-	Config Config // the cluster profile if zero
+	Addr   string // where others can reach the member; published, not used
+	Worker bool   // the member takes tasks; published, not used
 
-	// Health is asked at every heartbeat, and may take as long as one. While it returns an error, or takes longer, the member does not
-	// campaign, and hands over what it leads, unless nobody else is there. A panic is an error. It is never asked twice at once.
+	// Facts are published with every heartbeat, for others to read: the host and the version of the member, say. They
+	// may take at most 16 KiB as JSON, and must not contain secrets.
+	Facts map[string]string
+
+	// Config configures the member. The zero value is the profile [Cluster].
+	Config Config
+
+	// Health is called at every heartbeat. While it returns an error, or takes longer than a heartbeat interval, the
+	// member does not campaign, and hands over the elections that it leads if there is another healthy candidate. A
+	// panic counts as an error. Calls do not overlap.
 	Health func(context.Context) error
-	// OnEvent sees every event, in order, one at a time. It may be slow: the election never waits for it. One that falls 4,096 events
-	// behind loses some, which Stats counts, as it does panics.
+
+	// OnEvent is called with every event, in order, one at a time. It may be slow: the election does not wait for it.
+	// If OnEvent falls 4,096 events behind, events are dropped. Stats counts them, and panics of OnEvent.
 	OnEvent func(Event)
-	// OnLifeline is told of every applied heartbeat, for a companion process that frees the seats of a dead one. It must not block.
+
+	// OnLifeline is called after every applied heartbeat. It is for a companion process that releases the elections
+	// of a process that has died. It must not block.
 	OnLifeline func(Lifeline)
+
 	// Clock is for tests.
 	Clock Clock
 
-	door  chan struct{} // serializes starting and stopping: a channel, since stopping takes time and contexts count for those who wait
-	users int
-	stop  context.CancelFunc
-	done  chan struct{}
+	// startStop has a value while the member is being started or stopped. It is a channel and no mutex, since stopping
+	// takes time, and a caller whose context ends must not wait for it.
+	startStop chan struct{}
+	users     int // guarded by startStop, as are the next two
+	stop      context.CancelFunc
+	done      chan struct{}
 
 	clock    Clock
 	eventsMu sync.RWMutex
@@ -47,66 +58,76 @@ type Member struct {
 	observed <-chan struct{} // closed when OnEvent has returned from the last event of the run before
 	seq      uint64
 	stats    counters
-	terms    sync.Map // election -> *term, those that have not ended
-	checkup  *checkup // the last health check: of the run that asks for them, one after the other
+	terms    sync.Map     // election -> *term, those that have not ended
+	check    *healthCheck // the last one; only the goroutine that checks uses it
 
-	mu      sync.Mutex // guards all below. No call of the shell that steps the core is made with it.
-	run     *run       // the current one; nil while there is none
-	last    *core.Core // of the run before: what it knows outlives it
-	cands   map[string]*candidate
-	watched map[string]int
-	views   map[string]*electionView // of the elections that somebody is interested in
-	memory  map[string]uint64        // the highest epoch seen of each election (rule 5)
-	fences  map[string]*Fence
-	sick    error  // what the health check said last
-	blocked string // why it cannot join
-	duties  []*dutyRecord
-	ailing  []*dutyRecord // those that fail too often
+	// mu guards all that follows. It is not held while the core is stepped: inputs are queued with it held, and carried
+	// out by shell.Do without it.
+	mu       sync.Mutex
+	run      *run       // the current one; nil while there is none
+	last     *core.Core // of the run before: the next one inherits what it knows
+	cands    map[string]*candidate
+	watchers map[string]int           // how many calls of Watch there are for an election
+	views    map[string]*electionView // of the elections that somebody watches or campaigns for
+	memory   map[string]uint64        // the highest epoch seen of each election (rule 5)
+	fences   map[string]*MemberFence
+	checkErr error  // what the last health check returned
+	blocked  string // why the member cannot join
+	duties   []*dutyRecord
+	failing  []*dutyRecord // those that fail too often
 }
 
-// Lead campaigns for an election until ctx ends, and runs f for each term that it wins. The context that f gets ends when the term does,
-// and its cause says why; f must then return, and only after it has is the seat released. A lost term is followed by the next campaign.
+// Lead campaigns for an election until ctx ends, and calls f in each term that it wins. The context of f ends with
+// the term, and its [context.Cause] says why the term ended. f must then return: the election is released only after
+// that. If the term was lost, Lead campaigns again.
 //
-// Lead returns the cause of ctx; or, if f returns while its term still holds, what f returned.
+// Lead returns the cause of ctx. If f returns while its term holds, the campaign is over: the election is released, and
+// Lead returns what f returned. So a nil from f means that the work is done for good, and Lead returns nil. That is
+// different from [Duty], whose Run ends its work for one term by returning nil.
 func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
 	c := &candidate{election: election, ctx: context.WithoutCancel(ctx), run: f, result: make(chan error, 1)}
-	if err := m.stand(ctx, c); err != nil {
+	if err := m.campaign(ctx, c); err != nil {
 		return err
 	}
 	defer m.exit()
+
 	select {
 	case err := <-c.result:
 		return err
 	case <-ctx.Done():
-		m.withdraw(c)
-		select {
-		case err := <-c.result: // it came first
-			return err
-		default:
-			return context.Cause(ctx)
-		}
+	}
+
+	m.withdraw(c)
+	select {
+	case err := <-c.result: // f returned before the withdrawal
+		return err
+	default:
+		return context.Cause(ctx)
 	}
 }
 
-// Leads returns the current term if this member's lease has not expired.
+// Leads returns the current term of an election, and true if this member leads it: its lease has not expired.
 func (m *Member) Leads(election string) (Term, bool) {
 	v, ok := m.terms.Load(election)
 	if !ok {
 		return Term{}, false
 	}
+
 	t := v.(*term).public
 	return t, t.Valid()
 }
 
 const (
 	maxEpoch = 1 << 62 // beyond every epoch that can be reached by counting; a fence refuses it
-	maxJump  = 1 << 20 // how far beyond the highest known epoch a report is believed
+	maxJump  = 1 << 20 // how far beyond the highest known epoch a reported one is believed
 )
 
-// Observe tells the member of an epoch that it could not see in the store: a worker has refused an older one, say. Its next
-// claim goes beyond it. The store cannot confirm such an epoch, since it is seen only where the store has forgotten terms;
-// so a report is believed if it is at most a million terms ahead of what the member knows, and dropped otherwise: no store
-// forgets more than that, and a number from nowhere must not use up the epochs of an election.
+// Observe reports an epoch that the member could not see in the store: a worker has refused an older one, say. The next
+// claim of the member goes beyond the epoch.
+//
+// An epoch that is more than a million ahead of what the member knows is dropped. The store cannot confirm a reported
+// epoch, since it is reported only where the store has lost terms. No store loses more than a million of them, and a
+// wrong number must not use up the epochs of an election.
 func (m *Member) Observe(election string, epoch uint64) {
 	m.mu.Lock()
 	r := m.run
@@ -123,41 +144,24 @@ func (m *Member) Observe(election string, epoch uint64) {
 	}
 }
 
-// Fence returns the member's own fence for an election. It learns each epoch that the member sees, and its refusals count in [Member.Stats]. It
-// is kept in memory: for one that survives a restart make a Fence with a Path, and do not set that of this one.
-func (m *Member) Fence(election string) *Fence {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	f := m.fences[election]
-	if f == nil {
-		cfg := m.Config.orDefault()
-		f = &Fence{Grace: cfg.EpochGracePeriod, Off: !cfg.EpochFencingEnabled, drifts: &m.stats.drifts}
-		if m.fences == nil {
-			m.fences = map[string]*Fence{}
-		}
-		m.fences[election] = f
-		_ = f.Learn(Token{Epoch: m.memory[election]}) // it has no file that could fail
-	}
-	return f
-}
-
-// learnLocked keeps the highest epoch. One that no term can follow is not kept: no term has reached it by counting, and nobody
-// could claim the election as long as this process lives.
+// learnLocked keeps the highest epoch of an election. An epoch that no term can follow is not kept: no term has reached
+// it by counting, and nobody could claim the election as long as this process runs.
 func (m *Member) learnLocked(election string, epoch uint64) {
 	if epoch <= m.memory[election] || epoch >= maxEpoch-1 {
 		return
 	}
+
 	if m.memory == nil {
 		m.memory = map[string]uint64{}
 	}
 	m.memory[election] = epoch
 	if f := m.fences[election]; f != nil {
-		_ = f.Learn(Token{Epoch: epoch}) // which term has it the first work tells
+		_ = f.fence.Learn(Token{Epoch: epoch}) // the first work says which term has it
 	}
 }
 
-// stand enters candidates, all or none.
-func (m *Member) stand(ctx context.Context, cs ...*candidate) error {
+// campaign adds candidates, all or none.
+func (m *Member) campaign(ctx context.Context, cs ...*candidate) error {
 	for _, c := range cs {
 		if err := validElection(c.election); err != nil {
 			return err
@@ -166,43 +170,54 @@ func (m *Member) stand(ctx context.Context, cs ...*candidate) error {
 	if err := m.enter(ctx); err != nil {
 		return err
 	}
+
+	r, err := m.addCandidates(cs)
+	if err != nil {
+		m.exit()
+		return err
+	}
+	r.shell.Do()
+	return nil
+}
+
+// addCandidates queues the campaigns of candidates, all or none, for the run that it returns.
+func (m *Member) addCandidates(cs []*candidate) (*run, error) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
+
 	for _, c := range cs {
 		if m.cands[c.election] != nil {
-			m.mu.Unlock()
-			m.exit()
-			return fmt.Errorf("election %q: %w", c.election, ErrCandidate)
+			return nil, fmt.Errorf("election %q: %w", c.election, ErrCandidate)
 		}
 	}
+
 	if m.cands == nil {
 		m.cands = map[string]*candidate{}
 	}
-	r := m.run
 	in := make([]core.Input, len(cs))
 	for i, c := range cs {
 		m.cands[c.election] = c
 		in[i] = core.Campaign{Election: c.election}
 	}
-	r.shell.Queue(in...)
-	r.electionsChangedLocked()
-	m.mu.Unlock()
-	r.shell.Do()
-	return nil
+	m.run.shell.Queue(in...)
+	m.run.electionsChangedLocked()
+	return m.run, nil
 }
 
-// withdraw takes candidates back, and returns when their duties have stopped and their elections are released.
+// withdraw removes candidates. It returns when their duties have stopped and their elections are released.
 func (m *Member) withdraw(cs ...*candidate) {
 	m.mu.Lock()
 	r := m.run
 	var gone []*candidate
 	for _, c := range cs {
-		if m.cands[c.election] == c {
-			delete(m.cands, c.election)
-			c.withdrawn = make(chan struct{})
-			r.withdrawals[c.election] = append(r.withdrawals[c.election], c)
-			r.shell.Queue(core.Withdraw{Election: c.election})
-			gone = append(gone, c)
+		if m.cands[c.election] != c {
+			continue
 		}
+		delete(m.cands, c.election)
+		c.withdrawn = make(chan struct{})
+		r.withdrawals[c.election] = append(r.withdrawals[c.election], c)
+		r.shell.Queue(core.Withdraw{Election: c.election})
+		gone = append(gone, c)
 	}
 	r.electionsChangedLocked()
 	m.mu.Unlock()
@@ -216,15 +231,16 @@ func (m *Member) withdraw(cs ...*candidate) {
 	}
 }
 
-// enter counts a user in. The first one starts the member.
+// enter counts a user of the member. The first user starts it.
 func (m *Member) enter(ctx context.Context) error {
-	door := m.doorway()
+	lock := m.startStopLock()
 	select {
-	case door <- struct{}{}:
+	case lock <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { <-door }()
+	defer func() { <-lock }()
+
 	if m.users == 0 {
 		if err := m.start(); err != nil {
 			return err
@@ -234,35 +250,41 @@ func (m *Member) enter(ctx context.Context) error {
 	return nil
 }
 
-// exit counts a user out. The last one stops the member, and waits for that.
+// exit ends what enter began. The last user stops the member, and waits until it has stopped.
 func (m *Member) exit() {
-	door := m.doorway()
-	door <- struct{}{}
-	defer func() { <-door }()
-	if m.users--; m.users > 0 {
+	lock := m.startStopLock()
+	lock <- struct{}{}
+	defer func() { <-lock }()
+
+	m.users--
+	if m.users > 0 {
 		return
 	}
 	m.stop()
 	<-m.done
+
 	m.eventsMu.Lock()
 	ev := m.events
 	m.events = nil
 	m.eventsMu.Unlock()
+
 	if ev != nil {
 		m.seq = ev.close()
 		m.observed = ev.done
 	}
 }
 
-func (m *Member) doorway() chan struct{} {
+func (m *Member) startStopLock() chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.door == nil {
-		m.door = make(chan struct{}, 1)
+
+	if m.startStop == nil {
+		m.startStop = make(chan struct{}, 1)
 	}
-	return m.door
+	return m.startStop
 }
 
+// start checks the member's configuration and starts its first run.
 func (m *Member) start() error {
 	if m.Store == nil {
 		return errNoStore
@@ -274,6 +296,32 @@ func (m *Member) start() error {
 	if err := m.ownFacts(); err != nil {
 		return err
 	}
+	if err := m.checkID(); err != nil {
+		return err
+	}
+
+	if m.clock == nil {
+		m.clock = m.Clock
+	}
+	if m.clock == nil {
+		m.clock = newSystemClock()
+	}
+	if m.OnEvent != nil {
+		m.eventsMu.Lock()
+		m.events = newEvents(m.ID, m.seq, m.observed, m.observe, &m.stats.lost)
+		m.eventsMu.Unlock()
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.done = make(chan struct{})
+	r := m.newRun(cfg, false)
+	go m.supervise(ctx, r)
+	return nil
+}
+
+// checkID returns an error if the member's ID cannot be that of a member. An empty ID gets its default.
+func (m *Member) checkID() error {
 	if m.ID == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -281,32 +329,19 @@ func (m *Member) start() error {
 		}
 		m.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
+
 	if !driver.ValidName(driver.MemberRegister(m.ID)) || m.ID == anyone {
 		return fmt.Errorf("member ID %q: must be 1 to %d bytes of UTF-8 without control characters, and not %q",
 			m.ID, driver.MaxName-len(driver.MemberPrefix), anyone)
 	}
-	if m.clock == nil {
-		if m.clock = m.Clock; m.clock == nil {
-			m.clock = newSystemClock()
-		}
-	}
-	if m.OnEvent != nil {
-		m.eventsMu.Lock()
-		m.events = newEvents(m.ID, m.seq, m.observed, m.observe, &m.stats.lost)
-		m.eventsMu.Unlock()
-	}
-	var ctx context.Context
-	ctx, m.stop = context.WithCancel(context.Background())
-	m.done = make(chan struct{})
-	r := m.newRun(cfg, false)
-	go m.supervise(ctx, r)
 	return nil
 }
 
-// supervise runs the member until ctx ends. After a panic of the driver it starts again, but not before every duty has
+// supervise runs the member until ctx ends. After a panic of the driver it starts another run, when every duty has
 // stopped.
 func (m *Member) supervise(ctx context.Context, r *run) {
 	defer close(m.done)
+
 	for {
 		err := r.wait(ctx)
 		if err == nil {
@@ -317,21 +352,12 @@ func (m *Member) supervise(ctx context.Context, r *run) {
 	}
 }
 
-// Emit passes an event of the user's own to OnEvent, in sequence with the member's. While the member does nothing it is dropped.
-func (m *Member) Emit(e Event) { m.emit(e) }
-
-func (m *Member) emit(e Event) {
-	m.eventsMu.RLock()
-	defer m.eventsMu.RUnlock()
-	if m.events != nil {
-		m.events.send(e)
-	}
-}
-
+// validElection returns an error if an election cannot have the name.
 func validElection(name string) error {
 	switch {
 	case !driver.ValidName(name):
-		return fmt.Errorf("election %q: the name must be 1 to %d bytes of UTF-8 without control characters", name, driver.MaxName)
+		return fmt.Errorf("election %q: the name must be 1 to %d bytes of UTF-8 without control characters",
+			name, driver.MaxName)
 	case strings.HasPrefix(name, driver.Reserved):
 		return fmt.Errorf("election %q: names that begin with %q are reserved", name, driver.Reserved)
 	}

@@ -1,23 +1,29 @@
 package regent
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
-
-	"github.com/regentd/regent/driver"
 )
 
-// Rank says who should win when several could. The store's compare-and-swap always decides; a rank only decides who tries first.
+// Rank decides which of several candidates tries first to claim an election. The store's compare-and-swap decides who
+// leads.
 type Rank string
 
-// The ranks. RankRegion is not one by itself: the regions follow, in order of preference, as in "region:eu-west,eu-central".
+// The ranks. [RankRegions] makes one more for each list of regions.
 const (
-	RankFirst         Rank = "first"
-	RankLexicographic Rank = "lexicographic"
-	RankPriority      Rank = "priority"
-	RankRegion        Rank = "region"
+	RankFirst         Rank = "first"         // the candidate that claims first
+	RankLexicographic Rank = "lexicographic" // the candidate with the smallest ID
+	RankPriority      Rank = "priority"      // the candidate with the highest Priority
 )
+
+// rankRegion begins a rank by region. The regions follow, as in "region:eu-west,eu-central".
+const rankRegion = "region"
+
+// RankRegions returns the rank by which a candidate in an earlier region of the list should lead. Candidates in other
+// regions come last. Name at least one region; the name of a region has no comma.
+func RankRegions(regions ...string) Rank {
+	return Rank(rankRegion + ":" + strings.Join(regions, ","))
+}
 
 func (r Rank) validate() error {
 	kind, regions, listed := strings.Cut(string(r), ":")
@@ -26,39 +32,15 @@ func (r Rank) validate() error {
 		if !listed {
 			return nil
 		}
-	case RankRegion:
+	case rankRegion:
 		if regions != "" && !slices.Contains(strings.Split(regions, ","), "") {
 			return nil
 		}
 	}
-	return &ConfigError{"rank", string(r), "must be first, lexicographic, priority, or region: followed by regions, the best first"}
-}
 
-// MemberInfo is what a member says of itself in its register.
-type MemberInfo struct {
-	ID        string            `json:"-"`
-	Addr      string            `json:"-"`
-	Eligible  bool              `json:"eligible"`
-	Healthy   bool              `json:"healthy"`
-	Worker    bool              `json:"worker,omitempty"` // it takes tasks
-	Priority  int               `json:"priority,omitempty"`
-	Region    string            `json:"region,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Elections []string          `json:"elections,omitempty"` // that it campaigns for; "*" for more than it lists
-	Facts     map[string]string `json:"facts,omitempty"`     // as [Member] has them
-}
-
-// memberInfo reads a member's register. One that cannot be read says nothing, so its member is no candidate.
-func memberInfo(l driver.Record) MemberInfo {
-	var i MemberInfo
-	if json.Unmarshal(l.Data, &i) != nil {
-		i = MemberInfo{}
+	return &ConfigError{
+		Key:   "rank",
+		Value: string(r),
+		Rule:  "must be first, lexicographic, priority, or region: followed by regions, the best first",
 	}
-	i.ID, i.Addr = l.Holder.ID, l.Addr
-	return i
-}
-
-// runsFor reports whether the member would take the seat.
-func (i MemberInfo) runsFor(election string) bool {
-	return i.Eligible && i.Healthy && (slices.Contains(i.Elections, election) || slices.Contains(i.Elections, "*"))
 }

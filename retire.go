@@ -11,24 +11,24 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// ErrInUse says that a register was not removed: it is held, was changed meanwhile, is paused, or has a checkpoint.
+// ErrInUse reports that a register was not removed: it is held, was changed meanwhile, is paused, or has a checkpoint.
 var ErrInUse = errors.New("register is in use")
 
 // MinRetireAfter is the shortest time that a register stays in the store after its last use.
 const MinRetireAfter = driver.Rest
 
 const (
-	retireScans = 6           // how often a [Member.RetirementDuty] lists the registers in the time that one must be unused
+	retireScans = 6           // how often a [Member.RetirementDuty] lists the registers in its time after
 	retireBatch = 100_000     // how many registers it removes at once, at most
 	retireRetry = time.Minute // when it lists the registers again after the store has failed
 )
 
-// Retire removes the register of an election from the store, if nobody has used the election for idle: at least, and if
-// idle is shorter, for [MinRetireAfter]. It returns when the register is removed, so it takes at least that long. Epochs
-// of the election go on rising should it be used again.
+// Retire removes the register of an election from the store, if nobody uses the election for the time idle, or for
+// [MinRetireAfter] if idle is shorter. It waits for that time. If the election is used again later, its epochs go on
+// rising.
 //
-// The error is an [ErrInUse] if the election is held, changes meanwhile, is paused or has a checkpoint, an [ErrStore] if
-// the store does not answer, and an [errors.ErrUnsupported] if the store cannot remove registers.
+// The error is an [ErrInUse] if the election is held, changes meanwhile, is paused or has a checkpoint, an [ErrStore]
+// if the store does not answer, and an [errors.ErrUnsupported] if the store cannot remove registers.
 func (m *Member) Retire(ctx context.Context, election string, idle time.Duration) error {
 	if err := validElection(election); err != nil {
 		return err
@@ -45,9 +45,9 @@ func (m *Member) Retire(ctx context.Context, election string, idle time.Duration
 	return results[0]
 }
 
-// RetirementDuty returns a duty that removes the registers which nobody has used for as long as after says: of elections,
-// and of members that have left or died. One leader of a store needs to run it. It lists all registers of the store six
-// times in that time, and holds the names of those that nobody uses in memory.
+// RetirementDuty returns a duty that removes the registers of elections, and of members that have left or died, which
+// nobody has used for the time after. One leader of a store has to run it. It lists all registers of the store six
+// times in that time, and keeps the names of those that nobody uses in memory.
 //
 // The error is an [errors.ErrUnsupported] if the store cannot remove registers.
 func (m *Member) RetirementDuty(election string, after time.Duration) (Duty, error) {
@@ -58,7 +58,7 @@ func (m *Member) RetirementDuty(election string, after time.Duration) (Duty, err
 		return Duty{}, fmt.Errorf("retire registers: %w", err)
 	}
 	run := func(ctx context.Context, _ Term) error { return m.retireUnused(ctx, after) }
-	return Duty{Election: election, Name: "retire registers", Run: run}, nil
+	return Duty{Election: election, Name: "retirement", Run: run}, nil
 }
 
 // removes returns an error unless the store can remove registers.
@@ -72,7 +72,7 @@ func (m *Member) removes() error {
 	return nil
 }
 
-// retire asks the core to remove registers, and returns what became of each.
+// retire makes the core remove registers, and returns the error of each; nil for those that were removed.
 func (m *Member) retire(ctx context.Context, idle time.Duration, registers ...string) []error {
 	m.mu.Lock()
 	r := m.run
@@ -122,8 +122,8 @@ type unused struct {
 	asked bool          // it is to be removed
 }
 
-// retireUnused removes registers that nobody uses, until ctx ends. A register that has to be kept is asked about again
-// when it has changed.
+// retireUnused removes registers that nobody uses, until ctx ends. A register that could not be removed is tried
+// again when it has changed.
 func (m *Member) retireUnused(ctx context.Context, after time.Duration) error {
 	known := map[string]unused{}
 	for {
@@ -147,7 +147,7 @@ func (m *Member) retireUnused(ctx context.Context, after time.Duration) error {
 	}
 }
 
-// due returns some of the registers that have not been used since then, and marks them.
+// due returns registers that have not changed since a time, and marks them.
 func due(known map[string]unused, since time.Duration) []string {
 	var names []string
 	for name, u := range known {
@@ -164,9 +164,11 @@ func due(known map[string]unused, since time.Duration) []string {
 	return names
 }
 
-// listUnused lists the registers that may be removed one day. Those that have not changed since the last list are as
-// old as they were in that.
-func (m *Member) listUnused(ctx context.Context, known map[string]unused, now time.Duration) (map[string]unused, error) {
+// listUnused lists the registers that may be removed later. Registers that have not changed since the last list keep
+// the time at which they were first listed.
+func (m *Member) listUnused(
+	ctx context.Context, known map[string]unused, now time.Duration,
+) (map[string]unused, error) {
 	listed := map[string]unused{}
 	for l, err := range m.Store.List(ctx, "") {
 		switch {
@@ -184,8 +186,8 @@ func (m *Member) listUnused(ctx context.Context, known map[string]unused, now ti
 	return listed, nil
 }
 
-// retirable reports whether a register may be removed if it stays as it is: that of an election which is vacant, or that
-// of a member, which may have died. The core decides whether it is.
+// retirable reports whether a register may be removed if it stays as it is: that of an election which is vacant, or
+// that of a member, which may have died. The core decides whether it is.
 func retirable(l driver.Record) bool {
 	if strings.HasPrefix(l.Name, driver.MemberPrefix) {
 		return true

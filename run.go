@@ -12,32 +12,33 @@ import (
 	"github.com/regentd/regent/internal/shell"
 )
 
-// run is one run of a member: from its start until its last user has left, or its driver has panicked. It is the host
-// of a shell, which steps the core.
+// run is one run of a member: from its start until its last user has left, or until its driver has panicked. It is the
+// host of a shell, which steps the core and calls the run with the core's effects.
 type run struct {
-	m      *Member
-	cfg    Config
-	core   *core.Core
-	shell  *shell.Shell
-	ctx    context.Context // of what runs beside the shell: health checks, and the timers of duties
+	m     *Member
+	cfg   Config
+	core  *core.Core
+	shell *shell.Shell
+
+	ctx    context.Context // of the goroutines beside the shell: health checks, and timers of duties
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // those
-	duties sync.WaitGroup // its terms, until their duties have stopped
-	over   chan struct{}  // closed when it has ended
+	wg     sync.WaitGroup // the goroutines beside the shell
+	duties sync.WaitGroup // terms whose duties have not stopped
+	over   chan struct{}  // closed when the run has ended
 
 	results results
 	began   time.Duration
-	phase   float64          // its share of what a fleet spreads
-	ended   map[string]*term // by election: those whose duties have not stopped, or that are not released; the shell's
+	phase   float64          // when in an interval this member of a fleet sends its requests, from 0 to 1
+	ended   map[string]*term // by election: terms that still have a duty, or are not released; only the shell uses it
 
 	// The member's mutex guards what follows.
 	withdrawals map[string][]*candidate
-	many        bool // elections: the member's register does not list them
+	many        bool // the member has too many elections to list them in its register
 
-	died atomic.Pointer[panicError] // the panic that ended it
+	died atomic.Pointer[panicError] // the panic that ended the run
 }
 
-// newRun starts a run.
+// newRun starts a run. again says that the run before has panicked.
 func (m *Member) newRun(cfg Config, again bool) *run {
 	r := &run{m: m, cfg: cfg, over: make(chan struct{}), began: m.clock.Now()}
 	r.ended = map[string]*term{}
@@ -45,32 +46,7 @@ func (m *Member) newRun(cfg Config, again bool) *run {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 
 	m.mu.Lock()
-	if m.Health != nil && !again {
-		m.sick = errUnchecked
-	}
-	r.core = core.New(r.coreConfig(again), shell.Source{})
-	if m.last != nil {
-		r.core.Inherit(m.last)
-	}
-	for election, epoch := range m.memory {
-		r.core.Remember(election, epoch)
-	}
-	r.shell = shell.New(shell.Config{
-		Core: r.core, Store: m.Store, Clock: m.clock, Host: r, Cause: r.cause, Panicked: r.panicked,
-	})
-	for election := range m.cands {
-		r.shell.Queue(core.Campaign{Election: election})
-	}
-	for election, n := range m.watched {
-		for range n {
-			r.shell.Queue(core.Watch{Election: election})
-		}
-	}
-	for _, v := range m.views {
-		v.seen = false
-	}
-	r.shell.Queue(core.Join{})
-	m.run = r
+	m.prepareLocked(r, again)
 	m.mu.Unlock()
 
 	if again {
@@ -83,8 +59,40 @@ func (m *Member) newRun(cfg Config, again bool) *run {
 	return r
 }
 
-// coreConfig is the configuration of the core. The member's mutex is held.
-func (r *run) coreConfig(again bool) core.Config {
+// prepareLocked makes the core and the shell of a run, and queues what the member's users want of it.
+func (m *Member) prepareLocked(r *run, again bool) {
+	if m.Health != nil && !again {
+		m.checkErr = errUnchecked
+	}
+
+	r.core = core.New(r.coreConfigLocked(again), shell.Source{})
+	if m.last != nil {
+		r.core.Inherit(m.last)
+	}
+	for election, epoch := range m.memory {
+		r.core.Remember(election, epoch)
+	}
+
+	r.shell = shell.New(shell.Config{
+		Core: r.core, Store: m.Store, Clock: m.clock, Host: r, Cause: r.cause, Panicked: r.panicked,
+	})
+	for election := range m.cands {
+		r.shell.Queue(core.Campaign{Election: election})
+	}
+	for election, n := range m.watchers {
+		for range n {
+			r.shell.Queue(core.Watch{Election: election})
+		}
+	}
+	for _, v := range m.views {
+		v.seen = false
+	}
+	r.shell.Queue(core.Join{})
+	m.run = r
+}
+
+// coreConfigLocked returns the configuration of the core.
+func (r *run) coreConfigLocked(again bool) core.Config {
 	cfg := r.cfg
 	c := core.Config{
 		ID: r.m.ID, Addr: r.m.Addr,
@@ -92,17 +100,18 @@ func (r *run) coreConfig(again bool) core.Config {
 		RenewBackoff: cfg.RenewBackoff, StopTimeout: cfg.StopTimeout, ElectionInterval: cfg.ElectionInterval,
 		ElectionIntervalMax: cfg.ElectionIntervalMax, TakeoverDelay: cfg.TakeoverDelay,
 		HeartbeatInterval: cfg.HeartbeatInterval, WorkerTimeout: cfg.WorkerTimeout, Register: cfg.Register,
-		Eligible: cfg.Eligible, CheckHealth: r.m.Health != nil, Restarted: again,
+		Eligible: !cfg.Ineligible, CheckHealth: r.m.Health != nil, Restarted: again,
 		Rank: string(cfg.Rank), Priority: cfg.Priority, Region: cfg.Region, Preempt: cfg.Preempt,
 		StartDelayMax: cfg.StartupJitterMax, Info: r.infoLocked(), Rest: driver.Rest,
 	}
-	if cfg.ContentionDetectionEnabled {
+	if !cfg.ContentionDetectionOff {
 		c.ContentionThreshold = cfg.ContentionThreshold
 	}
 	if cfg.StartupJitterMax > 0 {
 		r.phase = rand.Float64()
 		c.Phase = r.phase
 	}
+
 	if again {
 		c.StartDelay = time.Second
 		return c
@@ -114,19 +123,21 @@ func (r *run) coreConfig(again bool) core.Config {
 	return c
 }
 
-// wait returns when the run has ended: nil after ctx has ended, else the panic that has ended it.
+// wait returns when the run has ended: nil if ctx has ended, and otherwise the panic that has ended the run.
 func (r *run) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-r.shell.Closed():
 	}
+
 	r.shell.Close()
-	r.duties.Wait() // after a panic of the core itself they are all that is left
+	r.duties.Wait() // a panic of the core leaves them behind
 	r.cancel()
 	r.wg.Wait()
 
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
+
 	r.m.last = r.core
 	r.m.run = nil
 	close(r.over)
@@ -136,26 +147,27 @@ func (r *run) wait(ctx context.Context) error {
 	return nil
 }
 
-// panicked ends the run: the driver has panicked, or the core has.
+// panicked ends the run after a panic of the driver, or of the core.
 func (r *run) panicked(err error) {
 	r.died.CompareAndSwap(nil, &panicError{err})
 	go r.shell.Do(core.Close{Cause: core.Panicked})
 }
 
-// Parent returns the context that the context of a term descends from: whoever asks from inside the duty is known by
-// it.
+// Parent returns the parent of a term's context. A call that passes the term's context is known by it to come from the
+// term's own duty.
 func (r *run) Parent(b core.Begin) context.Context {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
+
 	ctx := context.Background()
 	if c := r.m.cands[b.Election]; c != nil {
 		ctx = c.ctx
 	}
-	return context.WithValue(ctx, inside{r, b.Election, b.Epoch}, true)
+	return context.WithValue(ctx, insideTerm{r, b.Election, b.Epoch}, true)
 }
 
-// inside is the key of the context of a term.
-type inside struct {
+// insideTerm is a key of the context of a term.
+type insideTerm struct {
 	r        *run
 	election string
 	epoch    uint64
@@ -186,12 +198,13 @@ func (r *run) Begin(st *shell.Term) {
 	}
 }
 
-// End notes why a term has ended. One without a duty has nothing to wait for.
+// End takes in that a term has ended. A term without a duty has stopped by that.
 func (r *run) End(st *shell.Term, e core.End) {
 	t := r.ended[e.Election]
 	if t == nil || t.core != st {
 		return
 	}
+
 	t.next = e.Next
 	r.m.terms.CompareAndDelete(e.Election, t)
 	if t.run == nil {
@@ -199,7 +212,7 @@ func (r *run) End(st *shell.Term, e core.End) {
 	}
 }
 
-// Handle takes what else the core says.
+// Handle carries out the other effects of the core.
 func (r *run) Handle(e core.Effect) {
 	switch e := e.(type) {
 	case core.Finished:
@@ -221,27 +234,30 @@ func (r *run) Handle(e core.Effect) {
 	}
 }
 
-// finished follows the end of a term: its duty has stopped, and it is released if the store took that.
+// finished takes in that the duty of a term has stopped, and that the term was released if the store took the release.
 func (r *run) finished(e core.Finished) {
 	t := r.ended[e.Election]
 	if t == nil || t.public.Epoch != e.Epoch {
 		return
 	}
+
 	delete(r.ended, e.Election)
 	t.kept = e.Kept
 	close(t.finished)
 	if t.returned {
 		t.cand.result <- t.err
 	}
+
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
 	r.m.forgetViewLocked(e.Election)
 }
 
-// withdrawn tells those who have withdrawn from an election.
+// withdrawn wakes those who have withdrawn from an election.
 func (r *run) withdrawn(election string) {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
+
 	for _, c := range r.withdrawals[election] {
 		close(c.withdrawn)
 	}
@@ -249,27 +265,16 @@ func (r *run) withdrawn(election string) {
 	r.m.forgetViewLocked(election)
 }
 
-// changed takes in the record of an election, for those who watch it.
+// changed keeps the record of an election for those who watch it.
 func (r *run) changed(record driver.Record) {
 	m := r.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.ended[record.Name] == nil && m.cands[record.Name] == nil && m.watched[record.Name] == 0 {
-		return
-	}
-	m.viewLocked(record.Name).show(record)
-}
 
-// lifeline tells the observer of heartbeats, if there is one.
-func (r *run) lifeline(e core.Lifeline) {
-	if r.m.OnLifeline == nil {
+	if r.ended[record.Name] == nil && m.cands[record.Name] == nil && m.watchers[record.Name] == 0 {
 		return
 	}
-	l := Lifeline{Register: e.Register, Holder: e.Holder, Holds: e.Holds, Stopped: e.Stopped, Over: e.Over}
-	if e.Deadline != 0 {
-		l.Left = max(0, time.Duration(e.Deadline)-r.m.clock.Now())
-	}
-	r.m.guarded(func() { r.m.OnLifeline(l) }, true)
+	m.viewLocked(record.Name).showLocked(record)
 }
 
 // results are the requests to the core that somebody waits for.
@@ -284,6 +289,7 @@ func (r *run) request() (uint64, <-chan core.Result) {
 	w := &r.results
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.last++
 	if w.waiting == nil {
 		w.waiting = map[uint64]chan core.Result{}
@@ -293,11 +299,12 @@ func (r *run) request() (uint64, <-chan core.Result) {
 	return w.last, result
 }
 
-// result passes a result on.
+// result passes a result on to whoever waits for it.
 func (r *run) result(e core.Result) {
 	w := &r.results
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if result := w.waiting[e.ID]; result != nil {
 		result <- e
 		delete(w.waiting, e.ID)

@@ -9,10 +9,10 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// enough is how many heartbeats there must be before there are percentiles.
-const enough = 10
+// minHeartbeats is how many heartbeats there must be for percentiles.
+const minHeartbeats = 10
 
-// Stats are a member's figures since it was made.
+// Stats are the figures of a member since it was made.
 type Stats struct {
 	Heartbeats          uint64        `json:"heartbeats"`
 	HeartbeatTime       time.Duration `json:"heartbeatTime"`       // of all heartbeats together
@@ -20,29 +20,33 @@ type Stats struct {
 	HeartbeatLatencyP95 time.Duration `json:"heartbeatLatencyP95"`
 	HeartbeatLatencyP99 time.Duration `json:"heartbeatLatencyP99"`
 	RenewFailures       uint64        `json:"renewFailures"`
-	Transitions         uint64        `json:"transitions"` // terms begun
-	EpochDriftEvents    uint64        `json:"epochDriftEvents"`
-	ContentionEvents    uint64        `json:"contentionEvents"`
+	Transitions         uint64        `json:"transitions"`      // terms begun
+	EpochDriftEvents    uint64        `json:"epochDriftEvents"` // tokens that the member's fences have refused
+	ContentionEvents    uint64        `json:"contentionEvents"` // slow heartbeats
 	DutyFailures        uint64        `json:"dutyFailures"`
-	LostEvents          uint64        `json:"lostEvents"`     // that OnEvent was too slow for
+	LostEvents          uint64        `json:"lostEvents"`     // dropped since OnEvent was too slow
 	ObserverPanics      uint64        `json:"observerPanics"` // of OnEvent and OnLifeline
-	LoopLag             time.Duration `json:"loopLag"`        // how long the member's own loop is overdue: a loop that is stuck shows here
+	LoopLag             time.Duration `json:"loopLag"`        // how long the member's own loop is overdue
 	Note                string        `json:"note,omitempty"`
 }
 
-// counters are what the member counts itself, and what its core has counted.
+// counters are what the member and its core have counted.
 type counters struct {
-	drifts, dutyFailures, lost, observerPanics atomic.Uint64
+	drifts         atomic.Uint64
+	dutyFailures   atomic.Uint64
+	lost           atomic.Uint64
+	observerPanics atomic.Uint64
 
 	mu   sync.Mutex
 	core core.Stats
 }
 
-// Stepped takes a copy of what the core has counted.
+// Stepped copies what the core has counted.
 func (r *run) Stepped(c *core.Core) {
 	s := &r.m.stats
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.core = c.Stats()
 }
 
@@ -52,6 +56,7 @@ func (m *Member) Stats() Stats {
 	c.mu.Lock()
 	counted := c.core
 	c.mu.Unlock()
+
 	s := Stats{
 		Heartbeats: counted.Heartbeats, HeartbeatTime: counted.HeartbeatTime, RenewFailures: counted.RenewFailures,
 		Transitions: counted.Transitions, ContentionEvents: counted.Contention, EpochDriftEvents: c.drifts.Load(),
@@ -64,13 +69,18 @@ func (m *Member) Stats() Stats {
 	m.mu.Unlock()
 
 	recent := slices.Clone(counted.Latencies[:min(s.Heartbeats, uint64(len(counted.Latencies)))])
-	if len(recent) < enough {
+	if len(recent) < minHeartbeats {
 		s.Note = "insufficient data: fewer than 10 heartbeats"
 		return s
 	}
 	slices.Sort(recent)
-	// The smallest latency that at least p percent of them do not exceed.
-	at := func(p int) time.Duration { return recent[(len(recent)*p+99)/100-1] }
-	s.HeartbeatLatencyP50, s.HeartbeatLatencyP95, s.HeartbeatLatencyP99 = at(50), at(95), at(99)
+	s.HeartbeatLatencyP50 = percentile(recent, 50)
+	s.HeartbeatLatencyP95 = percentile(recent, 95)
+	s.HeartbeatLatencyP99 = percentile(recent, 99)
 	return s
+}
+
+// percentile returns the smallest of sorted latencies that at least p percent of them do not exceed.
+func percentile(sorted []time.Duration, p int) time.Duration {
+	return sorted[(len(sorted)*p+99)/100-1]
 }

@@ -13,9 +13,6 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// faults is short for what goes wrong between a member and the store.
-type faults = memstore.Faults
-
 var cut = memstore.Faults{CutRequests: true, CutAnswers: true}
 
 // neverTwo watches the nodes for a while, every millisecond, and fails if two of them lead at once.

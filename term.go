@@ -14,29 +14,29 @@ import (
 	"github.com/regentd/regent/internal/shell"
 )
 
-// Term is one unbroken holding of a seat by one member. Its Epoch is the fencing token.
+// Term is one unbroken holding of an election by one member. Its Epoch is the fencing token.
 type Term struct {
 	Election string
 	Epoch    uint64
 	Since    time.Time // by the holder's wall clock
 
-	// Incarnation is the run of the member that holds the term. It tells this term from another one with the same epoch,
-	// which a store that forgets writes can bring about.
+	// Incarnation is the run of the member that holds the term. It distinguishes two terms with one epoch, which can
+	// exist if a store has lost writes.
 	Incarnation string
 
 	t *term
 }
 
-// candidate is somebody's wish to lead an election, for as long as Lead or Run lasts.
+// candidate is a campaign for an election, for as long as Lead or Run lasts.
 type candidate struct {
 	election  string
-	ctx       context.Context                   // what the terms' contexts descend from: the caller's, without its end
-	run       func(context.Context, Term) error // nil to hold the election and nothing else
-	result    chan error                        // receives once if run returned of its own accord
-	withdrawn chan struct{}                     // closed when the candidacy has ended because it was withdrawn
+	ctx       context.Context                   // the parent of the terms' contexts: the caller's, without its end
+	run       func(context.Context, Term) error // nil to lead the election and run nothing
+	result    chan error                        // receives what run returned while its term held
+	withdrawn chan struct{}                     // closed when the withdrawal of the candidate is complete
 }
 
-// term is what is behind a Term.
+// term is the state behind a Term.
 type term struct {
 	r        *run
 	core     *shell.Term
@@ -44,23 +44,23 @@ type term struct {
 	run      func(context.Context, Term) error
 	public   Term
 	saved    atomic.Pointer[[]byte] // the checkpoint
-	stopped  chan struct{}          // closed when its duty has returned
-	finished chan struct{}          // closed once its duty has stopped and it was released
+	stopped  chan struct{}          // closed when the duty has returned
+	finished chan struct{}          // closed when the duty has returned and the election was released
 
-	returned bool   // the duty has returned of its own accord
-	err      error  // with that
-	next     string // the successor that was named; set when it ended
+	returned bool   // the duty has returned while the term held
+	err      error  // what it returned then
+	next     string // the successor that was named; set when the term has ended
 	kept     bool   // the store did not take the release; set before finished is closed
 }
 
-// Token returns what a fence needs to know of the term.
+// Token returns the fencing token of the term.
 func (t Term) Token() Token { return NewToken(t.Epoch, t.Incarnation) }
 
 // Valid reports whether the term's lease is still in force. It compares the deadline, on a clock that counts while the
-// machine is suspended, so ask it right before anything that only the leader may do.
+// machine is suspended. Call it right before anything that only the leader may do.
 func (t Term) Valid() bool { return t.t != nil && t.t.core.Valid() }
 
-// Remaining is how long the lease is in force unless it is renewed; 0 if it is not.
+// Remaining returns how long the lease is in force unless it is renewed; 0 if it has expired.
 func (t Term) Remaining() time.Duration {
 	if t.t == nil {
 		return 0
@@ -68,8 +68,7 @@ func (t Term) Remaining() time.Duration {
 	return t.t.core.Remaining()
 }
 
-// Done is closed when the term has ended: it is what ends the context of its duties. A duty has that context; this is
-// for others.
+// Done returns a channel that is closed when the term has ended. A duty has its context for that; Done is for others.
 func (t Term) Done() <-chan struct{} {
 	if t.t == nil {
 		return nil
@@ -77,9 +76,10 @@ func (t Term) Done() <-chan struct{} {
 	return t.t.core.Context().Done()
 }
 
-// Fenced tells the term that whoever receives its work has refused it, having seen a higher epoch, or another term with
-// the same one: somebody else leads, whatever this member has been told. The term ends, for the reason [ErrFenced], and
-// the next claim goes beyond that epoch. It does not wait for that, so a duty may call it.
+// Fenced reports that a receiver of the term's work has refused it, because it has seen the epoch newest, or another
+// term with the same epoch. Another member leads, whatever the store has shown. The term ends for the reason
+// [ErrFenced], and the next claim goes beyond newest. Fenced does not wait for the end of the term, so that a duty
+// may call it.
 func (t Term) Fenced(newest uint64) {
 	if t.t == nil || t.t.core.Over() {
 		return
@@ -87,7 +87,8 @@ func (t Term) Fenced(newest uint64) {
 	t.t.r.shell.Do(core.Fenced{Election: t.Election, Epoch: t.Epoch, Newest: newest})
 }
 
-// Saved returns the checkpoint: what this term or an earlier one saved last, or nil. It must not be changed.
+// Saved returns the checkpoint that this term or an earlier one has saved last; nil if there is none. The caller must
+// not change it.
 func (t Term) Saved() []byte {
 	if t.t == nil {
 		return nil
@@ -98,9 +99,11 @@ func (t Term) Saved() []byte {
 	return nil
 }
 
-// Save keeps a checkpoint of at most [driver.MaxData] bytes in the election's own record, so that only the holder of
-// the seat can write it, and the next term reads it. An error other than ErrNotLeader means that the outcome is not
-// known: it may have been saved, or may yet be if nothing is saved after it.
+// Save writes a checkpoint of at most [driver.MaxData] bytes into the election's own record, so that only the leader
+// can write it and the next term can read it.
+//
+// The error is an [ErrNotLeader] if the term has ended. If it is an [ErrStore], the outcome is not known: the
+// checkpoint may have been saved, or may still be, unless another one is saved after it.
 func (t Term) Save(ctx context.Context, data []byte) error {
 	if len(data) > driver.MaxData {
 		return fmt.Errorf("save checkpoint of %s: %d bytes, at most %d are kept", t.Election, len(data), driver.MaxData)
@@ -108,10 +111,14 @@ func (t Term) Save(ctx context.Context, data []byte) error {
 	if !t.Valid() {
 		return fmt.Errorf("save checkpoint of %s: %w", t.Election, ErrNotLeader)
 	}
-	return t.t.save(ctx, bytes.Clone(data))
+
+	if err := t.t.save(ctx, bytes.Clone(data)); err != nil {
+		return fmt.Errorf("save checkpoint of %s: %w", t.Election, err)
+	}
+	return nil
 }
 
-// save asks the core to write a checkpoint, and waits for that.
+// save makes the core write a checkpoint, and waits for that.
 func (t *term) save(ctx context.Context, data []byte) error {
 	id, result := t.r.request()
 	t.r.shell.Do(core.Save{ID: id, Election: t.public.Election, Epoch: t.public.Epoch, Data: data})
@@ -119,9 +126,9 @@ func (t *term) save(ctx context.Context, data []byte) error {
 	select {
 	case got = <-result:
 	case <-t.r.over:
-		return fmt.Errorf("save checkpoint of %s: %w: it has panicked", t.public.Election, ErrStore)
+		return fmt.Errorf("%w: its driver has panicked", ErrStore)
 	case <-ctx.Done():
-		return fmt.Errorf("save checkpoint of %s: %w: %w", t.public.Election, ErrStore, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrStore, context.Cause(ctx))
 	}
 
 	switch got.Result {
@@ -129,20 +136,20 @@ func (t *term) save(ctx context.Context, data []byte) error {
 		t.saved.Store(&data)
 		return nil
 	case core.NotLeader:
-		return fmt.Errorf("save checkpoint of %s: %w", t.public.Election, ErrNotLeader)
+		return ErrNotLeader
 	}
 	var panicked *shell.PanicError
-	if errors.As(got.Err, &panicked) {
-		return fmt.Errorf("save checkpoint of %s: %w: %w", t.public.Election, ErrStore, &panicError{panicked})
+	switch {
+	case errors.As(got.Err, &panicked):
+		return fmt.Errorf("%w: %w", ErrStore, &panicError{panicked})
+	case got.Err != nil:
+		return fmt.Errorf("%w: %w", ErrStore, got.Err)
 	}
-	if got.Err != nil {
-		return fmt.Errorf("save checkpoint of %s: %w: %w", t.public.Election, ErrStore, got.Err)
-	}
-	return fmt.Errorf("save checkpoint of %s: %w: the store has not answered in time", t.public.Election, ErrStore)
+	return fmt.Errorf("%w: the store has not answered in time", ErrStore)
 }
 
-// serve runs a term's duty to its end. It does not start one whose term has ended already: the companion process may
-// not know of it.
+// serve runs the duty of a term to its end. If the term has ended already, it does not start the duty: the companion
+// process may not know of it.
 func (t *term) serve() {
 	ctx := t.core.Context()
 	if !t.core.Valid() {
@@ -150,6 +157,7 @@ func (t *term) serve() {
 		t.dutyStopped(false)
 		return
 	}
+
 	err := errGoexit
 	defer func() {
 		t.err = err
@@ -158,10 +166,10 @@ func (t *term) serve() {
 	err = protect(func() error { return t.run(ctx, t.public) })
 }
 
-// errGoexit is what a duty leaves behind that ends its goroutine instead of returning.
+// errGoexit is the result of a duty that has ended its goroutine and did not return.
 var errGoexit = errors.New("the duty has ended its goroutine")
 
-// dutyStopped says that nothing of a term runs any more, and whether it returned while the term held.
+// dutyStopped takes in that the duty of a term has stopped. returned says that it returned while the term held.
 func (t *term) dutyStopped(returned bool) {
 	m := t.r.m
 	m.mu.Lock()
@@ -169,7 +177,7 @@ func (t *term) dutyStopped(returned bool) {
 	if returned && m.cands[t.public.Election] == t.cand {
 		t.returned = true
 		delete(m.cands, t.public.Election)
-		t.r.shell.Queue(core.Withdraw{Election: t.public.Election}) // the term may have ended otherwise at this moment
+		t.r.shell.Queue(core.Withdraw{Election: t.public.Election}) // the term may end otherwise at this moment
 		t.r.electionsChangedLocked()
 	}
 	m.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Token identifies the term that work was sent in. It travels with the work, and a [Fence] judges
+// Token identifies the term that work was sent in. It travels with the work, and a [Fence] checks
 // it.
 type Token struct {
 	Epoch uint64 // the term's number
@@ -38,14 +38,14 @@ func (t Token) fingerprint() uint64 {
 // same reports whether both are of one term.
 func (t Token) same(o Token) bool { return t.Epoch == o.Epoch && t.Term == o.Term }
 
-// ErrInvalidToken says that a token cannot be that of any term: its epoch is 0, or so large that no
+// ErrInvalidToken reports that a token cannot be that of any term: its epoch is 0, or so large that no
 // counting of terms can reach it, or its term is not a word.
 var ErrInvalidToken = errors.New("invalid fencing token")
 
 // maxTerm is the length up to which the name of a term is accepted.
 const maxTerm = 128
 
-// Validate returns an [ErrInvalidToken] that says what is wrong with the token, or nil.
+// Validate returns nil for a token that a term can have, and otherwise an [ErrInvalidToken] that names what is wrong.
 func (t Token) Validate() error {
 	if t.Epoch == 0 {
 		return fmt.Errorf("%w: epoch 0: every term has an epoch from 1 on", ErrInvalidToken)

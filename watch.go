@@ -12,28 +12,29 @@ import (
 // View is an election as its record shows it.
 type View struct {
 	Election string
-	Leader   string // the holder's ID; empty if the seat is vacant
-	Addr     string
+	Leader   string // the holder's ID; empty if the election is vacant
+	Addr     string // the holder's address
 	Epoch    uint64 // of the current term, or of the last one, as the store shows it
-	Known    uint64 // the highest epoch that this member knows of: more than Epoch if the store has lost writes
+	Known    uint64 // the highest epoch that this member knows of: above Epoch if the store has lost writes
 	Via      string // the heartbeat register that keeps the current term; empty if the term has a lease of its own
 	Lease    time.Duration
-	Since    time.Time
-	Next     string // held: asked to hand over to; vacant: reserved for
+	Since    time.Time // when the current term began, by the leader's wall clock
+	Next     string    // held: the member that it is to be handed over to; vacant: the member that it is reserved for
 	Paused   bool
 	Past     []driver.Past // the last 32 terms, oldest first
 
-	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is somebody else; 0 if
-	// it has seen none. Expired says that no newer one has come for longer than the lease and the takeover delay:
-	// whoever Leader names does not lead any more, and nobody could take over yet. Only [Member.View] sets them: they
-	// change without an event.
+	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is another member; 0
+	// if it has seen none. Expired reports that no newer heartbeat has come for longer than the lease and the
+	// takeover delay: Leader no longer leads, and nobody has taken over yet. Only [Member.View] sets these two: they
+	// change with time alone.
 	HeartbeatAge time.Duration
 	Expired      bool
 }
 
-// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. It needs no
-// candidacy: a member that only watches writes nothing to the store. The error is the configuration's, or of a name
-// that cannot be; then it is the only thing yielded.
+// Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. The member need
+// not campaign: a member that only watches writes nothing to the store.
+//
+// If the configuration or the name of the election is not valid, that error is the only thing yielded.
 func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		if err := validElection(election); err != nil {
@@ -45,36 +46,48 @@ func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, err
 			return
 		}
 		defer m.exit()
-		m.look(election, 1)
-		defer m.look(election, -1)
-		var last View
-		for first := true; ; {
-			v, seen, changed := m.view(election)
-			if seen && (first || !v.same(last)) {
-				if !yield(v, nil) {
-					return
-				}
-				first, last = false, v
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
+
+		m.addWatcher(election)
+		defer m.removeWatcher(election)
+
+		m.yieldChanges(ctx, election, yield)
+	}
+}
+
+// yieldChanges yields the views of an election until ctx ends or yield returns false.
+func (m *Member) yieldChanges(ctx context.Context, election string, yield func(View, error) bool) {
+	var last View
+	first := true
+	for {
+		v, seen, changed := m.view(election)
+		if seen && (first || !v.same(last)) {
+			if !yield(v, nil) {
 				return
 			}
+			first = false
+			last = v
+		}
+
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
 
-// View returns what this member last saw of an election that it campaigns for or watches, without asking the store.
-// False means that it has seen nothing yet.
+// View returns what this member has last seen of an election that it watches or campaigns for. It does not ask the
+// store. The result is false if the member has seen nothing yet.
 func (m *Member) View(election string) (View, bool) {
 	known, ok := m.query(election)
 	if !ok {
 		return View{}, false
 	}
+
 	v := viewOf(known.Record, election)
 	v.HeartbeatAge = known.Age
 	v.Expired = known.Expired
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v.Known = max(v.Epoch, m.memory[election])
@@ -86,6 +99,7 @@ func (m *Member) query(election string) (v core.View, ok bool) {
 	m.mu.Lock()
 	r := m.run
 	m.mu.Unlock()
+
 	if r != nil {
 		r.shell.Query(func(c *core.Core, now core.Time) { v, ok = c.View(election, now) })
 	}
@@ -96,67 +110,75 @@ func (m *Member) query(election string) (v core.View, ok bool) {
 type electionView struct {
 	record  driver.Record
 	seen    bool
-	changed chan struct{} // closed and replaced when what watchers see has changed; nil while nobody waits
+	changed chan struct{} // closed when record is replaced; nil while nobody waits
 }
 
-// show takes in a record.
-func (v *electionView) show(record driver.Record) {
+// showLocked replaces the record, and wakes those who wait for that.
+func (v *electionView) showLocked(record driver.Record) {
 	v.record = record
 	v.seen = true
-	v.wake()
-}
-
-func (v *electionView) wake() {
 	if v.changed != nil {
 		close(v.changed)
 		v.changed = nil
 	}
 }
 
-// viewLocked returns what is known of an election, new if need be.
+// viewLocked returns the view of an election, and makes it if there is none.
 func (m *Member) viewLocked(election string) *electionView {
 	v := m.views[election]
-	if v == nil {
-		v = &electionView{}
-		if m.views == nil {
-			m.views = map[string]*electionView{}
-		}
-		m.views[election] = v
+	if v != nil {
+		return v
 	}
+
+	v = &electionView{}
+	if m.views == nil {
+		m.views = map[string]*electionView{}
+	}
+	m.views[election] = v
 	return v
 }
 
-// forgetViewLocked forgets what is known of an election that nobody is interested in any more.
+// forgetViewLocked removes the view of an election that nobody watches or campaigns for.
 func (m *Member) forgetViewLocked(election string) {
-	if m.cands[election] == nil && m.watched[election] == 0 {
+	if m.cands[election] == nil && m.watchers[election] == 0 {
 		delete(m.views, election)
 	}
 }
 
-// look counts the watchers of an election.
-func (m *Member) look(election string, n int) {
+// addWatcher counts one more loop over [Member.Watch] for an election.
+func (m *Member) addWatcher(election string) {
 	m.mu.Lock()
-	if m.watched == nil {
-		m.watched = map[string]int{}
+	if m.watchers == nil {
+		m.watchers = map[string]int{}
 	}
-	if m.watched[election] += n; m.watched[election] == 0 {
-		delete(m.watched, election)
-	}
+	m.watchers[election]++
 	r := m.run
-	if n > 0 {
-		r.shell.Queue(core.Watch{Election: election})
-	} else {
-		r.shell.Queue(core.Unwatch{Election: election})
-		m.forgetViewLocked(election)
-	}
+	r.shell.Queue(core.Watch{Election: election})
 	m.mu.Unlock()
+
 	r.shell.Do()
 }
 
-// view returns what is known of an election, and a channel that is closed when that changes.
+// removeWatcher ends what addWatcher began.
+func (m *Member) removeWatcher(election string) {
+	m.mu.Lock()
+	m.watchers[election]--
+	if m.watchers[election] == 0 {
+		delete(m.watchers, election)
+	}
+	r := m.run
+	r.shell.Queue(core.Unwatch{Election: election})
+	m.forgetViewLocked(election)
+	m.mu.Unlock()
+
+	r.shell.Do()
+}
+
+// view returns what watchers of an election see, and a channel that is closed when it changes.
 func (m *Member) view(election string) (View, bool, <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	v := m.viewLocked(election)
 	if v.changed == nil {
 		v.changed = make(chan struct{})
@@ -167,8 +189,10 @@ func (m *Member) view(election string) (View, bool, <-chan struct{}) {
 }
 
 func viewOf(l driver.Record, election string) View {
-	return View{Election: election, Leader: l.Holder.ID, Addr: l.Addr, Epoch: l.Epoch, Known: l.Epoch, Via: l.Via,
-		Lease: l.Duration, Since: l.Since, Next: l.Next, Paused: l.Paused, Past: l.Past}
+	return View{
+		Election: election, Leader: l.Holder.ID, Addr: l.Addr, Epoch: l.Epoch, Known: l.Epoch, Via: l.Via,
+		Lease: l.Duration, Since: l.Since, Next: l.Next, Paused: l.Paused, Past: l.Past,
+	}
 }
 
 func (v View) same(w View) bool {

@@ -6,7 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// advisoryLock is PostgreSQL's session lock: the server itself queues the waiters, and frees it when the connection ends.
+// advisoryLock is the session lock of PostgreSQL. The server queues the waiters, and frees the lock when the connection
+// ends.
 type advisoryLock struct{ conn *pgx.Conn }
 
 func openAdvisory(ctx context.Context, addr string) (contender, error) {
@@ -34,6 +35,7 @@ func (a *advisoryLock) hold(ctx context.Context, election string, led func()) er
 		}
 		return err
 	}
+
 	led()
 	<-ctx.Done()
 	return a.unlock(context.WithoutCancel(ctx), election)

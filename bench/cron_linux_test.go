@@ -26,7 +26,7 @@ type cronCase struct {
 	after, want      time.Time
 }
 
-const cronTableFile = "../cmd/regent/internal/poll/testdata/cron.txt"
+const cronTableFile = "../cmd/regent/internal/schedule/testdata/cron.txt"
 
 func cronTable() ([]cronCase, error) {
 	text, err := os.ReadFile(cronTableFile)
@@ -40,14 +40,17 @@ func cronTable() ([]cronCase, error) {
 		if len(fields) != 5 || strings.HasPrefix(line, "#") {
 			continue
 		}
+
 		zone, err1 := time.LoadLocation(strings.TrimPrefix(fields[2], "-"))
 		after, err2 := time.Parse(time.RFC3339, fields[3])
 		want, err3 := time.Parse(time.RFC3339, fields[4])
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, fmt.Errorf("%s: %w", fields[0], err)
 		}
+
 		cases = append(cases, cronCase{fields[0], fields[1], zone, after.In(zone), want.In(zone)})
 	}
+
 	return cases, nil
 }
 
@@ -76,6 +79,7 @@ func (l cronLibrary) answer(c cronCase) string {
 	if err != nil {
 		return "refused"
 	}
+
 	switch next := schedule.Next(c.after); {
 	case next.Equal(c.want):
 		return "ok"
@@ -101,6 +105,7 @@ func playCron(args []string, out io.Writer) error {
 	library, err1 := strconv.Atoi(args[0])
 	first, err2 := strconv.Atoi(args[1])
 	cases, err3 := cronTable()
+
 	// The kernel kills the process at the hard limit, so that a busy machine makes no difference.
 	err4 := syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: cronSeconds, Max: cronSeconds})
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
@@ -117,7 +122,8 @@ func playCron(args []string, out io.Writer) error {
 func cronAnswers(t *testing.T, library int, cases []cronCase) []string {
 	var answers []string
 	for len(answers) < len(cases) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], cronCommand, strconv.Itoa(library), strconv.Itoa(len(answers)))
+		cmd := exec.CommandContext(t.Context(), os.Args[0], cronCommand, strconv.Itoa(library),
+			strconv.Itoa(len(answers)))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
 		answers = append(answers, strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")...)
@@ -130,6 +136,7 @@ func cronAnswers(t *testing.T, library int, cases []cronCase) []string {
 			t.Fatal(err)
 		}
 	}
+
 	return answers
 }
 
@@ -148,6 +155,7 @@ func TestCronLibraries(t *testing.T) {
 	libraries := cronLibraries()
 	answers := make([][]string, len(libraries))
 	heads := []string{"case", "due"}
+
 	agree := []string{fmt.Sprintf("as our own, of %d cases", len(cases)), strconv.Itoa(len(cases))}
 	for i, l := range libraries {
 		answers[i] = cronAnswers(t, i, cases)
@@ -158,6 +166,7 @@ func TestCronLibraries(t *testing.T) {
 				n++
 			}
 		}
+
 		agree = append(agree, strconv.Itoa(n))
 	}
 
@@ -167,10 +176,12 @@ func TestCronLibraries(t *testing.T) {
 		for i := range libraries {
 			row = append(row, answers[i][k])
 		}
+
 		if slices.ContainsFunc(row[2:], func(a string) bool { return a != "ok" }) {
 			rows = append(rows, row)
 		}
 	}
+
 	rows = append(rows, agree)
 	expectInDecisions(t, rows)
 }
@@ -198,10 +209,12 @@ func expectInDecisions(t *testing.T, rows [][]string) {
 		if cells[0] == "---" {
 			row = strings.ReplaceAll(row, " ", "")
 		}
+
 		all.WriteString(row)
 		if !strings.Contains(string(text), row) {
 			t.Errorf("docs/DECISIONS.md lacks the row: %s", row)
 		}
 	}
+
 	t.Log("\n" + all.String())
 }

@@ -15,19 +15,22 @@ import (
 	"github.com/regentd/regent/bench/internal/port"
 )
 
-// errNoPostgres says that the binaries are not there: the rest of a figure is made without them.
+// errNoPostgres means that PostgreSQL is not installed. Figures are made without it.
 var errNoPostgres = errors.New("PostgreSQL was left out: it is not installed ('scripts/install postgresql')")
 
-// postgresBinary finds one where Debian puts it, the newest version, or in the PATH.
+// postgresBinary returns the path of a program of PostgreSQL: of the newest version that Debian has installed, or from
+// PATH.
 func postgresBinary(name string) (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if len(found) > 0 {
 		return slices.Max(found), nil
 	}
+
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", errNoPostgres
 	}
+
 	return path, nil
 }
 
@@ -38,34 +41,43 @@ func (l *lab) postgres(ctx context.Context) (string, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return "", errNoPostgres
 	}
+
 	dir, err := l.subdir("postgres")
 	if err != nil {
 		return "", err
 	}
+
 	data := filepath.Join(dir, "data")
-	create := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	create := exec.CommandContext(ctx, initdb, "-D", data, "-U", "bench", "-A", "trust", "-E", "UTF8", "--locale=C",
+		"--no-sync")
 	create.Dir = dir
 	dieWithUs(create, syscall.SIGKILL)
+
 	if err := asNobody(create, dir); err != nil {
 		return "", err
 	}
-	if said, err := create.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("initdb: %w: %s", err, said)
+	if output, err := create.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("initdb: %w: %s", err, output)
 	}
+
 	free := port.Free()
 	cmd := exec.Command(server, "-D", data, "-p", strconv.Itoa(free), "-k", dir, "-h", "127.0.0.1", "-F")
-	dieWithUs(cmd, syscall.SIGQUIT) // which it takes for an order to end its own processes, and itself
+	dieWithUs(cmd, syscall.SIGQUIT) // at which it ends its own processes, and itself
+
 	if err := asNobody(cmd, dir); err != nil {
 		return "", err
 	}
+
 	addr := fmt.Sprintf("postgres://bench@127.0.0.1:%d/postgres?sslmode=disable", free)
 	return addr, l.launch(cmd, dir, func() error {
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
+
 		conn, err := pgx.Connect(short, addr)
 		if err != nil {
 			return err
 		}
+
 		return conn.Close(ctx)
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,147 +12,194 @@ import (
 	"time"
 )
 
-// breed is a kind of process that campaigns.
-type breed struct {
+// processKind is a kind of process that campaigns.
+type processKind struct {
 	name    string
 	command func(name string) *exec.Cmd
-	waits   string // what it says when it stands by
-	leads   string // and when it leads
+	waits   string // in the line that it writes when it stands by
+	leads   string // in the line that it writes when it leads
 	ttl     time.Duration
-	byLease bool // once killed it is replaced when its lease has run out, and not before
+	byLease bool // a standby takes over from a killed one when its lease has expired
 }
 
 const ourLease = 30 * time.Second
 
-// processes is the time from a signal to the process that leads until the other says that it does. What it says arrives through a pipe, and
-// its time is that of its arrival here.
+// processes measures the time from a signal to the leader until the line arrives by which another process says that it
+// leads.
 func processes(ctx context.Context, l *lab, s settings) ([]table, error) {
 	open, notes, err := l.addresses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	breeds, err := l.breeds(ctx, open, s)
+
+	kinds, err := l.processKinds(ctx, open, s)
 	if err != nil {
 		return nil, err
 	}
-	var lines []*lineage
+
+	var all []*succession
 	defer func() {
-		for _, g := range lines {
+		for _, g := range all {
 			g.close()
 		}
 	}()
-	for _, b := range breeds {
-		// A node keeps files of its own in its working directory, by its name: each breed has another.
+
+	for _, k := range kinds {
+		// A node keeps files in its working directory, by its name. So each kind has a directory of its own.
 		dir, err := l.subdir("nodes")
 		if err != nil {
 			return nil, err
 		}
-		g, err := newLineage(b, dir)
+
+		g, err := newSuccession(k, dir)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", b.name, err)
+			return nil, fmt.Errorf("%s: %w", k.name, err)
 		}
-		lines = append(lines, g)
+
+		all = append(all, g)
 	}
-	took := map[syscall.Signal]map[string]sample{syscall.SIGTERM: {}, syscall.SIGKILL: {}}
-	for round := range s.rounds {
-		for _, g := range lines {
-			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-				if sig == syscall.SIGKILL && g.breed.byLease && round >= s.leases {
-					continue
-				}
-				d, err := g.succeed(ctx, sig)
-				if err != nil {
-					return nil, fmt.Errorf("%s, %v: %w", g.breed.name, sig, err)
-				}
-				took[sig][g.breed.name] = append(took[sig][g.breed.name], d)
-			}
-		}
+
+	terminated, killed, err := takeovers(ctx, all, s)
+	if err != nil {
+		return nil, err
 	}
+
 	notes = append(notes,
-		"`serve` says that it leads in its log; under `run` it is the program's first word, so that starting the program, and stopping that of the one before, count too.",
+		"`serve` says that it leads in its log; under `run` it is the program's first word, so that starting the "+
+			"program, and stopping that of the one before, count too.",
 		"Peers are processes of the bench's own; after a kill those on Redis wait for their lease.")
-	for _, g := range lines {
+	for _, g := range all {
 		if g.unwoken > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d times the waiter did not lead in %v, and the round was repeated.", g.breed.name, g.unwoken, patience))
+			notes = append(notes, fmt.Sprintf("%s: %d times the waiter did not lead in %v, and the round was repeated.",
+				g.kind.name, g.unwoken, waitLimit))
 		}
 	}
+
 	return []table{
-		takeoverTable("after SIGTERM, ms", breeds, took[syscall.SIGTERM], nil),
-		takeoverTable("after SIGKILL, ms", breeds, took[syscall.SIGKILL], notes),
+		takeoverTable("after SIGTERM, ms", kinds, terminated, nil),
+		takeoverTable("after SIGKILL, ms", kinds, killed, notes),
 	}, nil
 }
 
-func takeoverTable(title string, breeds []breed, took map[string]sample, notes []string) table {
+// takeovers measures all successions in turn. It returns the times after SIGTERM and after SIGKILL, by kind.
+func takeovers(ctx context.Context, all []*succession, s settings) (terminated, killed map[string]sample, err error) {
+	terminated = map[string]sample{}
+	killed = map[string]sample{}
+	measure := func(g *succession, sig syscall.Signal, took map[string]sample) error {
+		d, err := g.succeed(ctx, sig)
+		if err != nil {
+			return fmt.Errorf("%s, %v: %w", g.kind.name, sig, err)
+		}
+
+		took[g.kind.name] = append(took[g.kind.name], d)
+		return nil
+	}
+
+	for round := range s.rounds {
+		for _, g := range all {
+			if err := measure(g, syscall.SIGTERM, terminated); err != nil {
+				return nil, nil, err
+			}
+			if g.kind.byLease && round >= s.leases {
+				continue
+			}
+			if err := measure(g, syscall.SIGKILL, killed); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+
+	return terminated, killed, nil
+}
+
+func takeoverTable(title string, kinds []processKind, took map[string]sample, notes []string) table {
 	t := table{Title: title, Columns: []string{"lease, s", "p50", "p99", "worst", "least", "rounds"}, Notes: notes}
-	for _, b := range breeds {
+	for _, b := range kinds {
 		all := took[b.name]
 		ttl := number(b.ttl.Seconds())
 		if b.ttl == 0 {
 			ttl = none
 		}
+
 		t.Rows = append(t.Rows, row{b.name, append(append([]number{ttl}, all.ms(50, 99, 100, 0)...), number(len(all)))})
 	}
+
 	return t
 }
 
-// breeds are Regent's command in three ways, and the peers.
-func (l *lab) breeds(ctx context.Context, open func(side) (string, bool), s settings) (all []breed, err error) {
-	bin, err := filepath.Abs(s.regent) // nodes run elsewhere
+// processKinds returns Regent's command in three ways, and the peers.
+func (l *lab) processKinds(ctx context.Context, open func(side) (string, bool), s settings) (all []processKind,
+	err error) {
+	bin, err := filepath.Abs(s.regent) // nodes have other working directories
 	if s.regent == "" {
 		bin = filepath.Join(l.dir, "regent")
 		err = buildRegent(ctx, bin)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, side := range sides(s.lease) {
 		addr, ok := open(side)
 		switch {
 		case !ok:
 		case side.name == regentLock:
-			all = append(all, serveBreed(bin, addr, "lock"), runBreed(bin, addr))
+			all = append(all, serveKind(bin, addr, "lock"), runKind(bin, addr))
 		case side.name == regentCluster:
-			all = append(all, serveBreed(bin, addr, "cluster"))
+			all = append(all, serveKind(bin, addr, "cluster"))
 		default:
-			b := breed{name: side.name, waits: saysWaits, leads: saysLeads, ttl: s.lease, byLease: true, command: func(string) *exec.Cmd {
-				return exec.Command(self, role{Side: side.name, Addr: addr, TTL: s.lease}.args()...)
-			}}
-			if side.postgres { // the server notices by itself, and there is no lease
-				b.ttl, b.byLease = 0, false
+			b := processKind{name: side.name, waits: saysWaits, leads: saysLeads, ttl: s.lease, byLease: true,
+				command: func(string) *exec.Cmd {
+					return exec.Command(self, role{Side: side.name, Addr: addr, TTL: s.lease}.args()...)
+				}}
+
+			if side.postgres { // the server notices that the connection has ended
+				b.ttl = 0
+				b.byLease = false
 			}
+
 			all = append(all, b)
 		}
 	}
+
 	return all, nil
 }
 
-func serveBreed(bin, addr, profile string) breed {
-	return breed{name: "`regent serve`, profile " + profile, ttl: ourLease, waits: `msg="leader changed"`, leads: `msg="became leader"`,
+func serveKind(bin, addr, profile string) processKind {
+	return processKind{name: "`regent serve`, profile " + profile, ttl: ourLease, waits: `msg="leader changed"`,
+		leads: `msg="became leader"`,
 		command: func(name string) *exec.Cmd {
-			return bare(exec.Command(bin, "serve", "--node", name, "--store", "redis://"+addr, "--listen", "127.0.0.1:0",
+			return bare(exec.Command(bin, "serve", "--node", name, "--store", "redis://"+addr, "--listen",
+				"127.0.0.1:0",
 				"--election", "bench:serve:"+profile, "--profile", profile, "--lease-duration", ourLease.String()))
 		}}
 }
 
-func runBreed(bin, addr string) breed {
-	return breed{name: "`regent run`, profile lock", ttl: ourLease, waits: `msg="leader changed"`, leads: "the program runs",
+func runKind(bin, addr string) processKind {
+	return processKind{name: "`regent run`, profile lock", ttl: ourLease, waits: `msg="leader changed"`,
+		leads: "the program runs",
 		command: func(name string) *exec.Cmd {
-			return bare(exec.Command(bin, "run", "bench:run", "--node", name, "--store", "redis://"+addr, "--profile", "lock",
+			return bare(exec.Command(bin, "run", "bench:run", "--node", name, "--store", "redis://"+addr, "--profile",
+				"lock",
 				"--lease-duration", ourLease.String(), "--", "sh", "-c", "echo the program runs; exec sleep 1000000"))
 		}}
 }
 
-// bare takes away the variables of this process that would configure the command.
+// bare removes the variables of this process that would configure the command.
 func bare(cmd *exec.Cmd) *exec.Cmd {
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "REGENT_") || strings.HasPrefix(v, "COORDINATOR_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "REGENT_") || strings.HasPrefix(v, "COORDINATOR_")
+	})
 	return cmd
 }
 
-// buildRegent builds the command as users have it.
+// buildRegent builds the regent command.
 func buildRegent(ctx context.Context, bin string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin, "github.com/regentd/regent/cmd/regent")
 	if said, err := cmd.CombinedOutput(); err != nil {
@@ -161,99 +207,3 @@ func buildRegent(ctx context.Context, bin string) error {
 	}
 	return nil
 }
-
-// lineage is one leader after another.
-type lineage struct {
-	breed  breed
-	dir    string
-	count  int
-	leader *node
-
-	most    time.Duration // how long a waiter may take to lead
-	unwoken int           // waiters that did not lead although nobody else did
-}
-
-func newLineage(b breed, dir string) (*lineage, error) {
-	g := &lineage{breed: b, dir: dir, most: patience}
-	n, err := g.start()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := n.await(b.leads); err != nil {
-		return nil, errors.Join(err, n.stop())
-	}
-	g.leader = n
-	return g, nil
-}
-
-func (g *lineage) start() (*node, error) {
-	g.count++
-	// Names come again, as those of hosts do, or the store would keep a register of each.
-	cmd := g.breed.command(fmt.Sprintf("node-%d", g.count%4))
-	cmd.Dir = g.dir
-	return startNode(cmd)
-}
-
-// succeed sends a signal to the leader while a standby waits, and returns how long it took until that says that it leads.
-func (g *lineage) succeed(ctx context.Context, sig syscall.Signal) (time.Duration, error) {
-	next, err := g.start()
-	if err != nil {
-		return 0, err
-	}
-	fail := func(err error) (time.Duration, error) { return 0, errors.Join(err, next.stop()) }
-	if _, err := next.await(g.breed.waits); err != nil {
-		return fail(err)
-	}
-	// At any time since the last renewal, and between two polls of those that poll. By then the leader's reaper, if it has one, is ready.
-	most := 300 * time.Millisecond
-	if g.breed.byLease && sig == syscall.SIGKILL {
-		most += g.breed.ttl / 3
-	}
-	if err := pause(ctx, 50*time.Millisecond, most); err != nil {
-		return fail(err)
-	}
-	began := time.Now()
-	if err := g.leader.cmd.Process.Signal(sig); err != nil {
-		return fail(err)
-	}
-	led, err := next.awaitIn(g.most, g.breed.leads)
-	if err != nil {
-		if again := g.replace(next, err); again != nil {
-			return 0, again
-		}
-		return g.succeed(ctx, sig)
-	}
-	err = g.leader.gone()
-	g.leader = next
-	if err == nil && led.at.Before(began) { // its lease had run out before it was told anything: another round
-		return g.succeed(ctx, sig)
-	}
-	return led.at.Sub(began), err
-}
-
-// maxUnwoken is how many waiters of a peer may miss that the lock is free.
-const maxUnwoken = 3
-
-// replace has a new process lead in place of a waiter that did not, so that the round can be repeated. A peer's waiter may
-// miss the change that it waits for, and then waits for ever. Regent's may not: err is returned.
-func (g *lineage) replace(waiter *node, err error) error {
-	g.unwoken++
-	if !g.breed.byLease || g.unwoken > maxUnwoken {
-		return errors.Join(err, waiter.stop())
-	}
-	if err := errors.Join(waiter.stop(), g.leader.gone()); err != nil {
-		return err
-	}
-
-	fresh, err := g.start()
-	if err != nil {
-		return err
-	}
-	if _, err := fresh.await(g.breed.leads); err != nil {
-		return errors.Join(err, fresh.stop())
-	}
-	g.leader = fresh
-	return nil
-}
-
-func (g *lineage) close() { _ = g.leader.stop() }

@@ -9,7 +9,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// obtainLock is bsm/redislock as its documentation has it: a waiter tries again every 100 ms.
+// obtainLock is bsm/redislock as its documentation shows it: a waiter retries every 100 ms.
 type obtainLock struct {
 	client *goredis.Client
 	locks  *redislock.Client
@@ -32,15 +32,18 @@ func (o *obtainLock) hold(ctx context.Context, election string, led func()) erro
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !errors.Is(err, context.DeadlineExceeded): // it gives up after a lease, and is asked again
+		// Obtain returns after one lease, and is called again
+		case err != nil && !errors.Is(err, context.DeadlineExceeded):
 			return err
 		}
 	}
+
 	led()
 	err := keep(ctx, o.ttl, func() error { return lock.Refresh(ctx, o.ttl, nil) })
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
+
 	return lock.Release(context.WithoutCancel(ctx))
 }
 

@@ -11,7 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// redsyncLock is redsync with its own settings: a waiter tries again after 50 to 250 ms.
+// redsyncLock is redsync with its default settings: a waiter retries after 50 to 250 ms.
 type redsyncLock struct {
 	client *goredis.Client
 	sync   *redsync.Redsync
@@ -39,11 +39,13 @@ func (r *redsyncLock) hold(ctx context.Context, election string, led func()) err
 		}
 		return err
 	}
+
 	led()
 	err := keep(ctx, r.ttl, func() error { return extend(ctx, m) })
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
+
 	_, err = m.UnlockContext(context.WithoutCancel(ctx))
 	return err
 }
@@ -61,6 +63,7 @@ func (r *redsyncLock) once(ctx context.Context, election string) error {
 	if err := m.LockContext(ctx); err != nil {
 		return err
 	}
+
 	_, err := m.UnlockContext(ctx)
 	return err
 }

@@ -20,18 +20,21 @@ type regentMember struct {
 
 func openRegent(cfg regent.Config) func(context.Context, string) (contender, error) {
 	return func(ctx context.Context, addr string) (contender, error) {
-		return newRegentMember(ctx, addr, cfg, mishaps)
+		return newRegentMember(ctx, addr, cfg, reportLoss)
 	}
 }
 
-// mishaps tells of what should not happen in a figure: a term that was lost, and not given up.
-func mishaps(e regent.Event) {
-	if reason := e.Metadata["reason"]; e.Kind == regent.EventMemberDropped || e.Kind == regent.EventLostLeadership && reason != regent.ErrShutdown.Error() {
+// reportLoss prints what should not happen in a measurement: a term was lost, and not released.
+func reportLoss(e regent.Event) {
+	reason := e.Metadata["reason"]
+	lost := e.Kind == regent.EventLostLeadership && reason != string(regent.ReasonShutdown)
+	if lost || e.Kind == regent.EventMemberDropped {
 		fmt.Fprintln(os.Stderr, "bench:", e.Time.Format(time.TimeOnly), e.Node, e.Kind, "epoch", e.Epoch, reason)
 	}
 }
 
-func newRegentMember(ctx context.Context, addr string, cfg regent.Config, onEvent func(regent.Event)) (*regentMember, error) {
+func newRegentMember(ctx context.Context, addr string, cfg regent.Config, onEvent func(regent.Event)) (*regentMember,
+	error) {
 	store, err := redis.Open(ctx, "redis://"+addr, redis.Options{})
 	if err != nil {
 		return nil, err
@@ -48,6 +51,7 @@ func (r *regentMember) hold(ctx context.Context, election string, led func()) er
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
+
 	return err
 }
 

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// roleCommand is the hidden command by which the bench runs itself as a process that plays a part in a figure.
+// roleCommand is the hidden command of a process that takes part in a measurement.
 const roleCommand = "role"
 
-// role is what such a process does.
+// role configures such a process.
 type role struct {
-	Side  string
-	Addr  string
-	TTL   time.Duration
-	Seats int // to hold at once; 0 to campaign for one as a candidate among several
+	Side      string
+	Addr      string
+	TTL       time.Duration
+	Elections int // to hold at once; 0 for a candidate of one election
 }
 
-// What a candidate says, one per line.
+// The lines that a candidate writes.
 const (
 	saysWaits = "waits"
 	saysLeads = "leads"
@@ -30,13 +30,13 @@ const (
 func (r role) args() []string {
 	b, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // it has nothing that could fail
+		panic(err) // cannot be: every field has a JSON form
 	}
 	return []string{roleCommand, string(b)}
 }
 
-// playRole runs until ctx ends, which a SIGTERM sees to.
-func playRole(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+// runRole runs such a process until ctx ends, at a SIGTERM.
+func runRole(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	var r role
 	if len(args) != 1 {
 		return errors.New("this command is for the bench itself")
@@ -44,19 +44,22 @@ func playRole(ctx context.Context, args []string, in io.Reader, out io.Writer) e
 	if err := json.Unmarshal([]byte(args[0]), &r); err != nil {
 		return err
 	}
+
 	all := sides(r.TTL)
 	i := slices.IndexFunc(all, func(s side) bool { return s.name == r.Side })
 	if i < 0 {
-		return fmt.Errorf("there is no side %q", r.Side)
+		return fmt.Errorf("no side %q", r.Side)
 	}
-	if r.Seats > 0 {
-		return holdSeats(ctx, all[i], r, in, out)
+	if r.Elections > 0 {
+		return holdElections(ctx, all[i], r, in, out)
 	}
+
 	c, err := all[i].open(ctx, r.Addr)
 	if err != nil {
 		return err
 	}
 	defer c.close()
+
 	fmt.Fprintln(out, saysWaits)
 	return c.hold(ctx, election, func() { fmt.Fprintln(out, saysLeads) })
 }

@@ -25,6 +25,7 @@ func openRueidislock(ttl time.Duration) func(context.Context, string) (contender
 			// the key, which never comes if the key was free.
 			TryNextAfter: ttl,
 		})
+
 		return &trackedLock{locker}, err
 	}
 }
@@ -37,10 +38,12 @@ func (l *trackedLock) hold(ctx context.Context, election string, led func()) err
 	case err != nil:
 		return err
 	}
+
 	led()
 
 	<-held.Done()
 	release() // returns when the key is deleted
+
 	if ctx.Err() == nil {
 		return errors.New("the lock was lost")
 	}
@@ -52,6 +55,7 @@ func (l *trackedLock) once(ctx context.Context, election string) error {
 	if err != nil {
 		return err
 	}
+
 	release()
 	return nil
 }

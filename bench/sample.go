@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sample is how long something took, each time.
+// sample is a list of measured durations.
 type sample []time.Duration
 
 // at returns the smallest duration that at least p percent of the sample do not exceed.
@@ -17,7 +17,7 @@ func (s sample) at(p int) time.Duration {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }
 
-// ms returns percentiles in milliseconds, or nothing of an empty sample.
+// ms returns percentiles in milliseconds; none of an empty sample.
 func (s sample) ms(ps ...int) []number { return s.in(time.Millisecond, ps) }
 
 func (s sample) us(ps ...int) []number { return s.in(time.Microsecond, ps) }
@@ -29,6 +29,7 @@ func (s sample) in(unit time.Duration, ps []int) []number {
 			all[i] = number(s.at(p)) / number(unit)
 		}
 	}
+
 	return all
 }
 
@@ -49,6 +50,7 @@ func round(n number, digits int) number {
 func pause(ctx context.Context, least, most time.Duration) error {
 	t := time.NewTimer(least + rand.N(most-least))
 	defer t.Stop()
+
 	select {
 	case <-t.C:
 		return nil

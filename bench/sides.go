@@ -7,21 +7,21 @@ import (
 	"github.com/regentd/regent"
 )
 
-// contender is a client of its own that campaigns for elections.
+// contender is a client that campaigns in elections.
 type contender interface {
-	// hold campaigns for an election, calls led when it leads, keeps it until ctx ends, and gives it up.
+	// hold campaigns in an election, calls led when it leads, keeps the election until ctx ends, and releases it.
 	hold(ctx context.Context, election string, led func()) error
 	// once acquires an election that is free, and releases it.
 	once(ctx context.Context, election string) error
 	close()
 }
 
-// side is one way to elect.
+// side is Regent or a peer, with its settings.
 type side struct {
 	name      string
 	postgres  bool // else on Redis
 	open      func(ctx context.Context, addr string) (contender, error)
-	inScripts []string // Redis commands that it calls in scripts, and never directly
+	inScripts []string // commands of Redis that only its scripts call
 }
 
 // The names of the sides, as tables and processes know them.
@@ -34,10 +34,11 @@ const (
 	advisoryPeer  = "PostgreSQL advisory lock"
 )
 
-// scripted is what scripts call where a client itself calls nothing but scripts.
+// scripted are the commands that scripts call, for a client that calls nothing but scripts.
 var scripted = []string{"get", "set", "del", "pexpire", "time", "zadd", "publish", "pttl", "persist", "getrange"}
 
-// sides are all of them; the peers with a lease of ttl, which they renew each third of it, and Regent with that of its profile.
+// sides returns all sides. Peers have a lease of ttl, and renew it every third of that. Regent has the lease of its
+// profile.
 func sides(ttl time.Duration) []side {
 	return []side{
 		{name: regentLock, open: openRegent(regent.Lock()), inScripts: scripted},
@@ -49,10 +50,11 @@ func sides(ttl time.Duration) []side {
 	}
 }
 
-// keep renews every third of a lease until ctx ends.
+// keep renews a lease every third of ttl until ctx ends.
 func keep(ctx context.Context, ttl time.Duration, renew func() error) error {
 	tick := time.NewTicker(ttl / 3)
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-tick.C:
@@ -64,3 +66,6 @@ func keep(ctx context.Context, ttl time.Duration, renew func() error) error {
 		}
 	}
 }
+
+// election is the name of the election, where no other side uses the server.
+const election = "bench:leader"

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// figure is what one measurement has found.
+// figure is the result of one measurement.
 type figure struct {
 	Name       string  `json:"name"`
 	Title      string  `json:"title"`
@@ -20,24 +20,26 @@ type figure struct {
 	Tables     []table `json:"tables"`
 }
 
+// table is a table of a figure: a row for each side.
 type table struct {
 	Title   string   `json:"title"`
-	Columns []string `json:"columns"` // without that of the sides
+	Columns []string `json:"columns"` // without the first one, the side
 	Rows    []row    `json:"rows"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
+// row is the row of one side.
 type row struct {
 	Side   string   `json:"side"`
 	Values []number `json:"values"`
 }
 
-// number is NaN for what was not measured.
+// number is a cell of a table; NaN if it was not measured.
 type number float64
 
 var none = number(math.NaN())
 
-// String shows as many digits as are worth reading.
+// String returns the number with about three significant digits.
 func (n number) String() string {
 	f := float64(n)
 	switch {
@@ -58,10 +60,11 @@ func (n number) String() string {
 	case math.Abs(f) >= 0.1:
 		return strconv.FormatFloat(f, 'f', 2, 64)
 	}
+
 	return strconv.FormatFloat(f, 'f', 3, 64)
 }
 
-// MarshalJSON writes null for what was not measured: JSON has no NaN.
+// MarshalJSON returns null for NaN, which JSON does not have.
 func (n number) MarshalJSON() ([]byte, error) {
 	if f := float64(n); !math.IsNaN(f) {
 		return json.Marshal(f)
@@ -71,9 +74,13 @@ func (n number) MarshalJSON() ([]byte, error) {
 
 func (f figure) writeMarkdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\nLoad average %s before, %s after; took %s. Command: `go run ./bench %s`\n\n", f.Title, f.LoadBefore, f.LoadAfter, f.Took, f.Name)
+	fmt.Fprintf(&b, "## %s\n\nLoad average %s before, %s after; took %s. Command: `go run ./bench %s`\n\n",
+		f.Title, f.LoadBefore, f.LoadAfter, f.Took, f.Name)
+
 	for _, t := range f.Tables {
-		fmt.Fprintf(&b, "| %s | %s |\n|---|%s\n", t.Title, strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
+		fmt.Fprintf(&b, "| %s | %s |\n", t.Title, strings.Join(t.Columns, " | "))
+		fmt.Fprintf(&b, "|---|%s\n", strings.Repeat("---|", len(t.Columns)))
+
 		for _, r := range t.Rows {
 			fmt.Fprintf(&b, "| %s |", r.Side)
 			for _, v := range r.Values {
@@ -81,16 +88,18 @@ func (f figure) writeMarkdown(w io.Writer) error {
 			}
 			b.WriteByte('\n')
 		}
+
 		b.WriteByte('\n')
 		for _, n := range t.Notes {
 			fmt.Fprintf(&b, "%s\n\n", n)
 		}
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// loadAverage is the machine's over one, five and fifteen minutes, or nothing where the kernel does not tell.
+// loadAverage returns the load of the machine over 1, 5 and 15 minutes, or nothing where it is not known.
 func loadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(b))

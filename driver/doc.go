@@ -1,8 +1,8 @@
-// Package driver is what the author of a store needs: the registers that the protocol asks for ([Store]), the record that
-// each of them holds ([Record]) with the form in which it is kept, and what a store may offer on top: notifications
-// ([Waker]), many writes or reads at the price of one ([Batcher], [Refresher]), the removal of registers ([Remover]), and
-// proof that a process has died ([Witness]).
+// Package driver defines what the author of a store implements: registers ([Store]), and the record in each of them
+// ([Record]) with its JSON form. A store may also implement notifications ([Waker]), many writes or reads in one
+// request ([Batcher], [Refresher]), the removal of registers ([Remover]), and proof that a process has died
+// ([Witness]).
 //
-// A driver decides nothing. Who may write what, and when, is decided in package regent. Package storetest has the tests
-// that every driver must pass.
+// A driver contains no part of the protocol: package regent decides who may write what, and when. Package storetest is
+// the conformance suite that every driver must pass.
 package driver

@@ -2,24 +2,32 @@ package driver
 
 import "iter"
 
-// Fanout is the subscriptions of a driver's Wake, found by the name of a register. S is what a driver keeps for each.
+// Fanout holds the subscriptions of a driver's Wake, and finds them by the name of a register. S is what a driver keeps
+// for each subscription.
 //
-// Finding those of one name costs as many look-ups as there are different lengths of prefixes, however many subscriptions
-// there are. A Fanout has no lock of its own: a driver guards it with the one that orders its notifications.
-// The zero Fanout is empty and ready to use.
+// To find the subscriptions of one name takes as many map accesses as there are different lengths of prefixes, however
+// many subscriptions there are. A Fanout has no lock: a driver guards it with the lock that orders its notifications.
+// The zero value is empty and ready to use.
 type Fanout[S comparable] struct {
 	subscriptions map[string]map[S]bool // by prefix
 	lengths       map[int]int           // how many subscriptions have a prefix of that length
+	closed        bool
 }
 
-// Add subscribes s to the registers whose names begin with prefix. The same s may be added once for each prefix.
+// Add subscribes s to the registers whose names begin with prefix. The same s may be added once for each prefix. After
+// Close it does nothing.
 func (f *Fanout[S]) Add(prefix string, s S) {
+	if f.closed {
+		return
+	}
 	if f.subscriptions == nil {
 		f.subscriptions, f.lengths = map[string]map[S]bool{}, map[int]int{}
 	}
+
 	if f.subscriptions[prefix] == nil {
 		f.subscriptions[prefix] = map[S]bool{}
 	}
+
 	if !f.subscriptions[prefix][s] {
 		f.subscriptions[prefix][s] = true
 		f.lengths[len(prefix)]++
@@ -32,9 +40,11 @@ func (f *Fanout[S]) Remove(prefix string, s S) bool {
 		return false
 	}
 
-	if delete(f.subscriptions[prefix], s); len(f.subscriptions[prefix]) == 0 {
+	delete(f.subscriptions[prefix], s)
+	if len(f.subscriptions[prefix]) == 0 {
 		delete(f.subscriptions, prefix)
 	}
+
 	if f.lengths[len(prefix)]--; f.lengths[len(prefix)] == 0 {
 		delete(f.lengths, len(prefix))
 	}
@@ -47,6 +57,15 @@ func (f *Fanout[S]) Clear() {
 	clear(f.subscriptions)
 	clear(f.lengths)
 }
+
+// Close ends every subscription, and makes Add do nothing from now on.
+func (f *Fanout[S]) Close() {
+	f.closed = true
+	f.Clear()
+}
+
+// Closed reports whether Close was called.
+func (f *Fanout[S]) Closed() bool { return f.closed }
 
 // Empty reports whether there is no subscription.
 func (f *Fanout[S]) Empty() bool { return len(f.subscriptions) == 0 }

@@ -15,10 +15,13 @@ import (
 func TestRecordJSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	full := driver.Record{
-		Name: "n", Rev: "r", Holder: driver.Identity{ID: `a"\ü` + "\x01", Incarnation: "i"}, Addr: "h:1", Epoch: math.MaxUint64, Nonce: math.MaxUint64,
+		Name: "n", Rev: "r", Holder: driver.Identity{ID: `a"\ü` + "\x01", Incarnation: "i"}, Addr: "h:1",
+		Epoch: math.MaxUint64, Nonce: math.MaxUint64,
 		Duration: 1500 * time.Millisecond, Via: "v", Next: "x", Paused: true, Since: at, Data: []byte{0, 255, 10},
-		Past: []driver.Past{{Epoch: 1, Holder: "a", Began: at, Ended: at.Add(time.Second), Reason: "shutdown"}, {Epoch: 2, Holder: "b", Began: at, Ended: at, Reason: "expired"}},
+		Past: []driver.Past{{Epoch: 1, Holder: "a", Began: at, Ended: at.Add(time.Second), Reason: "shutdown"},
+			{Epoch: 2, Holder: "b", Began: at, Ended: at, Reason: "expired"}},
 	}
+
 	for _, l := range []driver.Record{{Name: "n", Rev: "r"}, full} {
 		b := l.AppendJSON(nil)
 		if !json.Valid(b) || bytes.Contains(b, []byte("\n")) {
@@ -29,7 +32,9 @@ func TestRecordJSON(t *testing.T) {
 			t.Errorf("%s\ngave %+v, %v\nwant %+v", b, got, err, l)
 		}
 	}
-	for _, bad := range []string{"", "{", `{"epoch":-1}`, `{"nonce":"x"}`, `{"nonce":"1","duration":"soon"}`, `[]`, `null`} {
+
+	for _, bad := range []string{"", "{", `{"epoch":-1}`, `{"nonce":"x"}`, `{"nonce":"1","duration":"soon"}`, `[]`,
+		`null`} {
 		if l, err := driver.ParseRecord("n", "r", []byte(bad)); err == nil || !strings.Contains(err.Error(), `"n"`) {
 			t.Errorf("%q gave %+v, %v", bad, l, err)
 		}
@@ -39,13 +44,15 @@ func TestRecordJSON(t *testing.T) {
 func FuzzRecordJSON(f *testing.F) {
 	f.Add("id", "inc", "addr", uint64(1), uint64(2), int64(3), []byte("data"), true)
 	f.Fuzz(func(t *testing.T, id, inc, addr string, epoch, nonce uint64, d int64, data []byte, paused bool) {
-		l := driver.Record{Name: "n", Holder: driver.Identity{ID: id, Incarnation: inc}, Addr: addr, Epoch: epoch, Nonce: nonce,
+		l := driver.Record{Name: "n", Holder: driver.Identity{ID: id, Incarnation: inc}, Addr: addr, Epoch: epoch,
+			Nonce:    nonce,
 			Duration: time.Duration(d), Data: data, Paused: paused}
 		b := l.AppendJSON(nil)
 		got, err := driver.ParseRecord("n", "", b)
 		if err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
+
 		if again := got.AppendJSON(nil); !bytes.Equal(again, b) {
 			t.Errorf("%s\nbecame %s", b, again)
 		}
@@ -56,8 +63,11 @@ func FuzzRecordJSON(f *testing.F) {
 func FuzzParseRecord(f *testing.F) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	f.Add(driver.Record{Epoch: 7, Duration: time.Second}.AppendJSON(nil))
-	f.Add(driver.Record{Epoch: 7, Nonce: 9, Duration: time.Second, Holder: driver.Identity{ID: "a", Incarnation: "i"}, Addr: "h:1", Via: "v", Next: "n", Paused: true, Since: at,
-		Data: []byte("xyz"), Past: []driver.Past{{Epoch: 1, Holder: "a", Began: at, Ended: at, Reason: "shutdown"}, {Epoch: 2, Began: at, Ended: at}}}.AppendJSON(nil))
+	f.Add(driver.Record{Epoch: 7, Nonce: 9, Duration: time.Second, Holder: driver.Identity{ID: "a", Incarnation: "i"},
+		Addr: "h:1", Via: "v", Next: "n", Paused: true, Since: at,
+		Data: []byte("xyz"), Past: []driver.Past{{Epoch: 1, Holder: "a", Began: at, Ended: at, Reason: "shutdown"},
+			{Epoch: 2, Began: at, Ended: at}}}.AppendJSON(nil))
+
 	f.Add([]byte(`{"epoch":01,"nonce":"0","duration":"0s"}`))
 	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","data":"!"}`))
 	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","past":[]}`))
@@ -76,18 +86,23 @@ func FuzzParseRecord(f *testing.F) {
 
 func BenchmarkLeaseJSON(b *testing.B) {
 	at := time.Now()
-	l := driver.Record{Name: "n", Holder: driver.Identity{ID: "node-a", Incarnation: strings.Repeat("I", 26)}, Addr: "10.0.0.1:7468", Epoch: 1000, Nonce: 1 << 60,
+	l := driver.Record{Name: "n", Holder: driver.Identity{ID: "node-a", Incarnation: strings.Repeat("I", 26)},
+		Addr: "10.0.0.1:7468", Epoch: 1000, Nonce: 1 << 60,
 		Duration: 30 * time.Second, Since: at}
 	for i := range 32 {
-		l.Past = append(l.Past, driver.Past{Epoch: uint64(968 + i), Holder: []string{"node-a", "node-b"}[i%2], Began: at, Ended: at.Add(time.Minute), Reason: "shutdown"})
+		l.Past = append(l.Past, driver.Past{Epoch: uint64(968 + i), Holder: []string{"node-a", "node-b"}[i%2],
+			Began: at, Ended: at.Add(time.Minute), Reason: "shutdown"})
 	}
+
 	text := l.AppendJSON(nil)
+
 	b.Run("append", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			text = l.AppendJSON(text[:0])
 		}
 	})
+
 	b.Run("parse", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -96,6 +111,7 @@ func BenchmarkLeaseJSON(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("parse_the_long_way", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

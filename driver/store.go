@@ -2,163 +2,88 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
-// Store is a set of named compare-and-swap registers. It is all that the protocol needs: who may write what, and when, is
-// decided in package regent, never in a driver.
+// Store is a set of named compare-and-swap registers. It is all that the protocol needs. Package regent decides who may
+// write what, and when; a driver never does.
 //
 // What a driver owes:
 //   - Every call is safe for concurrent use, returns soon after its context ends, and never panics on any valid name.
 //   - Each register is linearizable: a Get that begins after a Swap was answered shows that Swap or a later one.
 //   - A revision is never used twice for one name, neither after a restart nor for an equal record.
-//   - A record is only ever replaced, unless the store is a [Remover] and is asked to remove it. A store that expires records by itself expires only those that keep themselves alive
-//     (Via is empty). It reports an expired one as vacant (no Holder; Epoch, Data, Past and Paused kept; a revision of its own) and
-//     refuses a Swap that would renew it.
-//   - Times keep microseconds at least, all else is kept exactly.
+//   - A record is only ever replaced, unless the store is a [Remover] and is asked to remove it. A store that expires
+//     records by itself expires only those that keep themselves alive (Via is empty). It reports an expired one as
+//     vacant (no Holder; Epoch, Data, Past and Paused kept; a revision of its own) and refuses a Swap that would renew
+//     it.
+//   - Times keep at least microseconds. Everything else is kept exactly.
 //
-// What a driver may rely on: the slices and strings in a Record are never changed in place, by either side, so that a record
-// may be kept without a copy; names satisfy [ValidName]; Data is no longer than [MaxData]; a Swap that keeps the Nonce of the
+// What a driver may rely on: neither side changes slices and strings of a Record in place, so a record may be kept
+// without a copy; names satisfy [ValidName]; Data is no longer than [MaxData]; a Swap that keeps the Nonce of the
 // record that it replaces is an edit (it adds to Edits), and must not extend the life of the record.
 type Store interface {
 	// Get returns the record, or ErrNotFound if it was never written.
 	Get(ctx context.Context, name string) (Record, error)
 
-	// Swap writes l if the register's revision is still l.Rev, where an empty Rev stands for a register that was never
-	// written, and returns l with its new revision. It has three outcomes: nil, the swap was applied; ErrConflict, the register has
-	// moved, so that it was not and never will be; any other error, unknown: it may have been applied, or may still be.
+	// Swap writes l if the register's revision is still l.Rev, and returns l with its new revision. An empty Rev stands
+	// for a register that was never written. Swap has three outcomes. With nil it was applied. With ErrConflict it was
+	// not applied and never will be. With any other error the outcome is unknown: it may have been applied, or may
+	// still be.
 	Swap(ctx context.Context, l Record) (Record, error)
 
-	// List yields every register whose name begins with prefix, each at most once, in any order. It shows every swap that was
-	// answered before it began; a register that changes meanwhile is shown as it was before or after. The store may be called
-	// while the sequence is read. An error that comes with a Name concerns that register alone; any other error ends the
-	// sequence.
+	// List yields every register whose name begins with prefix, each at most once, in any order. It shows every swap
+	// that was answered before it began; a register that changes meanwhile is shown as it was before or after. The
+	// store may be called while the sequence is read. An error with a Name concerns that register only; any other error
+	// ends the sequence.
 	List(ctx context.Context, prefix string) iter.Seq2[Record, error]
 
-	// Close frees what the store holds. Calls after it fail with ErrClosed; it may be called again.
+	// Close releases the resources of the store. Calls after it fail with ErrClosed. Close may be called again.
 	Close() error
 }
 
-// Waker is a Store with a push. Hints shorten a wait and prove nothing: one may be lost, late, early or for nothing.
-type Waker interface {
-	// Wake returns a channel that receives soon after a register below prefix has changed hands: its [Record.Notable] says
-	// which changes count. Renewals do not, so that an idle store wakes nobody. Everything behind the channel ends with ctx;
-	// the channel itself is never closed.
-	//
-	// A hint comes in three forms. The zero Record says that anything below prefix may have changed: the driver sends it
-	// after every reconnect, since notifications may have been lost before. A Record with a Name and no Rev names the register
-	// that has changed. A Record with a Rev is the record as it was written, which saves a standby the read between a release
-	// and its claim; where others can forge hints, a swap on that revision must succeed only while the register shows that
-	// very record. Hints that come while one is still in the channel are merged with it: see [Hint].
-	Wake(ctx context.Context, prefix string) <-chan Record
-}
-
-// Hint puts a hint into a channel, for drivers. The channel must have room for one. If it already holds a hint, the two
-// become one: the name, if both name the same register, else the zero Record.
-func Hint(c chan Record, l Record) {
-	for {
-		select {
-		case c <- l:
-			return
-		default:
-		}
-		select {
-		case other := <-c:
-			if other.Name == l.Name {
-				l = Record{Name: l.Name}
-			} else {
-				l = Record{}
-			}
-		default:
-		}
-	}
-}
-
-// Batcher is a Store that swaps many registers at the price of one. Each swap has an outcome of its own, as if sent alone.
+// Batcher is implemented by a Store that swaps many registers in one request. Each swap has its own outcome, as if it
+// had been sent alone.
 type Batcher interface {
 	SwapAll(ctx context.Context, ls []Record) []Outcome
 }
 
-// Refresher is a Store that reads many registers at the price of one request. A leader sweeps the elections that it holds
-// with it, so that a store which lost a claim is noticed: see docs/GUARANTEES.md.
+// Refresher is implemented by a Store that reads many registers in one request. A leader reads the elections that it
+// holds with it, to notice a store that has lost a claim: see docs/GUARANTEES.md.
 type Refresher interface {
-	// Refresh returns the current record of each register that known names, in the same order. If a register still has the
-	// revision of the known record, that record may be returned as it is, so that an unchanged register costs no transfer
-	// of its record. A register that was never written has the error ErrNotFound. One that cannot be read has an error of
-	// its own, which says nothing about the others. Each read is linearizable by itself, as Get is.
+	// Refresh returns the current record of each register in known, in the same order. If a register still has the
+	// revision of the known record, that record may be returned as it is, so an unchanged register need not be
+	// transferred. A register that was never written has the error ErrNotFound. A register that cannot be read has an
+	// error of its own, which says nothing about the others. Each read is linearizable by itself, as Get is.
 	Refresh(ctx context.Context, known []Record) []Outcome
 }
 
-// Outcome is what became of one swap of a batch, or of one read of a Refresh.
+// Outcome is the result of one swap of a batch, or of one read of a Refresh.
 type Outcome struct {
 	Record Record
 	Err    error
 }
 
-// Remover is a Store that can remove a register. When a register may be removed is decided in package regent (rule 13 of
-// docs/ARCHITECTURE.md), never in a driver. A store without it keeps every register that was ever written.
+// Remover is implemented by a Store that can remove a register. Package regent decides when a register may be removed
+// (rule 13 of docs/ARCHITECTURE.md). A store without it keeps every register that was ever written.
 type Remover interface {
-	// Remove removes the register that l names if its revision is still l.Rev and nobody holds it. From then on the register
-	// is one that was never written. It has three outcomes, as Swap has: nil, it was removed; ErrConflict, the register has moved,
-	// is held or was never written, so that it was not removed and never will be by this call; any other error, unknown.
+	// Remove removes the register that l names if its revision is still l.Rev and nobody holds it. From then on it
+	// counts as never written. Remove has three outcomes, as Swap has. With nil it was removed. With ErrConflict the
+	// register has another revision, is held or was never written, and this call will never remove it. With any other
+	// error the outcome is unknown.
 	//
-	// Should the register be written again, it never gets a revision that it had before. Nobody waits for a register that
-	// nobody holds, so that a removal notifies nobody.
+	// If the register is written again, it never gets a revision that it had before. A removal notifies nobody, because
+	// nobody waits for a vacant register.
 	Remove(ctx context.Context, l Record) error
 }
 
-// Witness is a Store that can tell when the process that wrote a record has died, because it runs on the same host.
+// Witness is implemented by a Store that can prove that the process which wrote a record has died, because it runs on
+// the same host.
 type Witness interface {
-	// Gone reports that the process which wrote the current Nonce of l is proved dead by the kernel. False proves nothing.
+	// Gone reports whether the kernel has proved that the process which wrote the current Nonce of l is dead. False
+	// proves nothing.
 	Gone(ctx context.Context, l Record) bool
 }
 
-var (
-	// ErrNotFound says that a register was never written.
-	ErrNotFound = errors.New("register not found")
-	// ErrConflict says that a swap was not applied, since the register has moved on.
-	ErrConflict = errors.New("revision has moved")
-	// ErrClosed says that the store was closed.
-	ErrClosed = errors.New("store is closed")
-	// ErrRefused says that the store, or what was said of it, cannot work as it is: a bad address, a wrong password, a lack of
-	// permissions, a file that cannot be written. To try again is of no use before somebody has changed something. Drivers
-	// return it from Open and from requests: see [Refused].
-	ErrRefused = errors.New("store refuses this process")
-)
-
-// Refused returns an error that says the same as err and is an [ErrRefused] too, for drivers.
-func Refused(err error) error { return &refusedError{err} }
-
-type refusedError struct{ error }
-
-func (e *refusedError) Unwrap() error { return e.error }
-
-func (e *refusedError) Is(target error) bool { return target == ErrRefused }
-
-// Reserved begins the names that Regent keeps for itself.
-const Reserved = "regent/"
-
-// MemberPrefix begins the names of member registers.
-const MemberPrefix = Reserved + "member/"
-
-// MemberRegister returns the name of the register that a member rewrites at every heartbeat.
-func MemberRegister(id string) string { return MemberPrefix + id }
-
-// FloorRegister is the register that keeps the epoch floor of the whole store. It is never removed.
-const FloorRegister = Reserved + "floor"
-
-// Rest is how long a register must have stayed as it is, at least, before it is removed.
+// Rest is how long a register must stay unchanged, at least, before it is removed.
 const Rest = 10 * time.Minute
-
-// MaxName is the longest register name in bytes: what the narrowest store takes once the name is escaped.
-const MaxName = 250
-
-// ValidName reports whether a store must take name: 1 to 250 bytes of UTF-8 without control characters.
-func ValidName(name string) bool {
-	return name != "" && len(name) <= MaxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
-}

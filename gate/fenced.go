@@ -9,17 +9,17 @@ import (
 	"github.com/regentd/regent"
 )
 
-// Fenced returns a handler that refuses requests of former leaders: those whose epoch is older than
-// the fence has seen, or the same of another term. They are answered 409, and the headers
-// Regent-Epoch and Regent-Term tell which term they were refused for. A request without an epoch is
-// answered 428, and one with a token that no term can have 400. Authenticate before it: a token is
-// not a credential.
+// Fenced returns a handler that refuses requests of former leaders with 409: requests with an older epoch than f has
+// admitted, or with the same epoch of another term. The headers Regent-Epoch and Regent-Term of the answer carry the
+// newer token. A request without an epoch gets 428, one with an invalid token gets 400, and 503 means that f cannot
+// decide. Authenticate requests first: a token is not a credential.
 func Fenced(f *regent.Fence, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(EpochHeader) == "" {
 			writeJSON(w, http.StatusPreconditionRequired, Refusal{Error: "the header " + EpochHeader + " is missing"})
 			return
 		}
+
 		token, err := tokenOf(r.Header)
 		if err == nil {
 			err = f.Admit(token)
@@ -40,8 +40,7 @@ func Fenced(f *regent.Fence, next http.Handler) http.Handler {
 	})
 }
 
-// SetToken sets the headers of a term's token, with which its leader marks the requests that it
-// sends.
+// SetToken sets the headers of a term's token. A leader marks the requests that it sends with it.
 func SetToken(h http.Header, t regent.Token) {
 	h.Set(EpochHeader, strconv.FormatUint(t.Epoch, 10))
 	if t.Term != "" {

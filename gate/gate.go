@@ -1,9 +1,10 @@
-// Package gate is HTTP middleware for services of which one leads: [Gate] lets writes through on the leader alone, and [Fenced] refuses
-// requests that a former leader has sent.
+// Package gate is HTTP middleware for services of which at most one process may write. [Gate] serves writes on the
+// leader only, and [Fenced] refuses requests that a former leader has sent.
 //
-// A gate asks [regent.Term.Valid], which looks at a deadline, so that a leader which has been cut off refuses writes before anybody else can lead. It
-// cannot help a handler that takes longer than the term lasts: its context ends with the term, and what it writes elsewhere should carry the
-// epoch. A write whose term has ended before its answer began is answered as refused, since nobody can vouch for it any more.
+// A gate calls [regent.Term.Valid], which compares a deadline. So a leader that is cut off from the store refuses
+// writes before another member can lead. A gate cannot stop a handler that runs longer than the term: the handler's
+// context ends with the term, and what it writes elsewhere should carry the epoch. If the term ends before a handler
+// has started its answer, the client gets a refusal that says that the outcome is unknown.
 package gate
 
 import (
@@ -20,27 +21,27 @@ import (
 	"github.com/regentd/regent"
 )
 
-// The headers of a fencing token. A request carries that of the leader which sends it; a refusal
-// carries the one that the request was refused for.
+// The headers of a fencing token. A request carries the token of the leader that sends it. A refusal carries the newer
+// token.
 const (
-	EpochHeader = "Regent-Epoch" // the term's number
-	TermHeader  = "Regent-Term"  // the term's incarnation; a request without it is judged by its epoch alone
+	EpochHeader = "Regent-Epoch" // the epoch of the term
+	TermHeader  = "Regent-Term"  // the incarnation of the term; without it only the epoch is compared
 )
 
-// ErrTermEnded is the cause with which a request's context ends when its term does.
+// ErrTermEnded is the cause of a request's context if the term ended while the request was served.
 var ErrTermEnded = errors.New("the term ended while the request was served")
 
-// Gate serves reads anywhere, and writes on the leader of an election alone.
+// Gate serves reads on every node, and writes on the leader of an election only.
 type Gate struct {
 	Member   *regent.Member // must campaign for the election, or watch it
 	Election string
-	// Redirect sends writes on to the leader with 307, if its address is known. Otherwise they are answered 503.
+	// Redirect answers writes with 307 to the leader, if its address is known. All other refused writes get 503.
 	Redirect bool
-	// Scheme is what redirects begin with if the leader's address names none; http if empty.
+	// Scheme is used in redirects if the leader's address has none; http if empty.
 	Scheme string
-	// RetryAfter is when a refused client should try again; a second if zero.
+	// RetryAfter is sent to refused clients; a second if zero.
 	RetryAfter time.Duration
-	// Reads says which requests may be served anywhere; GET, HEAD and OPTIONS if nil.
+	// Reads reports whether a request may be served on every node; if nil, GET, HEAD and OPTIONS may.
 	Reads func(*http.Request) bool
 }
 
@@ -53,22 +54,26 @@ type Refusal struct {
 	Epoch      uint64 `json:"epoch,omitempty"`
 }
 
-// Wrap returns a handler that passes on what the gate lets through. A write's context carries its term: see [TermFrom].
+// Wrap returns a handler that passes allowed requests to next. The context of a write carries its term: see [TermFrom].
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.reads(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
+
 		term, ok := g.Member.Leads(g.Election)
 		if !ok {
 			g.refuse(w, r, "this node does not lead")
 			return
 		}
+
 		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), termKey{}, term))
 		defer cancel(nil)
+
 		served := make(chan struct{})
 		defer close(served)
+
 		go func() {
 			select {
 			case <-term.Done():
@@ -76,6 +81,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 			case <-served:
 			}
 		}()
+
 		a := &answer{ResponseWriter: w, gate: g, request: r, term: term}
 		next.ServeHTTP(a, r.WithContext(ctx))
 		if !a.begun { // a handler that writes nothing means 200
@@ -94,10 +100,13 @@ func (g *Gate) reads(r *http.Request) bool {
 // refuse answers a write that this node may not serve.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 	body := Refusal{Error: why, Election: g.Election}
-	// What this node last saw may name itself, or nobody: then there is nowhere to send the client to.
+	// What this node has read last may name itself, or nobody: then there is nowhere to redirect to.
 	if v, ok := g.Member.View(g.Election); ok && v.Leader != "" && v.Leader != g.Member.ID {
-		body.Leader, body.LeaderAddr, body.Epoch = v.Leader, v.Addr, v.Epoch
+		body.Leader = v.Leader
+		body.LeaderAddr = v.Addr
+		body.Epoch = v.Epoch
 	}
+
 	if g.Redirect && body.LeaderAddr != "" {
 		if to, err := g.locate(body.LeaderAddr, r); err == nil {
 			w.Header().Set("Location", to)
@@ -105,15 +114,17 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, why string) {
 			return
 		}
 	}
+
 	after := g.RetryAfter
 	if after <= 0 {
 		after = time.Second
 	}
+
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int((after+time.Second-1)/time.Second))))
 	writeJSON(w, http.StatusServiceUnavailable, body)
 }
 
-// locate is the same request at the leader.
+// locate returns the URL of the same request at the leader.
 func (g *Gate) locate(addr string, r *http.Request) (string, error) {
 	base, err := url.Parse(addr)
 	if err != nil || base.Host == "" { // host:port
@@ -125,6 +136,7 @@ func (g *Gate) locate(addr string, r *http.Request) (string, error) {
 			return "", err
 		}
 	}
+
 	to := base.JoinPath(r.URL.EscapedPath())
 	to.RawQuery = r.URL.RawQuery
 	return to.String(), nil
@@ -132,13 +144,14 @@ func (g *Gate) locate(addr string, r *http.Request) (string, error) {
 
 type termKey struct{}
 
-// TermFrom returns the term in which a write was let through. Ask its Valid again after anything slow, and pass its Token on.
+// TermFrom returns the term in which a write was allowed. Call its Valid again after anything slow, and pass its Token
+// on with what you write elsewhere.
 func TermFrom(ctx context.Context) (regent.Term, bool) {
 	t, ok := ctx.Value(termKey{}).(regent.Term)
 	return t, ok
 }
 
-// answer holds the answer of a write back until it is known that its term still holds.
+// answer delays the status of a write until it is known that its term is still valid.
 type answer struct {
 	http.ResponseWriter
 	gate    *Gate
@@ -155,18 +168,22 @@ func (a *answer) WriteHeader(code int) {
 		}
 		return
 	}
+
 	a.begun = true
 	if code < 400 && !a.term.Valid() {
 		a.refused = true
 		for name := range a.Header() {
 			a.Header().Del(name)
 		}
-		a.gate.refuse(a.ResponseWriter, a.request, "this node lost the lead while it served the request: it may or may not have been carried out")
+		a.gate.refuse(a.ResponseWriter, a.request,
+			"this node lost the lead while it served the request: the write may or may not have been applied")
 		return
 	}
+
 	if a.Header().Get(EpochHeader) == "" {
 		SetToken(a.Header(), a.term.Token())
 	}
+
 	a.ResponseWriter.WriteHeader(code)
 }
 
@@ -180,10 +197,10 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap is for [http.ResponseController], which sets deadlines through it.
+// Unwrap lets [http.ResponseController] set deadlines.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// FlushError begins the answer, as flushing does.
+// FlushError starts the answer, and flushes it.
 func (a *answer) FlushError() error {
 	if !a.begun {
 		a.WriteHeader(http.StatusOK)
@@ -191,7 +208,7 @@ func (a *answer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Hijack is refused: what a handler then writes could not be held back any more.
+// Hijack returns an error: the gate could not delay what a handler writes to a raw connection.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, errors.New("a gated write cannot be hijacked")
 }
@@ -199,5 +216,5 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 func writeJSON(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client has gone, then
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has disconnected
 }

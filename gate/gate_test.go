@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/regentd/regent/gate"
 	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
-	"github.com/regentd/regent/storetest"
 )
 
 // lead runs f while a member leads "orders" over the store.
@@ -59,11 +57,13 @@ func TestGate(t *testing.T) {
 			if r, body := ask(onB, "POST", "/orders"); r.StatusCode != 503 || body.Leader != "" {
 				t.Errorf("nobody leads: %d %+v", r.StatusCode, body)
 			}
+
 			lead(t, a, func() {
 				for _, err := range b.Watch(t.Context(), "orders") {
 					if err != nil {
 						t.Error(err)
 					}
+
 					for _, h := range []http.Handler{onA, onB, sendOn} {
 						for _, method := range []string{"GET", "HEAD", "OPTIONS"} {
 							if r, _ := ask(h, method, "/orders"); r.StatusCode != 200 {
@@ -71,26 +71,36 @@ func TestGate(t *testing.T) {
 							}
 						}
 					}
+
 					for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
-						if r, _ := ask(onA, method, "/orders"); r.StatusCode != 200 || r.Header.Get(gate.EpochHeader) != "1" {
+						if r, _ := ask(onA, method, "/orders"); r.StatusCode != 200 ||
+							r.Header.Get(gate.EpochHeader) != "1" {
 							t.Errorf("%s on the leader: %d", method, r.StatusCode)
 						}
+
 						before := writes.Load()
 						r, body := ask(onB, method, "/orders")
-						if r.StatusCode != 503 || r.Header.Get("Retry-After") != "3" || body.Leader != "a" || body.LeaderAddr != "10.0.0.1:80" || body.Epoch != 1 {
+						if r.StatusCode != 503 || r.Header.Get("Retry-After") != "3" || body.Leader != "a" ||
+							body.LeaderAddr != "10.0.0.1:80" || body.Epoch != 1 {
 							t.Errorf("%s on a standby: %d %v %+v", method, r.StatusCode, r.Header, body)
 						}
+
 						r, body = ask(sendOn, method, "/orders/7%2F8?x=1&y=%20")
-						if r.StatusCode != 307 || r.Header.Get("Location") != "http://10.0.0.1:80/orders/7%2F8?x=1&y=%20" || body.Leader != "a" {
+						if r.StatusCode != 307 ||
+							r.Header.Get("Location") != "http://10.0.0.1:80/orders/7%2F8?x=1&y=%20" ||
+							body.Leader != "a" {
 							t.Errorf("%s redirected: %d %v %+v", method, r.StatusCode, r.Header, body)
 						}
+
 						if writes.Load() != before {
 							t.Errorf("%s was carried out on a standby", method)
 						}
 					}
+
 					break
 				}
 			})
+
 			if r, _ := ask(onA, "POST", "/orders"); r.StatusCode != 503 {
 				t.Errorf("after the term: %d", r.StatusCode)
 			}
@@ -101,28 +111,33 @@ func TestGate(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			stop, cancel := context.WithCancel(t.Context())
-			slow := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				cancel() // the node shuts down while it serves the request
-				<-r.Context().Done()
-				if !errors.Is(context.Cause(r.Context()), gate.ErrTermEnded) {
-					t.Errorf("cause is %v", context.Cause(r.Context()))
-				}
-				w.Header().Set("X-Order", "7")
-				w.WriteHeader(201)
-				fmt.Fprint(w, "done")
-			}))
+			slow := (&gate.Gate{Member: m, Election: "orders"}).Wrap(
+				http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					cancel() // the node shuts down while it serves the request
+					<-r.Context().Done()
+					if !errors.Is(context.Cause(r.Context()), gate.ErrTermEnded) {
+						t.Errorf("cause is %v", context.Cause(r.Context()))
+					}
+					w.Header().Set("X-Order", "7")
+					w.WriteHeader(201)
+					fmt.Fprint(w, "done")
+				}))
+
 			answered := make(chan struct{})
 			go func() {
 				defer close(answered)
+
 				_ = m.Lead(stop, "orders", func(context.Context, regent.Term) error {
 					r, body := ask(slow, "POST", "/orders")
 					b, _ := io.ReadAll(r.Body)
-					if r.StatusCode != 503 || r.Header.Get("X-Order") != "" || !strings.Contains(body.Error, "may or may not") {
+					if r.StatusCode != 503 || r.Header.Get("X-Order") != "" ||
+						!strings.Contains(body.Error, "may or may not") {
 						t.Errorf("got %d %v %s", r.StatusCode, r.Header, b)
 					}
 					return nil
 				})
 			}()
+
 			<-answered
 		})
 	})
@@ -144,14 +159,16 @@ func TestAnswers(t *testing.T) {
 	t.Run("a_handler_may_set_deadlines_before_it_decides_and_must_not_hijack", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
-			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				c := http.NewResponseController(w)
-				_ = c.SetReadDeadline(time.Now().Add(time.Second))
-				if _, _, err := c.Hijack(); err == nil {
-					t.Error("hijacked")
-				}
-				http.Error(w, "no", 500)
-			}))
+			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					c := http.NewResponseController(w)
+					_ = c.SetReadDeadline(time.Now().Add(time.Second))
+					if _, _, err := c.Hijack(); err == nil {
+						t.Error("hijacked")
+					}
+					http.Error(w, "no", 500)
+				}))
+
 			lead(t, m, func() {
 				if r, _ := ask(h, "POST", "/"); r.StatusCode != 500 {
 					t.Errorf("got %d", r.StatusCode)
@@ -159,91 +176,23 @@ func TestAnswers(t *testing.T) {
 			})
 		})
 	})
+
 	t.Run("a_handler_that_writes_nothing_is_checked_too", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			m := &regent.Member{Store: memstore.New(), ID: "a"}
 			stop, cancel := context.WithCancel(t.Context())
-			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				cancel()
-				<-r.Context().Done()
-			}))
+			h := (&gate.Gate{Member: m, Election: "orders"}).Wrap(
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					cancel()
+					<-r.Context().Done()
+				}))
+
 			_ = m.Lead(stop, "orders", func(context.Context, regent.Term) error {
 				if r, _ := ask(h, "POST", "/"); r.StatusCode != 503 {
 					t.Errorf("got %d", r.StatusCode)
 				}
 				return nil
 			})
-		})
-	})
-}
-
-func TestFenced(t *testing.T) {
-	// send returns the answer to a request with these headers, where they are not empty.
-	send := func(h http.Handler, epoch, term string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest("POST", "/", nil)
-		for name, value := range map[string]string{gate.EpochHeader: epoch, gate.TermHeader: term} {
-			if value != "" {
-				r.Header.Set(name, value)
-			}
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w
-	}
-	done := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
-
-	t.Run("a_request_of_a_former_leader_is_refused_with_the_term_that_beats_it", func(t *testing.T) {
-		h := gate.Fenced(&regent.Fence{}, done)
-		for _, tt := range []struct {
-			epoch, term string
-			code        int
-			beats, by   string
-		}{
-			{"6", "", 204, "", ""}, {"7", "", 204, "", ""}, {"6", "", 409, "7", ""}, {"7", "", 204, "", ""},
-			{"7", "a", 204, "", ""}, {"7", "b", 409, "7", "a"}, {"7", "", 409, "7", "a"}, {"7", "a", 204, "", ""},
-			{"8", "b", 204, "", ""}, {"7", "a", 409, "8", "b"},
-			{"", "", 428, "", ""}, {"", "b", 428, "", ""}, {"-1", "", 400, "", ""}, {"x", "", 400, "", ""}, {"0", "", 400, "", ""},
-			{"9", "b c", 400, "", ""}, {"4611686018427387904", "", 400, "", ""}, {"18446744073709551616", "", 400, "", ""},
-		} {
-			w := send(h, tt.epoch, tt.term)
-			if w.Code != tt.code || w.Header().Get(gate.EpochHeader) != tt.beats || w.Header().Get(gate.TermHeader) != tt.by {
-				t.Errorf("epoch %q of term %q: %d, beaten by %q of %q", tt.epoch, tt.term, w.Code, w.Header().Get(gate.EpochHeader), w.Header().Get(gate.TermHeader))
-			}
-		}
-	})
-
-	t.Run("a_fence_that_cannot_be_kept_lets_nothing_pass", func(t *testing.T) {
-		h := gate.Fenced(&regent.Fence{Path: filepath.Join(t.TempDir(), "no", "such", "place")}, done)
-		if w := send(h, "1", ""); w.Code != 503 {
-			t.Errorf("answered %d", w.Code)
-		}
-	})
-
-	t.Run("one_of_two_terms_with_one_epoch_passes", func(t *testing.T) {
-		virtual.Test(t, func(t *testing.T) {
-			store := memstore.New()
-			first, second := storetest.TwoTerms(t, store, "seat", func() func() {
-				snapshot := store.Snapshot()
-				return func() { store.Rollback(snapshot) }
-			})
-			h := gate.Fenced(&regent.Fence{}, done)
-			answer := func(term regent.Term) *httptest.ResponseRecorder {
-				r := httptest.NewRequest("POST", "/", nil)
-				gate.SetToken(r.Header, term.Token())
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, r)
-				return w
-			}
-
-			if w := answer(first); w.Code != 204 {
-				t.Errorf("the first: %d %s", w.Code, w.Body)
-			}
-			if w := answer(second); w.Code != 409 || w.Header().Get(gate.TermHeader) != first.Incarnation {
-				t.Errorf("the second: %d %v %s", w.Code, w.Header(), w.Body)
-			}
-			if w := answer(first); w.Code != 204 {
-				t.Errorf("the first again: %d %s", w.Code, w.Body)
-			}
 		})
 	})
 }

@@ -11,7 +11,8 @@ import (
 // BenchmarkRenewal is what the store adds to a heartbeat: a swap of one register, again and again.
 func BenchmarkRenewal(b *testing.B) {
 	c := memstore.New().Client("a", memstore.Faults{})
-	l := driver.Record{Name: "regent/member/a", Holder: driver.Identity{ID: "a", Incarnation: "1"}, Epoch: 1, Duration: time.Second}
+	l := driver.Record{Name: "regent/member/a", Holder: driver.Identity{ID: "a", Incarnation: "1"}, Epoch: 1,
+		Duration: time.Second}
 	for b.Loop() {
 		l.Nonce++
 		next, err := c.Swap(b.Context(), l)
@@ -33,6 +34,7 @@ func TestARenewalAllocatesItsRevisionOnly(t *testing.T) {
 		}
 		l = next
 	})
+
 	if got > 1 {
 		t.Errorf("a renewal allocates %v times, want 1 at most", got)
 	}

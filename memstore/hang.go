@@ -5,64 +5,64 @@ import (
 	"sync/atomic"
 )
 
-// hang holds requests back while a store, or one client's way to it, stands still: a server that
-// was stopped and keeps its connections. Requests that arrive meanwhile are neither carried out nor
-// answered. A call still ends with its context.
+// hang holds requests back while the store, or one client's connection to it, hangs: like a server that was stopped and
+// keeps its connections. Requests that arrive meanwhile are neither executed nor answered. A call still ends with its
+// context.
 type hang struct {
-	on   atomic.Bool // set under wait
-	wait sync.Mutex
-	held []arrival
+	on     atomic.Bool // set under heldMu
+	heldMu sync.Mutex
+	held   []heldRequest
 }
 
-// arrival is a request that waits for the store to go on.
-type arrival struct{ carryOut, drop func() }
+// heldRequest is a request that waits until the store resumes.
+type heldRequest struct{ carryOut, drop func() }
 
 // Hang makes every request that arrives from now on wait.
 func (h *hang) Hang() {
-	h.wait.Lock()
-	defer h.wait.Unlock()
+	h.heldMu.Lock()
+	defer h.heldMu.Unlock()
 	h.on.Store(true)
 }
 
-// Hangs reports whether requests wait.
+// Hangs reports whether requests are held back.
 func (h *hang) Hangs() bool { return h.on.Load() }
 
-// Resume lets the requests that wait arrive, in the order in which they came, those included whose
-// callers have given up.
-func (h *hang) Resume() { h.resume(func(a arrival) { a.carryOut() }) }
+// Resume executes the requests that were held back, in the order of their arrival, even if their callers have given up.
+func (h *hang) Resume() { h.resume(func(a heldRequest) { a.carryOut() }) }
 
-// Drop is Resume for a server that comes back without the requests that it had not read: they are
-// lost.
-func (h *hang) Drop() { h.resume(func(a arrival) { a.drop() }) }
+// Drop resumes without the requests that were held back: they are lost, as in a server that restarts.
+func (h *hang) Drop() { h.resume(func(a heldRequest) { a.drop() }) }
 
-func (h *hang) resume(each func(arrival)) {
-	h.wait.Lock()
-	defer h.wait.Unlock()
+func (h *hang) resume(each func(heldRequest)) {
+	h.heldMu.Lock()
+	defer h.heldMu.Unlock()
+
 	for _, a := range h.held {
 		each(a)
 	}
 	h.held = nil
-	h.on.Store(false) // only now, so that nothing overtakes what has waited
+	h.on.Store(false) // only now, so that no new request overtakes them
 }
 
-// pass has a request go on: at once, or after what hangs goes on.
+// pass executes a request: at once, or when the hang is over.
 func (h *hang) pass(carryOut, drop func()) {
-	if h.on.Load() && h.hold(arrival{carryOut, drop}) {
+	if h.on.Load() && h.hold(heldRequest{carryOut, drop}) {
 		return
 	}
 	carryOut()
 }
 
-func (h *hang) hold(a arrival) bool {
-	h.wait.Lock()
-	defer h.wait.Unlock()
+func (h *hang) hold(a heldRequest) bool {
+	h.heldMu.Lock()
+	defer h.heldMu.Unlock()
+
 	if h.on.Load() {
 		h.held = append(h.held, a)
 	}
 	return h.on.Load()
 }
 
-// deliver has a request arrive at the store, when neither the client nor the store hangs.
+// deliver delivers a request to the store, when neither the client nor the store hangs.
 func (c *Client) deliver(carryOut, drop func()) {
 	c.hang.pass(func() { c.store.hang.pass(carryOut, drop) }, drop)
 }

@@ -1,13 +1,12 @@
-// Package memstore is a store in memory, with faults that can be injected, for tests, simulations and demonstrations.
+// Package memstore is a store in memory with injectable faults, for tests, simulations and demonstrations.
 //
-// It assumes one process: nothing outlives it, and nothing is shared with another. Within it, a [Store] plays the backing
-// store and every [Client] plays one process's connection to it, with faults of its own: delays, lost requests and answers,
-// swaps applied after their caller has given up, partitions, outages, a store that hangs, registers that cannot be read,
-// rollbacks, and lost, late, doubled or spurious hints.
-// A client without faults never waits, so that it costs a lock and a revision.
+// It serves one process: nothing is shared with another, and nothing outlives it. A [Store] stands for the backing
+// store, and every [Client] for one process's connection to it, with faults of its own: delays, lost requests and
+// answers, swaps applied after their caller has given up, partitions, outages, a store that hangs, registers that
+// cannot be read, rollbacks, and lost, late, doubled or spurious notifications. A client without faults never waits.
 //
-// A store may be used in a [testing/synctest] bubble if it was made in that bubble. It keeps no goroutine: waits are timers
-// and channels of the caller, and what outlives a call (a late swap, a late hint) is a timer.
+// A store may be used in a [testing/synctest] bubble if it was created in that bubble. It has no goroutine: waits are
+// timers and channels of the caller, and what outlives a call (a late swap, a late notification) is a timer.
 //
 //	s := memstore.New()
 //	a := s.Client("a", memstore.Faults{})
@@ -28,32 +27,32 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Store is a set of registers in memory. It is a [driver.Store] itself, by way of a client without a name.
+// Store is a set of registers in memory. It is a [driver.Store] itself, through a client without a name.
 //
-// The hooks are set before the store is used, and must not call it.
+// Set the hooks before the store is used. They must not call it.
 type Store struct {
-	// OnSwap is called for every swap that is applied, in the order in which they are, under the store's lock. Old is zero
-	// but for its Name if the register was never written.
+	// OnSwap is called for every swap that is applied, in order, under the store's lock. If the register was never
+	// written, old has only its Name.
 	OnSwap func(old, new driver.Record, client string)
-	// OnRemove is called for every removal that is applied, under the store's lock, with OnSwap's order.
+	// OnRemove is called for every removal that is applied, in order with OnSwap, under the store's lock.
 	OnRemove func(old driver.Record, client string)
-	// OnRollback is called for every rollback and flush, under the store's lock, with OnSwap's order. It gets every register
-	// that is not as it was before, by name.
+	// OnRollback is called for every rollback and flush, in order with OnSwap, under the store's lock. It gets every
+	// register that has changed, sorted by name.
 	OnRollback func([]Change)
-	// OnRequest is called when a client sends a request, whatever becomes of it, and not under any lock.
+	// OnRequest is called when a client sends a request, whether or not it arrives. No lock is held.
 	OnRequest func(Request)
 
-	dial // faults of every client
-	hang // of every client
-	tally
+	faultSetting // faults of every client
+	hang         // of every client
+	requestCounter
 	mu         sync.Mutex
 	regs       map[string]*driver.Record
 	log        []entry         // the swaps that can be undone, oldest first
 	logged     int             // how many are kept; 0 for none
 	unreadable map[string]bool // see SetUnreadable
-	rev        uint64          // the last revision given; it only grows, so that none is used twice
+	rev        uint64          // the last revision; it only increases, so none is used twice
 	watchers   []*watcher
-	spurious   atomic.Bool   // some client's faults have ever asked for spurious hints
+	spurious   atomic.Bool   // the faults of some client include spurious notifications, or did
 	closed     atomic.Bool   // set under mu
 	done       chan struct{} // closed with the store
 	self       *Client
@@ -82,7 +81,7 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	return s.self.Swap(ctx, l)
 }
 
-// List yields the registers whose names begin with prefix, by name.
+// List yields the registers whose names begin with prefix, sorted by name.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return s.self.List(ctx, prefix)
 }
@@ -92,7 +91,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	return s.self.SwapAll(ctx, ls)
 }
 
-// Wake returns a channel of hints for the registers below prefix.
+// Wake returns a channel of notifications for the registers below prefix.
 func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	return s.self.Wake(ctx, prefix)
 }
@@ -101,18 +100,21 @@ func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Swap(true) {
 		return nil
 	}
+
 	close(s.done)
 	for _, w := range s.watchers {
 		w.stop()
 	}
+
 	s.watchers = nil
 	return nil
 }
 
-func (s *Store) nextRev() string {
+func (s *Store) nextRevLocked() string {
 	s.rev++
 	return strconv.FormatUint(s.rev, 10)
 }
@@ -120,29 +122,37 @@ func (s *Store) nextRev() string {
 func (s *Store) get(name string) (driver.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return driver.Record{}, driver.ErrClosed
 	}
+
 	if s.unreadable[name] {
 		return driver.Record{}, ErrUnreadable
 	}
+
 	l := s.regs[name]
 	if l == nil {
 		return driver.Record{}, driver.ErrNotFound
 	}
+
 	return *l, nil
 }
 
-// swap applies l for client, or says why not. The name is looked at only when it is new: a register has a valid one.
+// swap applies l for client, or returns why not. The name is checked only if the register is new: an existing one has a
+// valid name.
 func (s *Store) swap(l driver.Record, client string) (driver.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return driver.Record{}, driver.ErrClosed
 	}
+
 	if s.unreadable[l.Name] {
 		return driver.Record{}, ErrUnreadable
 	}
+
 	reg := s.regs[l.Name]
 	var old driver.Record
 	switch {
@@ -153,32 +163,38 @@ func (s *Store) swap(l driver.Record, client string) (driver.Record, error) {
 	default:
 		return driver.Record{}, errName
 	}
+
 	if old.Rev != l.Rev {
 		return driver.Record{}, driver.ErrConflict
 	}
-	l.Rev = s.nextRev()
+
+	l.Rev = s.nextRevLocked()
 	if reg == nil {
 		reg = new(driver.Record)
 		s.regs[l.Name] = reg
 	}
+
 	*reg = l
-	s.note(old)
+	s.logLocked(old)
 	if s.OnSwap != nil {
 		s.OnSwap(old, l, client)
 	}
+
 	if notable := l.Notable(old); notable || s.spurious.Load() {
-		s.hint(l, notable)
+		s.notifyLocked(l, notable)
 	}
 	return l, nil
 }
 
-// list copies what is below prefix, by name, so that a simulation replays.
+// list copies the registers below prefix, sorted by name, so that a simulation replays.
 func (s *Store) list(prefix string) ([]driver.Outcome, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return nil, driver.ErrClosed
 	}
+
 	var found []driver.Outcome
 	for name, l := range s.regs {
 		switch {
@@ -189,15 +205,17 @@ func (s *Store) list(prefix string) ([]driver.Outcome, error) {
 			found = append(found, driver.Outcome{Record: *l})
 		}
 	}
+
 	slices.SortFunc(found, func(a, b driver.Outcome) int { return cmp.Compare(a.Record.Name, b.Record.Name) })
 	return found, nil
 }
 
-// SetUnreadable names the registers that cannot be read or written from now on, in place of those named before: they hold
-// something that is no record. Requests for them fail with ErrUnreadable, and all others go on.
+// SetUnreadable sets the registers that cannot be read or written from now on, and replaces those set before. Requests
+// for them fail with ErrUnreadable. All other registers work.
 func (s *Store) SetUnreadable(names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	s.unreadable = nil
 	for _, name := range names {
 		if s.unreadable == nil {
@@ -207,4 +225,4 @@ func (s *Store) SetUnreadable(names ...string) {
 	}
 }
 
-var errName = errors.New("register name is not 1 to 250 bytes of UTF-8 without control characters")
+var errName = errors.New("a register name must be 1 to 250 bytes of UTF-8 without control characters")

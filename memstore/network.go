@@ -7,15 +7,16 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// send notes a request, or says why it cannot be sent. A request whose context has ended is not
-// sent.
+// send counts a request, or returns why it cannot be sent. A request whose context has ended is not sent.
 func (c *Client) send(ctx context.Context, k Kind, name string) error {
 	if c.closed.Load() || c.store.closed.Load() {
 		return driver.ErrClosed
 	}
+
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	c.count(k)
 	c.store.count(k)
 	if on := c.store.OnRequest; on != nil {
@@ -24,48 +25,50 @@ func (c *Client) send(ctx context.Context, k Kind, name string) error {
 	return nil
 }
 
-// perfect reports whether nothing can go wrong, now, between the client and the store.
+// perfect reports whether there are no faults between the client and the store now.
 func (c *Client) perfect() bool {
 	return c.current.Load() == nil && c.store.current.Load() == nil && !c.Hangs() && !c.store.Hangs()
 }
 
-// faults returns all that can go wrong, now.
+// faults returns the current faults of the client and the store.
 func (c *Client) faults() Faults { return c.Faults().plus(c.store.Faults()) }
 
-// dice throws for the client's next request of this kind to this register.
-func (c *Client) dice(f Faults, k Kind, name string) dice {
+// draws draws the random numbers of the client's next request of this kind to this register.
+func (c *Client) draws(f Faults, k Kind, name string) draws {
 	key := seenKey{k, name}
 	c.mu.Lock()
 	if c.seen == nil {
 		c.seen = map[seenKey]uint64{}
 	}
+
 	n := c.seen[key]
 	c.seen[key] = n + 1
 	c.mu.Unlock()
-	return throw(f.Seed, fingerprint(0, c.name), fingerprint(k, name), n)
+
+	return draw(f.Seed, fingerprint(0, c.name), fingerprint(k, name), n)
 }
 
-// answer is what the store says to a request.
-type answer[T any] struct {
+// response is the store's answer to a request.
+type response[T any] struct {
 	value T
 	err   error
 }
 
-// carry takes a request over a faulty network. Do is what the store does when the request arrives,
-// at most once, and perhaps after carry has returned: what was sent is not called back when its
-// sender gives up. Each way meets the faults that are set when it begins.
-func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(Faults, dice) T) (T, error) {
+// transmit sends a request over a faulty network. do executes the request when it arrives, at most once, and perhaps
+// after transmit has returned: a request is not recalled when its sender gives up. Request and answer each have the
+// faults that are set when they are sent.
+func transmit[T any](ctx context.Context, c *Client, k Kind, name string, do func(Faults, draws) T) (T, error) {
 	var none T
 	f := c.faults()
-	d := c.dice(f, k, name)
+	d := c.draws(f, k, name)
 	if f.CutRequests || d.loseRequest < f.LoseRequest {
-		return none, c.silence(ctx, f, d)
+		return none, c.awaitTimeout(ctx, f, d)
 	}
 
-	answers := make(chan answer[T], 1)
+	answers := make(chan response[T], 1)
 	arrive := func() {
 		c.deliver(func() {
-			var a answer[T]
+			var a response[T]
 			if c.faults().Outage {
 				a.err = ErrOutage
 			} else {
@@ -74,11 +77,13 @@ func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(F
 			answers <- a
 		}, func() { close(answers) })
 	}
+
 	way := f.Request.at(d.request)
 	if k.writes() && d.apply < f.ApplyLate {
 		time.AfterFunc(way+f.Late.at(d.late), arrive)
-		return none, c.silence(ctx, f, d)
+		return none, c.awaitTimeout(ctx, f, d)
 	}
+
 	sent := time.Now()
 	if err := c.wait(ctx, way); err != nil {
 		if k.writes() {
@@ -86,6 +91,7 @@ func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(F
 		}
 		return none, err
 	}
+
 	arrive()
 
 	a, arrived, err := await(ctx, c, answers)
@@ -93,27 +99,28 @@ func carry[T any](ctx context.Context, c *Client, k Kind, name string, do func(F
 	case err != nil:
 		return none, err
 	case !arrived:
-		return none, c.silence(ctx, f, d)
+		return none, c.awaitTimeout(ctx, f, d)
 	case a.err != nil:
 		return none, a.err
 	}
 
 	f = c.faults()
 	if f.CutAnswers || d.loseAnswer < f.LoseAnswer {
-		return none, c.silence(ctx, f, d)
+		return none, c.awaitTimeout(ctx, f, d)
 	}
+
 	if err := c.wait(ctx, f.Answer.at(d.answer)); err != nil {
 		return none, err
 	}
 	return a.value, nil
 }
 
-// swapOne carries out one swap of a batch that has arrived.
+// swapOne executes one swap of a batch that has arrived.
 func (c *Client) swapOne(l driver.Record, f Faults) (o driver.Outcome) {
-	d := c.dice(f, inBatch, l.Name)
+	d := c.draws(f, inBatch, l.Name)
 	switch {
 	case d.loseRequest < f.LoseRequest:
-		o.Err = ErrLost
+		o.Err = ErrNoAnswer
 	case d.apply < f.ApplyLate:
 		time.AfterFunc(f.Late.at(d.late), func() {
 			c.deliver(func() {
@@ -122,31 +129,33 @@ func (c *Client) swapOne(l driver.Record, f Faults) (o driver.Outcome) {
 				}
 			}, func() {})
 		})
-		o.Err = ErrLost
+		o.Err = ErrNoAnswer
 	case d.clash < f.Conflict:
 		o.Err = driver.ErrConflict
 	default:
 		o.Record, o.Err = c.store.swap(l, c.name)
 		if d.loseAnswer < f.LoseAnswer {
-			o = driver.Outcome{Err: ErrLost}
+			o = driver.Outcome{Err: ErrNoAnswer}
 		}
 	}
+
 	return o
 }
 
-// wait lets d pass, unless the call or the client ends before.
+// wait waits for d, unless the call or the client ends before.
 func (c *Client) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
+
 	_, _, err := await(ctx, c, t.C)
 	return err
 }
 
-// silence is what the caller of a request without an answer gets.
-func (c *Client) silence(ctx context.Context, f Faults, d dice) error {
+// awaitTimeout returns the error of a call whose request or answer was lost, when its timeout has passed.
+func (c *Client) awaitTimeout(ctx context.Context, f Faults, d draws) error {
 	if f.Timeout.zero() {
 		_, _, err := await[struct{}](ctx, c, nil)
 		return err
@@ -154,17 +163,18 @@ func (c *Client) silence(ctx context.Context, f Faults, d dice) error {
 	if err := c.wait(ctx, f.Timeout.at(d.timeout)); err != nil {
 		return err
 	}
-	return ErrLost
+	return ErrNoAnswer
 }
 
-// await returns what comes over a channel, and false if it was closed; or an error if the call or
-// the client ends before.
+// await returns what a channel delivers, and false if it was closed. It returns an error if the call or the client ends
+// before.
 func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, err error) {
 	select {
-	case v, ok = <-from: // what is there counts, whatever has ended
+	case v, ok = <-from: // a value that is there counts, even if the call has ended
 		return v, ok, nil
 	default:
 	}
+
 	select {
 	case v, ok = <-from:
 		return v, ok, nil
@@ -174,17 +184,20 @@ func await[T any](ctx context.Context, c *Client, from <-chan T) (v T, ok bool, 
 	case <-c.done:
 	case <-c.store.done:
 	}
+
 	return v, false, driver.ErrClosed
 }
 
-// linger keeps a call that should return, for as long as the faults say.
+// linger delays the return of a call, for as long as the faults say.
 func (c *Client) linger() {
 	d := c.faults().Linger
 	if d <= 0 {
 		return
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
+
 	select {
 	case <-t.C:
 	case <-c.done:

@@ -17,8 +17,8 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 	return s.self.Refresh(ctx, known)
 }
 
-// Refresh reads many registers in one request. The request travels as one, and each read in it may
-// still be lost on its own, as by a store that spreads its registers over several machines.
+// Refresh reads many registers in one request. Each read in it may still be lost on its own, as in a store that spreads
+// its registers over several machines.
 func (c *Client) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	if len(known) == 0 {
 		return nil
@@ -37,6 +37,7 @@ func (c *Client) Refresh(ctx context.Context, known []driver.Record) []driver.Ou
 			outs[i] = driver.Outcome{Err: fmt.Errorf("refresh %q: %w", known[i].Name, outs[i].Err)}
 		}
 	}
+
 	return outs
 }
 
@@ -53,7 +54,7 @@ func (c *Client) refresh(ctx context.Context, known []driver.Record) ([]driver.O
 		return outs, nil
 	}
 
-	return carry(ctx, c, Refresh, "", func(f Faults, _ dice) []driver.Outcome {
+	return transmit(ctx, c, Refresh, "", func(f Faults, _ draws) []driver.Outcome {
 		outs := make([]driver.Outcome, len(known))
 		for i, l := range known {
 			outs[i] = c.refreshOne(l.Name, f)
@@ -62,11 +63,11 @@ func (c *Client) refresh(ctx context.Context, known []driver.Record) ([]driver.O
 	})
 }
 
-// refreshOne carries out one read of a Refresh that has arrived.
+// refreshOne executes one read of a Refresh that has arrived.
 func (c *Client) refreshOne(name string, f Faults) (o driver.Outcome) {
-	d := c.dice(f, inRefresh, name)
+	d := c.draws(f, inRefresh, name)
 	if d.loseRequest < f.LoseRequest || d.loseAnswer < f.LoseAnswer {
-		return driver.Outcome{Err: ErrLost}
+		return driver.Outcome{Err: ErrNoAnswer}
 	}
 
 	o.Record, o.Err = c.store.get(name)

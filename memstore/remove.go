@@ -15,7 +15,7 @@ var (
 // Remove removes the register if its revision is still l.Rev and nobody holds it.
 func (s *Store) Remove(ctx context.Context, l driver.Record) error { return s.self.Remove(ctx, l) }
 
-// Remove removes the register if its revision is still l.Rev and nobody holds it. It meets the faults that a Swap meets.
+// Remove removes the register if its revision is still l.Rev and nobody holds it. It has the faults of a Swap.
 func (c *Client) Remove(ctx context.Context, l driver.Record) error {
 	err := c.send(ctx, Remove, l.Name)
 	switch {
@@ -25,6 +25,7 @@ func (c *Client) Remove(ctx context.Context, l driver.Record) error {
 	default:
 		err = c.removeFaulty(ctx, l)
 	}
+
 	if err != nil {
 		return fmt.Errorf("remove %q at revision %q: %w", l.Name, l.Rev, err)
 	}
@@ -32,7 +33,7 @@ func (c *Client) Remove(ctx context.Context, l driver.Record) error {
 }
 
 func (c *Client) removeFaulty(ctx context.Context, l driver.Record) error {
-	outcome, err := carry(ctx, c, Remove, l.Name, func(f Faults, d dice) error {
+	outcome, err := transmit(ctx, c, Remove, l.Name, func(f Faults, d draws) error {
 		if d.clash < f.Conflict {
 			return driver.ErrConflict
 		}
@@ -44,17 +45,20 @@ func (c *Client) removeFaulty(ctx context.Context, l driver.Record) error {
 	return outcome
 }
 
-// remove removes a register for client, or says why not. Revisions only grow over the whole store, so that none comes
-// again if the register does.
+// remove removes a register for client, or returns why not. Revisions increase over the whole store, so none repeats if
+// the register is written again.
 func (s *Store) remove(l driver.Record, client string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.closed.Load() {
 		return driver.ErrClosed
 	}
+
 	if s.unreadable[l.Name] {
 		return ErrUnreadable
 	}
+
 	reg := s.regs[l.Name]
 	if reg == nil || reg.Rev != l.Rev || !reg.Vacant() {
 		return driver.ErrConflict
@@ -62,9 +66,10 @@ func (s *Store) remove(l driver.Record, client string) error {
 
 	old := *reg
 	delete(s.regs, l.Name)
-	s.note(old)
+	s.logLocked(old)
 	if s.OnRemove != nil {
 		s.OnRemove(old, client)
 	}
+
 	return nil
 }

@@ -15,15 +15,16 @@ const (
 	List
 	SwapAll
 
-	inBatch // one swap of a SwapAll, which is no request of its own
+	inBatch // one swap of a SwapAll, which is not a request of its own
 	hint
 
-	// Refresh comes after these, since what is drawn for a kind of request depends on its number.
+	// Refresh comes after these, because the random numbers of a kind of request depend on its value.
 	Refresh
-	inRefresh // one read of a Refresh, which is no request of its own
+	inRefresh // one read of a Refresh, which is not a request of its own
 	Remove
 )
 
+// String returns the kind in words, such as "swap all".
 func (k Kind) String() string {
 	switch k {
 	case Get:
@@ -39,12 +40,13 @@ func (k Kind) String() string {
 	case Remove:
 		return "remove"
 	}
+
 	return "unknown"
 }
 
 func (k Kind) writes() bool { return k == Swap || k == SwapAll || k == Remove }
 
-// Request is a request as it was sent.
+// Request is a request that a client has sent.
 type Request struct {
 	Client string
 	Kind   Kind
@@ -52,7 +54,7 @@ type Request struct {
 	At     time.Time
 }
 
-// Counts says how many requests were sent, answered or not. A SwapAll or a Refresh is one, however
+// Counts are the numbers of requests that were sent, answered or not. A SwapAll or a Refresh is one request, however
 // many registers it names.
 type Counts struct{ Gets, Swaps, Lists, SwapAlls, Refreshes, Removes int64 }
 
@@ -62,15 +64,16 @@ func (n Counts) Writes() int64 { return n.Swaps + n.SwapAlls + n.Removes }
 // Total returns the number of all requests.
 func (n Counts) Total() int64 { return n.Gets + n.Lists + n.Refreshes + n.Writes() }
 
-// tally counts requests by kind.
-type tally struct{ sent [Remove + 1]atomic.Int64 }
+// requestCounter counts requests by kind.
+type requestCounter struct{ sent [Remove + 1]atomic.Int64 }
 
-func (t *tally) count(k Kind) { t.sent[k].Add(1) }
+func (t *requestCounter) count(k Kind) { t.sent[k].Add(1) }
 
 // Counts returns how many requests were sent so far.
-func (t *tally) Counts() Counts {
+func (t *requestCounter) Counts() Counts {
 	return Counts{
-		Gets: t.sent[Get].Load(), Swaps: t.sent[Swap].Load(), Lists: t.sent[List].Load(), SwapAlls: t.sent[SwapAll].Load(),
+		Gets: t.sent[Get].Load(), Swaps: t.sent[Swap].Load(), Lists: t.sent[List].Load(),
+		SwapAlls:  t.sent[SwapAll].Load(),
 		Refreshes: t.sent[Refresh].Load(), Removes: t.sent[Remove].Load(),
 	}
 }

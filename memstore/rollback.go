@@ -7,19 +7,20 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Change is what a rollback has done to one register.
+// Change is the effect of a rollback on one register.
 type Change struct {
-	Old driver.Record // as it was before, zero but for its Name if it was not there
-	New driver.Record // as it is now, zero but for its Name if it is gone
+	Old driver.Record // before; only its Name if it was not there
+	New driver.Record // now; only its Name if it is gone
 }
 
-// Snapshot is what the registers held at one time.
+// Snapshot is a copy of all registers at one time.
 type Snapshot struct{ regs map[string]driver.Record }
 
-// Snapshot returns what the registers hold now.
+// Snapshot returns a copy of all registers.
 func (s *Store) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	snap := Snapshot{make(map[string]driver.Record, len(s.regs))}
 	for name, l := range s.regs {
 		snap.regs[name] = *l
@@ -30,46 +31,48 @@ func (s *Store) Snapshot() Snapshot {
 // Len returns the number of registers.
 func (snap Snapshot) Len() int { return len(snap.regs) }
 
-// Rollback puts the registers back as they were, as a restored backup does, and sends no hint.
-// Registers that came later are gone. Those that come back have fresh revisions, so that a swap
-// prepared before the rollback does not fit by chance. The zero Snapshot empties the store.
+// Rollback replaces the registers by those of a snapshot, as a restored backup does, and notifies nobody. Registers
+// that were written later are gone. Restored registers have new revisions, so a swap prepared before the rollback does
+// not succeed by chance. The zero Snapshot empties the store.
 func (s *Store) Rollback(snap Snapshot) { s.restore(snap, false) }
 
-// Restore is Rollback with the revisions that the registers had: what was sent before the rollback
-// may fit again. Revisions that are given from now on are fresh all the same.
+// Restore is Rollback with the old revisions of the registers: a swap that was sent before the rollback may succeed.
+// New revisions still never repeat.
 func (s *Store) Restore(snap Snapshot) { s.restore(snap, true) }
 
-// Flush empties the store. Revisions go on.
+// Flush empties the store. New revisions still never repeat.
 func (s *Store) Flush() { s.Rollback(Snapshot{}) }
 
 func (s *Store) restore(snap Snapshot, keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	changes := map[string]Change{}
 	for name, l := range s.regs {
 		changes[name] = Change{Old: *l, New: driver.Record{Name: name}}
 	}
+
 	clear(s.regs)
 	s.log = s.log[:0]
 
 	for _, l := range snap.sorted() {
 		c := changes[l.Name]
 		if !keep {
-			l.Rev = s.nextRev()
+			l.Rev = s.nextRevLocked()
 		}
 		s.regs[l.Name] = &l
 		c.Old.Name = l.Name
 		c.New = l
 		changes[l.Name] = c
 	}
-	s.rolled(changes)
+
+	s.reportRollbackLocked(changes)
 }
 
 // entry is a swap that can be undone: the record that it replaced.
 type entry struct{ old driver.Record }
 
-// KeepLog makes the store remember its last n swaps and removals, so that Undo can take them back. None are
-// remembered unless it is called.
+// KeepLog makes the store keep its last n swaps and removals, so that Undo can undo them. By default it keeps none.
 func (s *Store) KeepLog(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +80,8 @@ func (s *Store) KeepLog(n int) {
 	s.log = make([]entry, 0, n)
 }
 
-// note remembers what a swap has replaced. The lock is held.
-func (s *Store) note(old driver.Record) {
+// logLocked keeps the record that a swap has replaced.
+func (s *Store) logLocked(old driver.Record) {
 	if s.logged == 0 {
 		return
 	}
@@ -88,13 +91,14 @@ func (s *Store) note(old driver.Record) {
 	s.log = append(s.log, entry{old})
 }
 
-// Undo takes back the last swaps of the registers that of selects, newest first, and returns how
-// many it took back: as many as asked for, if the log goes back so far. A nil of selects all: the
-// tail of the log of one server, which a failover loses. Each register shows the record from
-// before, with the revision that it had, or is gone if there was none. No hint is sent.
+// Undo undoes the last swaps of the registers for which of returns true, newest first. It returns how many it undid:
+// fewer than last if the log is shorter. A nil of selects all registers: the tail of the log of one server, which a
+// failover loses. Each register shows its record from before, with its old revision, or is gone if there was none.
+// Nobody is notified.
 func (s *Store) Undo(last int, of func(name string) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	changes := map[string]Change{}
 	undone := 0
 	for i := len(s.log) - 1; i >= 0 && undone < last; i-- {
@@ -102,6 +106,7 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 		if of != nil && !of(old.Name) {
 			continue
 		}
+
 		s.log = slices.Delete(s.log, i, i+1)
 		undone++
 		c, seen := changes[old.Name]
@@ -111,6 +116,7 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 				c.Old = *l
 			}
 		}
+
 		c.New = old
 		changes[old.Name] = c
 		if old.Rev == "" {
@@ -119,28 +125,31 @@ func (s *Store) Undo(last int, of func(name string) bool) int {
 			s.regs[old.Name] = &old
 		}
 	}
-	s.rolled(changes)
+
+	s.reportRollbackLocked(changes)
 	return undone
 }
 
-// Shard returns which of n shards a register is on, by a hash of its name, as in a cluster of
-// servers: one that fails over loses the tail of its own log and of no other.
+// Shard returns which of n shards a register is on, by a hash of its name, as in a cluster: a server that fails over
+// loses only the tail of its own log.
 func Shard(name string, n int) int { return int(fingerprint(0, name) % uint64(n)) }
 
-// rolled tells of a rollback. The lock is held.
-func (s *Store) rolled(changes map[string]Change) {
+// reportRollbackLocked calls OnRollback.
+func (s *Store) reportRollbackLocked(changes map[string]Change) {
 	if s.OnRollback == nil {
 		return
 	}
+
 	all := make([]Change, 0, len(changes))
 	for _, c := range changes {
 		all = append(all, c)
 	}
+
 	slices.SortFunc(all, func(a, b Change) int { return cmp.Compare(a.New.Name, b.New.Name) })
 	s.OnRollback(all)
 }
 
-// sorted gives the records an order, so that a replayed rollback gives them the same revisions.
+// sorted returns the records sorted by name, so that a replayed rollback gives them the same revisions.
 func (snap Snapshot) sorted() []driver.Record {
 	ls := make([]driver.Record, 0, len(snap.regs))
 	for _, l := range snap.regs {

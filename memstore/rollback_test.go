@@ -18,6 +18,7 @@ func write(t *testing.T, s *memstore.Store, name string, nonces ...uint64) []dri
 	if errors.Is(err, driver.ErrNotFound) {
 		l = driver.Record{Name: name, Epoch: 1, Duration: time.Second}
 	}
+
 	var all []driver.Record
 	for _, n := range nonces {
 		l.Nonce = n
@@ -26,6 +27,7 @@ func write(t *testing.T, s *memstore.Store, name string, nonces ...uint64) []dri
 		}
 		all = append(all, l)
 	}
+
 	return all
 }
 
@@ -41,36 +43,41 @@ func holds(t *testing.T, s *memstore.Store, want map[string]uint64) {
 }
 
 func TestRollbacks(t *testing.T) {
-	bubble(t, "one_that_keeps_revisions_lets_an_old_swap_fit_again", func(t *testing.T, s *memstore.Store, first driver.Record) {
-		snap := s.Snapshot()
-		second := write(t, s, "seat", 2)[0]
-		write(t, s, "late", 1)
-		s.Restore(snap)
-		holds(t, s, map[string]uint64{"seat": 1, "late": 0})
-		takes(t, 0, driver.ErrConflict, func() error { _, err := s.Swap(t.Context(), second); return err })
-		again, err := s.Swap(t.Context(), first)
-		if err != nil || slices.Contains([]string{first.Rev, second.Rev}, again.Rev) {
-			t.Errorf("Swap on the revision that came back = %q, %v, want a fresh one", again.Rev, err)
-		}
-	})
+	bubble(t, "one_that_keeps_revisions_lets_an_old_swap_fit_again",
+		func(t *testing.T, s *memstore.Store, first driver.Record) {
+			snap := s.Snapshot()
+			second := write(t, s, "seat", 2)[0]
+			write(t, s, "late", 1)
+			s.Restore(snap)
+			holds(t, s, map[string]uint64{"seat": 1, "late": 0})
+			takes(t, 0, driver.ErrConflict, func() error { _, err := s.Swap(t.Context(), second); return err })
+			again, err := s.Swap(t.Context(), first)
+			if err != nil || slices.Contains([]string{first.Rev, second.Rev}, again.Rev) {
+				t.Errorf("Swap on the revision that came back = %q, %v, want a fresh one", again.Rev, err)
+			}
+		})
 
-	bubble(t, "the_tail_of_the_log_is_undone_over_all_registers", func(t *testing.T, s *memstore.Store, _ driver.Record) {
-		s.KeepLog(10)
-		before := write(t, s, "seat", 2, 3)
-		write(t, s, "other", 1, 2)
-		write(t, s, "seat", 4)
-		if n := s.Undo(3, nil); n != 3 {
-			t.Errorf("Undo(3) takes back %d swaps", n)
-		}
-		holds(t, s, map[string]uint64{"seat": 3, "other": 0})
-		if l, _ := s.Get(t.Context(), "seat"); l.Rev != before[1].Rev {
-			t.Errorf("the record that came back has revision %q, want its own %q", l.Rev, before[1].Rev)
-		}
-		if n := s.Undo(10, nil); n != 2 {
-			t.Errorf("Undo beyond the log takes back %d swaps, want the 2 that are left", n)
-		}
-		holds(t, s, map[string]uint64{"seat": 1})
-	})
+	bubble(t, "the_tail_of_the_log_is_undone_over_all_registers",
+		func(t *testing.T, s *memstore.Store, _ driver.Record) {
+			s.KeepLog(10)
+			before := write(t, s, "seat", 2, 3)
+			write(t, s, "other", 1, 2)
+			write(t, s, "seat", 4)
+			if n := s.Undo(3, nil); n != 3 {
+				t.Errorf("Undo(3) takes back %d swaps", n)
+			}
+
+			holds(t, s, map[string]uint64{"seat": 3, "other": 0})
+			if l, _ := s.Get(t.Context(), "seat"); l.Rev != before[1].Rev {
+				t.Errorf("the record that came back has revision %q, want its own %q", l.Rev, before[1].Rev)
+			}
+
+			if n := s.Undo(10, nil); n != 2 {
+				t.Errorf("Undo beyond the log takes back %d swaps, want the 2 that are left", n)
+			}
+
+			holds(t, s, map[string]uint64{"seat": 1})
+		})
 
 	bubble(t, "one_register_is_undone_and_no_other", func(t *testing.T, s *memstore.Store, _ driver.Record) {
 		s.KeepLog(10)
@@ -81,6 +88,7 @@ func TestRollbacks(t *testing.T) {
 		if n := s.Undo(2, func(name string) bool { return name == "seat" }); n != 2 {
 			t.Errorf("Undo takes back %d swaps", n)
 		}
+
 		holds(t, s, map[string]uint64{"seat": 1, "other": 2})
 		s.Undo(1, nil)
 		holds(t, s, map[string]uint64{"seat": 1, "other": 1})
@@ -106,23 +114,26 @@ func TestRollbacks(t *testing.T) {
 	})
 
 	bubble(t, "each_is_told_with_what_it_changed", func(t *testing.T, s *memstore.Store, first driver.Record) {
-		var told []string
+		var changed []string
 		s.OnRollback = func(changes []memstore.Change) {
 			for _, c := range changes {
-				told = append(told, fmt.Sprintf("%s %d to %d %t", c.New.Name, c.Old.Nonce, c.New.Nonce, c.New.Rev == first.Rev))
+				changed = append(changed,
+					fmt.Sprintf("%s %d to %d %t", c.New.Name, c.Old.Nonce, c.New.Nonce, c.New.Rev == first.Rev))
 			}
 		}
+
 		s.KeepLog(10)
 		snap := s.Snapshot()
 		write(t, s, "seat", 2, 3)
 		write(t, s, "other", 7)
 		s.Undo(3, nil)
 		write(t, s, "late", 5)
+
 		write(t, s, "seat", 4)
 		s.Restore(snap)
 		want := []string{"other 7 to 0 false", "seat 3 to 1 true", "late 5 to 0 false", "seat 4 to 1 true"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
+		if !slices.Equal(changed, want) {
+			t.Errorf("changed %q, want %q", changed, want)
 		}
 	})
 
@@ -136,6 +147,7 @@ func TestRollbacks(t *testing.T) {
 			}
 			on[first]++
 		}
+
 		for i, n := range on {
 			if n < 50 {
 				t.Errorf("shard %d has %d of 300 registers", i, n)
@@ -155,9 +167,11 @@ func TestUnreadableRegisters(t *testing.T) {
 			if _, err := c.Get(t.Context(), "seat"); !errors.Is(err, memstore.ErrUnreadable) {
 				t.Errorf("Get = %v", err)
 			}
+
 			if _, err := c.Swap(t.Context(), l); !errors.Is(err, memstore.ErrUnreadable) {
 				t.Errorf("Swap = %v", err)
 			}
+
 			outs := c.SwapAll(t.Context(), []driver.Record{l, {Name: fmt.Sprint("third", f.Request.Min)}})
 			if !errors.Is(outs[0].Err, memstore.ErrUnreadable) || outs[1].Err != nil {
 				t.Errorf("SwapAll = %v, %v", outs[0].Err, outs[1].Err)
@@ -167,10 +181,12 @@ func TestUnreadableRegisters(t *testing.T) {
 			for l, err := range c.List(t.Context(), "") {
 				listed = append(listed, fmt.Sprint(l.Name, " ", err == nil))
 			}
+
 			if want := []string{"other true", "seat false", "third0s true"}; !slices.Equal(listed[:3], want) {
 				t.Errorf("List yields %q, want %q first", listed, want)
 			}
 		}
+
 		s.SetUnreadable()
 		shows(t, s, 1)
 	})

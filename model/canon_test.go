@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// walk goes at random through plain states, and checks at each that its representative can do nothing that the plain state
-// cannot, once it has learned of refusals, which a representative has learned of already. It returns what it saw.
+// walk goes at random through plain states, and checks at each that its representative can do nothing that the plain
+// state cannot, once it has learned of refusals, which a representative has learned of already. It returns what it
+// saw.
 func walk[S comparable](t *testing.T, m Machine[S], walks, length int) (seen Witness) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -49,7 +50,8 @@ func walk[S comparable](t *testing.T, m Machine[S], walks, length int) (seen Wit
 	return seen
 }
 
-// covers goes at random through plain states, and checks that the representative of each is among those that were explored.
+// covers goes at random through plain states, and checks that the representative of each is among those that were
+// explored.
 func covers[S comparable](t *testing.T, m Machine[S], walks, length int) {
 	t.Helper()
 	x := explorer[S]{machine: m, limit: 1 << 31, states: newSet[S]()}

@@ -7,8 +7,9 @@ import (
 
 // Machine is a protocol as a transition system over states of type S.
 //
-// Steps works on plain states, in which every revision, nonce and incarnation has a number of its own. Canon maps a state to the
-// representative of all states that behave alike; the explorer keeps only those, which makes the state space finite.
+// Steps works on plain states, in which every revision, nonce and incarnation has a number of its own. Canon maps a
+// state to the representative of all states that behave alike; the explorer keeps only those, which makes the state
+// space finite.
 type Machine[S comparable] interface {
 	// Start returns the first state.
 	Start() S
@@ -78,8 +79,8 @@ type Failure struct {
 	Trace    Trace
 }
 
-// Explore visits every reachable state of m, breadth first, and stops at the first violation or after limit states. If the
-// space was exhausted without one, it looks for states from which a seat can never be led again.
+// Explore visits every reachable state of m, breadth first, and stops at the first violation or after limit states.
+// If the space was exhausted without one, it looks for states from which a seat can never be led again.
 func Explore[S comparable](m Machine[S], limit int) Result {
 	began := time.Now()
 	x := explorer[S]{machine: m, limit: limit, states: newSet[S]()}
@@ -159,8 +160,8 @@ func (x *explorer[S]) crowded(s *S) bool {
 	return false
 }
 
-// set numbers the states that it has seen. It is an open-addressing table of numbers over states that are kept in chunks, so that
-// it grows without copying them.
+// set numbers the states that it has seen. It is an open-addressing table of numbers over states that are kept in
+// chunks, so that it grows without copying them.
 type set[S comparable] struct {
 	seed   maphash.Seed
 	table  []uint64 // hash<<32 | number+1; 0 is free

@@ -40,11 +40,12 @@ func (g *graph) node(i uint32) []uint32 {
 	return g.to[g.end[i-1]:g.end[i]]
 }
 
-// checkLiveness looks for a state from which no run without faults leads to a state in which somebody believes that it holds
-// the seat: it walks back from all states in which somebody does, and what it has not met by then is stuck.
+// checkLiveness looks for a state from which no run without faults leads to a state in which somebody believes that
+// it holds the seat: it walks back from all states in which somebody does, and what it has not met by then is stuck.
 //
-// In a run without faults requests are applied and answered, and no process that is alive lets its deadline pass. That last part is what gives
-// the property its teeth: otherwise any seat could be freed by a holder that falls asleep.
+// In a run without faults requests are applied and answered, and no process that is alive lets its deadline pass.
+// That last part is what gives the property its teeth: otherwise any seat could be freed by a holder that falls
+// asleep.
 func (x *explorer[S]) checkLiveness() {
 	back := x.fair.reversed()
 	for seat := range x.machine.Seats() {

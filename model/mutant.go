@@ -11,9 +11,11 @@ const (
 	DeadlineFromAnswer
 	// StampBeforeRead counts the observer's wait from before its read (rule 2: from after it received the answer).
 	StampBeforeRead
-	// UnknownAsOfRead credits an attempt of unknown outcome with the time of the read that shows it (rule 3: sent(k) + D).
+	// UnknownAsOfRead credits an attempt of unknown outcome with the time of the read that shows it (rule 3: sent(k)
+	// + D).
 	UnknownAsOfRead
-	// NonceOfProcess uses one nonce for all attempts of a process, and so takes an earlier attempt for the last (rule 3).
+	// NonceOfProcess uses one nonce for all attempts of a process, and so takes an earlier attempt for the last (rule
+	// 3).
 	NonceOfProcess
 	// RenewUnchecked renews whatever the revision is (rule 4).
 	RenewUnchecked
@@ -40,7 +42,8 @@ const (
 	ReturnBelieving
 	// ClaimOfEarlier counts a claim of an earlier incarnation under the heartbeat of the present one (rule 1).
 	ClaimOfEarlier
-	// OldDeath takes a read of the holder's heartbeat register from before the seat's record was received as a proof of death (One idea).
+	// OldDeath takes a read of the holder's heartbeat register from before the seat's record was received as a proof
+	// of death (One idea).
 	OldDeath
 	// JoinOverLive joins over another live incarnation of the same ID (One idea).
 	JoinOverLive
@@ -93,7 +96,8 @@ func (m Mutant) checked(v Verb) bool {
 	return true
 }
 
-// remembersStale reports whether a request on a revision that is not current may still be applied, so that Canon must keep it.
+// remembersStale reports whether a request on a revision that is not current may still be applied, so that Canon must
+// keep it.
 func (m Mutant) remembersStale(v Verb) bool { return m.repeatsRevisions() || !m.checked(v) }
 
 // repeatsRevisions reports whether a revision may come again, so that Canon must not renumber old ones.

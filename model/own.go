@@ -63,7 +63,8 @@ func (m *Own) Believers(s *ownState, _ int) int {
 	return n
 }
 
-// Steps emits what time, processes, network, store and worker may do next. A process that is paused is one that takes no step.
+// Steps emits what time, processes, network, store and worker may do next. A process that is paused is one that takes
+// no step.
 func (m *Own) Steps(s *ownState, emit func(Step, *ownState)) {
 	m.tick(s, emit)
 	for i := range m.Procs {
@@ -144,7 +145,8 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 				take(&t.releases)
 			}
 			q.left = 0
-			// From here on no read may bring the claim back: a process that does not know the nonce does not hold the seat.
+			// From here on no read may bring the claim back: a process that does not know the nonce does not hold the
+			// seat.
 			if m.Mutant != BelieveAfterRelease {
 				q.tries = attempts{}
 			}
@@ -156,8 +158,8 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 	}
 }
 
-// read lets a process read the record. Sending is no step of its own, since nothing in the protocol depends on when it was: to wait on the way
-// to the store is to be sent later.
+// read lets a process read the record. Sending is no step of its own, since nothing in the protocol depends on when
+// it was: to wait on the way to the store is to be sent later.
 func (m *Own) read(s *ownState, i int, emit func(Step, *ownState)) {
 	t := *s
 	t.procs[i].call = call{request: request{verb: Read}, done: true, got: t.seat}

@@ -6,8 +6,8 @@ const (
 	incOther = 15
 )
 
-// Canon rewrites s into its representative: it forgets what can make no difference any more, renumbers what is only compared,
-// and puts into an order what has none.
+// Canon rewrites s into its representative: it forgets what can make no difference any more, renumbers what is only
+// compared, and puts into an order what has none.
 func (m *Own) Canon(s *ownState) {
 	if !m.Mutant.creditsOld() {
 		for i := range m.Procs {

@@ -34,9 +34,9 @@ func (f *Failure) String() string {
 	return fmt.Sprintf("%s, after %d steps\n%s", f.Property, len(f.Trace)-1, f.Trace)
 }
 
-// trace replays the shortest path to a state. The explorer knows only representatives, in which numbers start over again and again; the
-// replay takes the plain steps between them, so that revisions, incarnations and epochs read as they would in a store's log. If breaks is
-// given, one more step is taken: the first that violates it.
+// trace replays the shortest path to a state. The explorer knows only representatives, in which numbers start over
+// again and again; the replay takes the plain steps between them, so that revisions, incarnations and epochs read as
+// they would in a store's log. If breaks is given, one more step is taken: the first that violates it.
 func (x *explorer[S]) trace(to uint32, breaks Property) Trace {
 	path := []uint32{to}
 	for to != 0 {
@@ -70,8 +70,8 @@ func (r *replay[S]) canon(s *S) S {
 	return c
 }
 
-// take takes the first step that is accepted. In a representative refusals have been taken in already; in a plain state the process
-// may have to learn of one first.
+// take takes the first step that is accepted. In a representative refusals have been taken in already; in a plain
+// state the process may have to learn of one first.
 func (r *replay[S]) take(accept func(Step, *S) bool) {
 	for !r.first(accept) {
 		here := r.canon(&r.state)

@@ -51,8 +51,8 @@ type viaProc struct {
 	call   call
 }
 
-// watch is what a process knows of a heartbeat register that is in its way: of the holder of the seat that it looks at, or, as
-// long as it has not joined, of its own ID.
+// watch is what a process knows of a heartbeat register that is in its way: of the holder of the seat that it looks
+// at, or, as long as it has not joined, of its own ID.
 type watch struct {
 	what sight
 	rev  uint8
@@ -115,7 +115,8 @@ func (m *Via) Believers(s *viaState, seat int) int {
 
 func (p *viaProc) believes(seat int) bool { return p.held[seat] > 0 && p.left > 0 }
 
-// Steps emits what time, processes, network, store and worker may do next. A process that is paused is one that takes no step.
+// Steps emits what time, processes, network, store and worker may do next. A process that is paused is one that takes
+// no step.
 func (m *Via) Steps(s *viaState, emit func(Step, *viaState)) {
 	m.tick(s, emit)
 	for i := range m.Members {

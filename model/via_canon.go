@@ -8,8 +8,8 @@ const (
 	incGone     = 15 // of no process, and never again in a heartbeat register: these are all alike
 )
 
-// Canon rewrites s into its representative: it forgets what can make no difference any more, renumbers what is only compared,
-// and puts into an order what has none.
+// Canon rewrites s into its representative: it forgets what can make no difference any more, renumbers what is only
+// compared, and puts into an order what has none.
 func (m *Via) Canon(s *viaState) {
 	m.canonLate(s)
 	for i := range m.Members {
@@ -206,7 +206,8 @@ func (m *Via) canonCall(s *viaState, i int) {
 	c.to.rev, c.got.rev = m.rev(reg, c.to.rev, same), m.rev(reg, c.got.rev, same)
 }
 
-// canonSight keeps of a read of the heartbeat register in the way whether the holder is gone, and the revision if that matters.
+// canonSight keeps of a read of the heartbeat register in the way whether the holder is gone, and the revision if
+// that matters.
 func (m *Via) canonSight(p *viaProc, c *call) {
 	got := &c.got
 	got.nonce = 0
@@ -255,8 +256,8 @@ func (m *Via) canonProc(s *viaState, i int) {
 // keepsEpochs reports whether an epoch that was read before the record changed may still be written.
 func (m *Via) keepsEpochs() bool { return m.Mutant.repeatsRevisions() || !m.Mutant.checked(Release) }
 
-// canonIncarnations renumbers the incarnations. One that is not a process's present one, and will not be seen in a heartbeat
-// register any more, can only be found dead: it need not be told from others of that kind.
+// canonIncarnations renumbers the incarnations. One that is not a process's present one, and will not be seen in a
+// heartbeat register any more, can only be found dead: it need not be told from others of that kind.
 func (m *Via) canonIncarnations(s *viaState) {
 	var names [12]struct{ old, name uint8 }
 	n := 0

@@ -1,7 +1,7 @@
 package model
 
-// send emits the sending of a swap by process i. Change fills it in, and changes the memory of the process. A swap that would be refused
-// whenever it came is left out: what the process learns from it, it learns from a read.
+// send emits the sending of a swap by process i. Change fills it in, and changes the memory of the process. A swap
+// that would be refused whenever it came is left out: what the process learns from it, it learns from a read.
 func (m *Via) send(s *viaState, i int, v Verb, at uint8, fair bool, emit func(Step, *viaState), change func(*viaState, *viaProc, *request)) {
 	t := *s
 	p := &t.procs[i]
@@ -14,8 +14,8 @@ func (m *Via) send(s *viaState, i int, v Verb, at uint8, fair bool, emit func(St
 	emit(Step{Verb: v, Who: uint8(i), Seat: at, Fair: fair}, &t)
 }
 
-// read lets a process read a register. Sending is no step of its own, since the protocol depends only on what a process did before it sent:
-// to wait on the way to the store is to be sent later.
+// read lets a process read a register. Sending is no step of its own, since the protocol depends only on what a
+// process did before it sent: to wait on the way to the store is to be sent later.
 func (m *Via) read(s *viaState, i int, v Verb, at uint8, emit func(Step, *viaState)) {
 	t := *s
 	c := &t.procs[i].call
@@ -26,8 +26,8 @@ func (m *Via) read(s *viaState, i int, v Verb, at uint8, emit func(Step, *viaSta
 	emit(Step{Verb: v, Who: uint8(i), Seat: at, Fair: true}, &t)
 }
 
-// decideOut emits the requests of a process that has no incarnation: it joins on a vacant register, or over an incarnation that it
-// has ended itself. Any other must run out first, and be revoked, like that of any holder.
+// decideOut emits the requests of a process that has no incarnation: it joins on a vacant register, or over an
+// incarnation that it has ended itself. Any other must run out first, and be revoked, like that of any holder.
 func (m *Via) decideOut(s *viaState, i int, emit func(Step, *viaState)) {
 	p := &s.procs[i]
 	own := m.Members[i]
@@ -139,7 +139,8 @@ func (m *Via) leave(t *viaState, p *viaProc, r *request) {
 	m.end(p) // once it is sent, the incarnation is never believed again
 }
 
-// end gives up the incarnation and all that depends on it. The nonces of claims stay, and mean nothing under another one.
+// end gives up the incarnation and all that depends on it. The nonces of claims stay, and mean nothing under another
+// one.
 func (m *Via) end(p *viaProc) {
 	old := *p
 	*p = viaProc{last: old.inc, claims: old.claims}

@@ -32,7 +32,8 @@ const (
 // isRead reports whether a request changes nothing.
 func (v Verb) isRead() bool { return v == Read || v == ReadSelf || v == ReadHolder }
 
-// Witness is a set of things that were shown to be reachable, against a model that is right because nothing happens in it.
+// Witness is a set of things that were shown to be reachable, against a model that is right because nothing happens
+// in it.
 type Witness uint32
 
 // The witnesses.
@@ -62,7 +63,8 @@ type record struct {
 	nonce  uint8 // the attempt that wrote it
 }
 
-// request is what a process asks of the store. For a swap, to is the new record, and to.rev the revision that it replaces.
+// request is what a process asks of the store. For a swap, to is the new record, and to.rev the revision that it
+// replaces.
 type request struct {
 	verb Verb
 	at   uint8 // the register

@@ -41,8 +41,8 @@ func (w *worker) sort() {
 	}
 }
 
-// ranks renumbers epochs. Protocol and worker only ever compare them and take the next one, so the rank of an epoch among those that
-// occur in a state says all there is to know. Zero stays zero.
+// ranks renumbers epochs. Protocol and worker only ever compare them and take the next one, so the rank of an epoch
+// among those that occur in a state says all there is to know. Zero stays zero.
 type ranks uint64
 
 func (r ranks) of(epoch uint8) uint8 {

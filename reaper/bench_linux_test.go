@@ -38,7 +38,7 @@ func killed(b *testing.B, g group, shell string) {
 		standby := g.start(string(rune('b'+i%20)), shell)
 		standby.standsBy()
 		at := leader.kill(syscall.SIGKILL)
-		led := standby.await(within, func(r report) bool { return r.Kind == regent.EventBecameLeader })
+		led := standby.await(within, func(r report) bool { return r.Kind == string(regent.EventBecameLeader) })
 		took = append(took, led.At-at)
 		leader.ended()
 		leader = standby
@@ -59,6 +59,7 @@ func (n *node) settled(shell string) {
 	if shell != "" {
 		n.says("pid")
 	}
+
 	n.reaper()
 	if !n.open {
 		n.logged("store is open")

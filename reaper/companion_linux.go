@@ -17,17 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inherited is the number of the file that is a pidfd of the process to watch.
+// inherited is the file descriptor that is a pidfd of the process to watch.
 const inherited = 3
 
-// The companion listens once more before it kills, for at least listenMin and at most listenMax: see listenFor.
+// The companion reads the pipe once more before it kills, for at least listenMin and at most listenMax: see listenFor.
 const (
 	listenMin = 5 * time.Millisecond
 	listenMax = time.Second
 )
 
-// run is the companion process. It watches the process that started it until that is gone, and then releases what
-// that held. in is the pipe. No signal and no context ends it before its work is done.
+// run is the companion process. It watches the process that started it until that has ended, and then releases what the
+// process held. in is the pipe. No signal and no context ends the companion before its work is done.
 func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 		syscall.SIGPIPE, syscall.SIGTSTP)
@@ -36,6 +36,7 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 	if err := unix.PidfdSendSignal(inherited, 0, nil, 0); err != nil && err != unix.ESRCH {
 		return fmt.Errorf("the argument %s is for the companion process, which is not started by hand", Command)
 	}
+
 	unix.CloseOnExec(inherited)
 
 	lines := bufio.NewReader(in)
@@ -44,6 +45,7 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 	if err != nil || json.Unmarshal(first, &m) != nil || m.Hello == nil {
 		return fmt.Errorf("no message from the process to watch: %w", errors.Join(err, os.ErrInvalid))
 	}
+
 	rest, _ := lines.Peek(lines.Buffered())
 
 	log = log.With("pid", os.Getpid(), "watched", m.Hello.PID)
@@ -54,9 +56,11 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 		link:  newLink(ctx, open, m.Hello.Store, log),
 		log:   log,
 	}
+
 	if m.Hello.Adopter != 0 {
 		c.adopted = &proctree.Tree{Adopter: m.Hello.Adopter}
 	}
+
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -65,22 +69,23 @@ func run(ctx context.Context, in *os.File, open Opener, log *slog.Logger) error 
 	if err != nil || !gone {
 		return err
 	}
+
 	return c.release(ctx)
 }
 
-// companion is the companion process while the other one lives.
+// companion is the state of the companion process while the other one lives.
 type companion struct {
 	state
 	in     int
-	timer  int           // of CLOCK_BOOTTIME, so a process that slept past its deadline with the machine is noticed
+	timer  int           // of CLOCK_BOOTTIME, so it also expires if the deadline passes while the machine is suspended
 	armed  time.Duration // when the timer expires; 0 for never
-	part   []byte        // of a line that has not arrived as a whole
-	eof    bool          // nothing more will come, though the process may live on
+	part   []byte        // the beginning of an incomplete line
+	eof    bool          // the pipe is closed, though the process may live on
 	full   bool          // the pipe was full when it was last read: the process may have been waiting to write
 	bye    bool
 	killed bool // it has killed the process
 
-	adopted *proctree.Tree // what the adopter has when the process is gone; nil if there is no adopter
+	adopted *proctree.Tree // what the adopter has adopted; nil if there is no adopter
 	link    *link
 	log     *slog.Logger
 }
@@ -95,7 +100,7 @@ func (c *companion) open() error {
 	return unix.SetNonblock(c.in, true)
 }
 
-// watch returns true when the kernel says that the process is gone, and false when the process has said that
+// watch returns true when the kernel reports that the process has ended, and false when the process has reported that
 // nothing depends on the companion.
 func (c *companion) watch() (gone bool, err error) {
 	for !c.bye || !c.idle() {
@@ -103,11 +108,13 @@ func (c *companion) watch() (gone bool, err error) {
 		if c.eof {
 			in = -1
 		}
+
 		fds := []unix.PollFd{
 			{Fd: inherited, Events: unix.POLLIN},
 			{Fd: in, Events: unix.POLLIN},
 			{Fd: int32(c.timer), Events: unix.POLLIN},
 		}
+
 		if err := poll(fds, -1); err != nil {
 			return false, err
 		}
@@ -115,19 +122,22 @@ func (c *companion) watch() (gone bool, err error) {
 		if fds[1].Revents != 0 {
 			c.listen()
 		}
+
 		if fds[0].Revents != 0 {
-			c.listen() // all that it has written is in the pipe by now
+			c.listen() // everything that the process has written is in the pipe now
 			return true, nil
 		}
+
 		if fds[2].Revents != 0 {
 			c.expire()
 		}
 	}
+
 	return false, nil
 }
 
-// fullPipe is the least that a full pipe holds. A pipe takes 64 KiB, but does not use all of each page if messages
-// are short.
+// fullPipe is the least that a full pipe holds. A pipe takes 64 KiB, but does not use all of each page if messages are
+// short.
 const fullPipe = 32 << 10
 
 // listen reads all that is in the pipe.
@@ -152,7 +162,7 @@ func (c *companion) listen() {
 	}
 }
 
-// apply takes in whole lines, and keeps the beginning of the next.
+// apply processes whole lines, and keeps the beginning of the next.
 func (c *companion) apply(b []byte) {
 	c.part = append(c.part, b...)
 	for {
@@ -160,26 +170,29 @@ func (c *companion) apply(b []byte) {
 		if !whole {
 			return
 		}
+
 		var m message
 		if err := json.Unmarshal(text, &m); err != nil {
 			c.log.Error("cannot decode a message of the process", "error", err)
 		}
+
 		c.take(m)
 		c.bye = c.bye || m.Bye
 		if l := m.Line; l != nil && !l.Over {
-			if l.Holds { // otherwise there is no hurry: the store is opened when the process has died
+			if l.Holds { // otherwise the store is opened when the process has died
 				c.link.start()
 			}
 			if l.deadly() && (c.armed == 0 || l.KillAt < c.armed) {
 				c.arm(l.KillAt)
 			}
 		}
+
 		c.part = append(c.part[:0], rest...)
 	}
 }
 
-// expire is called when the timer has expired: at the earliest KillAt that there was when it was set. Most of these
-// have been moved since.
+// expire runs when the timer has expired: at the earliest KillAt at the time when it was set. Most of these have been
+// moved since.
 func (c *companion) expire() {
 	c.armed = 0
 	if !c.killed {
@@ -194,45 +207,53 @@ func (c *companion) expire() {
 			next = l.KillAt
 		}
 	}
+
 	if c.killed {
 		next = 0
 	}
+
 	c.arm(next)
 }
 
-// silent returns a line that is overdue, and stays so while the companion listens once more; nil if there is none.
+// silent returns a line that is overdue, and still is after the companion has read the pipe once more; nil if there is
+// none.
 func (c *companion) silent() *line {
 	l := c.overdue()
 	if l == nil {
 		return nil
 	}
+
 	for end := boottime() + listenFor(boottime()-l.KillAt, c.full); l != nil; l = c.overdue() {
 		left := end - boottime()
 		if left <= 0 || c.eof {
 			return l
 		}
+
 		fds := []unix.PollFd{
 			{Fd: int32(c.in), Events: unix.POLLIN},
 			{Fd: inherited, Events: unix.POLLIN},
 		}
+
 		if err := poll(fds, left); err != nil {
 			c.log.Error("cannot read the pipe once more", "error", err)
 			return l
 		}
+
 		if fds[0].Revents != 0 {
 			c.listen()
 		}
+
 		if fds[1].Revents != 0 {
-			return nil // it is gone
+			return nil // the process has ended
 		}
 	}
+
 	return nil
 }
 
-// listenFor returns how long the companion listens before it kills a process that is so late. If the pipe was full,
-// the process may have been waiting to write, and has to be scheduled before it goes on. The timer expires in time,
-// so a companion that is late was stopped or starved itself: the process may be starved too, and gets the time that
-// the companion has lost.
+// listenFor returns how long the companion reads the pipe before it kills a process that is late by that much. If the
+// pipe was full, the process may have been waiting to write, and has to be scheduled before it goes on. If the
+// companion itself is late, it was stopped or starved: the process may be starved too, and gets the same time.
 func listenFor(late time.Duration, full bool) time.Duration {
 	if full {
 		return listenMax
@@ -240,8 +261,7 @@ func listenFor(late time.Duration, full bool) time.Duration {
 	return min(max(late, listenMin), listenMax)
 }
 
-// overdue returns the earliest line on which the process should have reported something, or died; nil if there is
-// none.
+// overdue returns the earliest line whose KillAt has passed without a report; nil if there is none.
 func (c *companion) overdue() *line {
 	var found *line
 	now := boottime()
@@ -253,16 +273,18 @@ func (c *companion) overdue() *line {
 	return found
 }
 
-// kill kills the process, and all that it has started. The kill proves nothing: the pidfd will.
+// kill kills the process, and everything that it has started. The pidfd then proves that the process has ended.
 func (c *companion) kill(l line) {
 	c.log.Error("process is silent past its deadline: killing it",
 		"register", l.Register, "late", boottime()-l.KillAt)
 	if err := unix.PidfdSendSignal(inherited, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
 		c.log.Error("cannot kill the process", "error", err)
 	}
+
 	c.killed = true
 	for _, t := range c.trees {
-		_ = t.Signal(syscall.SIGKILL) // all of it once the process is gone, which then starts nothing new
+		// Only the groups: the rest follows once the process has ended and starts nothing new.
+		_ = t.Signal(syscall.SIGKILL)
 	}
 }
 
@@ -281,6 +303,7 @@ func poll(fds []unix.PollFd, wait time.Duration) error {
 	if wait >= 0 {
 		ms = int((wait + time.Millisecond - 1).Milliseconds())
 	}
+
 	for {
 		if _, err := unix.Poll(fds, ms); err != unix.EINTR {
 			return err

@@ -29,7 +29,7 @@ func needsProcesses(t *testing.T) {
 	}
 }
 
-// node is a member process, and what it and its reaper have said.
+// node is a member process, and what it and its reaper have reported.
 type node struct {
 	t     testing.TB
 	name  string
@@ -43,8 +43,8 @@ type node struct {
 	open  bool                // its reaper has said that the store is open
 }
 
-// short is a lease that expires within a test. The delay holds back only who takes over from a leader that is silent,
-// and not proved dead: so it is the companion that decides, even on a machine that gives it no time to kill.
+// short is a lease that expires within a test. The takeover delay applies only to a leader that is silent and not
+// proved dead. So the companion decides, even on a machine that gives it no time to kill.
 func short(c regent.Config) regent.Config {
 	c.LeaseDuration = 3 * time.Second
 	c.StopTimeout = 500 * time.Millisecond
@@ -95,6 +95,7 @@ func (g group) start(name, shell string) *node {
 	if err != nil {
 		g.Fatal(err)
 	}
+
 	n := &node{
 		t:     g.TB,
 		name:  name,
@@ -104,16 +105,19 @@ func (g group) start(name, shell string) *node {
 		quiet: make(chan struct{}),
 		died:  make(chan time.Duration, 1),
 	}
+
 	in, err1 := n.cmd.StdinPipe()
 	out, err2 := n.cmd.StdoutPipe()
 	logs, stderr, err3 := os.Pipe()
 	if err1 != nil || err2 != nil || err3 != nil {
 		g.Fatal(err1, err2, err3)
 	}
+
 	n.in, n.cmd.Stderr = in, stderr
 	if err := n.cmd.Start(); err != nil {
 		g.Fatal(err)
 	}
+
 	stderr.Close()
 	go n.read(out)
 	go n.readLogs(logs)
@@ -123,6 +127,7 @@ func (g group) start(name, shell string) *node {
 		_ = n.cmd.Wait()
 		<-n.quiet
 	})
+
 	return n
 }
 
@@ -141,6 +146,7 @@ func (n *node) read(out io.Reader) {
 func (n *node) readLogs(logs *os.File) {
 	defer close(n.quiet)
 	defer logs.Close()
+
 	for lines := bufio.NewScanner(logs); lines.Scan(); {
 		l := map[string]any{}
 		if json.Unmarshal(lines.Bytes(), &l) != nil {
@@ -151,19 +157,20 @@ func (n *node) readLogs(logs *os.File) {
 	}
 }
 
-// watch notes when the process is gone, by the kernel's word.
+// watch records when the process is gone, as the kernel reports it.
 func (n *node) watch() {
 	fd, err := unix.PidfdOpen(n.cmd.Process.Pid, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
+
 	if poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1) == nil {
 		n.died <- boottime()
 	}
 }
 
-// await waits for a report. Those that come before it are kept for whoever waits for them.
+// await waits for a report. Reports that come before it are kept for later calls.
 func (n *node) await(limit time.Duration, wanted func(report) bool) report {
 	n.t.Helper()
 	if i := slices.IndexFunc(n.kept, wanted); i >= 0 {
@@ -171,6 +178,7 @@ func (n *node) await(limit time.Duration, wanted func(report) bool) report {
 		n.kept = slices.Delete(n.kept, i, i+1)
 		return r
 	}
+
 	end := time.After(limit)
 	for {
 		select {
@@ -185,7 +193,7 @@ func (n *node) await(limit time.Duration, wanted func(report) bool) report {
 	}
 }
 
-// all returns what was said and not asked for.
+// all returns the reports that nobody has waited for.
 func (n *node) all() []report {
 	for len(n.said) > 0 {
 		n.kept = append(n.kept, <-n.said)
@@ -204,7 +212,7 @@ func (n *node) leads(limit time.Duration) report {
 	return n.await(limit, func(r report) bool { return r.Kind == "leads" })
 }
 
-// never checks that something is not said for a while.
+// never checks that something is not reported for a while.
 func (n *node) never(kind string, limit time.Duration) {
 	n.t.Helper()
 	end := time.After(limit)
@@ -236,7 +244,7 @@ func (n *node) logged(msg string) map[string]any {
 }
 
 // standsBy waits until it has seen who leads.
-func (n *node) standsBy() { n.t.Helper(); n.says(regent.EventLeaderChanged) }
+func (n *node) standsBy() { n.t.Helper(); n.says(string(regent.EventLeaderChanged)) }
 
 func (n *node) order(words string) {
 	n.t.Helper()
@@ -245,7 +253,7 @@ func (n *node) order(words string) {
 	}
 }
 
-// reaper returns the pid of its reaper, once that has been told everything.
+// reaper returns the pid of its reaper, once that has received everything.
 func (n *node) reaper() int {
 	n.t.Helper()
 	n.order("reaper")

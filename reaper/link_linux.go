@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// attempt is how long one connection to the store is given before another is made.
+	// attempt is how long one release may take before the store is opened again.
 	attempt = 3 * time.Second
-	// Opening the store is tried again after a tenth of a second, then after twice that.
+	// Opening the store is retried after a tenth of a second, then after twice that.
 	reopenFirst = 100 * time.Millisecond
 	reopenMax   = 2 * time.Second
 )
@@ -30,8 +30,8 @@ type link struct {
 
 	mu    sync.Mutex
 	store driver.Store
-	err   error         // why there is none
-	ready chan struct{} // closed when there is one
+	err   error         // why store is nil
+	ready chan struct{} // closed when store is set
 }
 
 func newLink(ctx context.Context, open Opener, address string, log *slog.Logger) *link {
@@ -64,7 +64,7 @@ func (l *link) open() {
 	}
 }
 
-// renew replaces a connection that did not work.
+// renew replaces a connection that has failed.
 func (l *link) renew(broken driver.Store) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +77,8 @@ func (l *link) renew(broken driver.Store) {
 	}
 }
 
-// release vacates the register of a dead process. It tries until that is done or ctx ends, and opens the store
-// again if an attempt fails.
+// release vacates the register of a dead process. It retries until that is done or ctx ends, and opens the store again
+// if an attempt fails.
 func (l *link) release(ctx context.Context, dead line) error {
 	l.start()
 	var last error
@@ -87,8 +87,9 @@ func (l *link) release(ctx context.Context, dead line) error {
 		if err != nil {
 			return fmt.Errorf("release %s: %w", dead.Register, errors.Join(last, err))
 		}
+
 		if store == nil {
-			continue // another release has found it broken
+			continue // another release has found that it failed
 		}
 
 		one, cancel := context.WithTimeout(ctx, attempt)
@@ -97,11 +98,12 @@ func (l *link) release(ctx context.Context, dead line) error {
 		if last == nil || ctx.Err() != nil {
 			return last
 		}
+
 		l.renew(store)
 	}
 }
 
-// opened waits until the store is open, or ctx ends. It returns nil if the store was found broken meanwhile.
+// opened waits until the store is open, or ctx ends. It returns nil if the store has failed meanwhile.
 func (l *link) opened(ctx context.Context) (driver.Store, error) {
 	l.mu.Lock()
 	ready := l.ready
@@ -119,11 +121,12 @@ func (l *link) opened(ctx context.Context) (driver.Store, error) {
 	}
 }
 
-// close closes the store, and does not wait long for that.
+// close closes the store, and waits at most a second for that.
 func (l *link) close() {
 	l.mu.Lock()
 	store := l.store
 	l.mu.Unlock()
+
 	if store == nil {
 		return
 	}
@@ -133,6 +136,7 @@ func (l *link) close() {
 		defer close(done)
 		_ = store.Close()
 	}()
+
 	select {
 	case <-done:
 	case <-time.After(time.Second):

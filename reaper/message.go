@@ -9,17 +9,17 @@ import (
 	"github.com/regentd/regent/reaper/proctree"
 )
 
-// message is a line of JSON on the pipe. Exactly one of its fields is set.
+// message is a line of JSON on the pipe. One of its fields is set.
 type message struct {
 	Hello   *hello         `json:"hello,omitempty"`
 	Line    *line          `json:"line,omitempty"`
 	Track   *proctree.Tree `json:"track,omitempty"`
 	Untrack *proctree.Tree `json:"untrack,omitempty"`
-	Bye     bool           `json:"bye,omitempty"` // the last message: end, unless something depends on you
+	Bye     bool           `json:"bye,omitempty"` // the last message: end, unless something depends on the companion
 }
 
-// hello is the first message. The pidfd of the process to watch is inherited, as file 3, so that no pid can be
-// mistaken for another.
+// hello is the first message. The companion inherits the pidfd of the process to watch as file 3, so it cannot mistake
+// another process for it.
 type hello struct {
 	Store string `json:"store"`
 	PID   int    `json:"pid"` // for the log
@@ -38,9 +38,9 @@ type line struct {
 	Over        bool          `json:"over,omitempty"`    // the register has been released
 }
 
-// newLine computes when a process that falls silent must be dead: when its deadline and the stop timeout have
-// passed. From then on another member may lead. A member ends its terms a hundredth of the time before the
-// deadline; half of that is left for the kill.
+// newLine computes when a silent process must be dead: when its deadline and the stop timeout have passed. From then on
+// another member may lead. A member ends its terms a hundredth of the time before the deadline; half of that is left
+// for the kill.
 func newLine(l regent.Lifeline, now, stop time.Duration) line {
 	return line{
 		Register:    l.Register,
@@ -55,11 +55,11 @@ func newLine(l regent.Lifeline, now, stop time.Duration) line {
 
 func (l line) holder() driver.Identity { return driver.Identity{ID: l.ID, Incarnation: l.Incarnation} }
 
-// deadly reports whether a process that is silent past KillAt is to be killed: a term depends on the line, and its
+// deadly reports whether a process that is silent past KillAt must be killed: a term depends on the line, and its
 // duties have not stopped.
 func (l line) deadly() bool { return l.Holds && !l.Stopped && !l.Over }
 
-// encode appends a message as a line.
+// encode appends the message as a line.
 func (m message) encode(to []byte) []byte {
 	b, err := json.Marshal(m)
 	if err != nil {

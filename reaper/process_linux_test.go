@@ -23,22 +23,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is also the member and its reaper: processes are real, and so are signals and time.
+// The test binary is also the member and its reaper. Processes, signals and time are real.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if !slices.Contains(os.Args, "without-main") {
 		Main(open)
 	}
+
 	if len(os.Args) < 3 || os.Args[1] != "member" {
 		os.Exit(m.Run())
 	}
+
 	if err := member(os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// open opens SQLite so that it takes no notice of deaths: only the companion can release a lease before it expires.
+// open opens SQLite so that it does not prove deaths: only the companion can release a lease before it expires.
 func open(ctx context.Context, address string) (driver.Store, error) {
 	path, ok := strings.CutPrefix(address, "sqlite:")
 	if !ok {
@@ -50,14 +52,14 @@ func open(ctx context.Context, address string) (driver.Store, error) {
 
 const seat = "seat"
 
-// setup is what a member process is told.
+// setup configures a member process.
 type setup struct {
 	Store, Name string
 	Config      regent.Config
 	Shell       string // what it runs while it leads; it holds the seat only if empty
 }
 
-// report is what a member process says, in a line.
+// report is a line that a member process writes.
 type report struct {
 	Kind  string
 	At    time.Duration // CLOCK_BOOTTIME
@@ -65,17 +67,18 @@ type report struct {
 	Until time.Duration `json:",omitempty"` // of a lifeline: its deadline
 	Holds bool          `json:",omitempty"` // of a lifeline
 	PID   int           `json:",omitempty"`
-	Alive []int         `json:",omitempty"` // of the processes that it was told to look at when it leads
+	Alive []int         `json:",omitempty"` // of the processes that it was ordered to check when it leads
 	Text  string        `json:",omitempty"`
 }
 
-// member is a process that campaigns with a reaper beside it, and obeys orders: "look PID",
-// "reaper", "deafen", "flood", "ebb", "quit", "close".
+// member is a process that campaigns with a reaper beside it, and obeys orders: "check PID", "reaper", "deafen",
+// "flood", "ebb", "quit", "close".
 func member(arg string) error {
 	var s setup
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
 		return err
 	}
+
 	out := make(chan report, 1000)
 	go func() {
 		for r := range out {
@@ -83,18 +86,21 @@ func member(arg string) error {
 			fmt.Println(string(b))
 		}
 	}()
+
 	say := func(r report) { r.At = boottime(); out <- r }
 	store, err := open(context.Background(), s.Store)
 	if err != nil {
 		return err
 	}
+
 	r, err := Start(context.Background(), Options{Store: s.Store, StopTimeout: s.Config.StopTimeout})
 	if err != nil {
 		return err
 	}
-	var looked []int
+
+	var checked []int
 	m := &regent.Member{Store: store, ID: s.Name, Config: s.Config,
-		OnEvent: func(e regent.Event) { say(report{Kind: e.Kind, Epoch: e.Epoch}) },
+		OnEvent: func(e regent.Event) { say(report{Kind: string(e.Kind), Epoch: e.Epoch}) },
 		OnLifeline: func(l regent.Lifeline) {
 			until := boottime() + l.Left
 			r.Lifeline(l)
@@ -102,34 +108,40 @@ func member(arg string) error {
 				say(report{Kind: "lifeline", Until: until, Holds: l.Holds})
 			}
 		}}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+
 	go func() {
 		if s.Shell != "" {
 			err := m.Lead(ctx, seat, func(ctx context.Context, _ regent.Term) error { return shell(ctx, r, s) })
 			say(report{Kind: "out", Text: fmt.Sprint(err)})
 			return
 		}
+
 		err := m.Lead(ctx, seat, func(ctx context.Context, t regent.Term) error {
 			rep := report{Kind: "leads", Epoch: t.Epoch, At: boottime()}
-			for _, pid := range looked {
+			for _, pid := range checked {
 				if lives(pid) {
 					rep.Alive = append(rep.Alive, pid)
 				}
 			}
+
 			out <- rep
 			<-ctx.Done()
 			return nil
 		})
+
 		say(report{Kind: "out", Text: fmt.Sprint(err)})
 	}()
+
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
 		word, arg, _ := strings.Cut(orders.Text(), " ")
 		switch word {
-		case "look":
+		case "check":
 			pid, _ := strconv.Atoi(arg)
-			looked = append(looked, pid)
-			say(report{Kind: "looks", PID: pid})
+			checked = append(checked, pid)
+			say(report{Kind: "checks", PID: pid})
 		case "reaper":
 			r.mu.Lock()
 			asked := r.asked
@@ -150,6 +162,7 @@ func member(arg string) error {
 					Over:     word == "ebb",
 				})
 			}
+
 			say(report{Kind: word})
 		case "quit":
 			cancel()
@@ -158,6 +171,7 @@ func member(arg string) error {
 			say(report{Kind: "closed"})
 		}
 	}
+
 	return nil
 }
 
@@ -174,6 +188,7 @@ func shell(ctx context.Context, r *Reaper, s setup) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+
 	tree = tree.Started(cmd.Process.Pid)
 	r.Track(tree)
 
@@ -182,13 +197,14 @@ func shell(ctx context.Context, r *Reaper, s setup) error {
 	return cmd.Wait()
 }
 
-// lives reports whether a process runs, and is not only waited for.
+// lives reports whether a process runs, and is no zombie.
 func lives(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
+
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return err == nil && n == 0
 }

@@ -1,5 +1,5 @@
-// Package reaper starts a companion process that releases the leases of a crashed process at once, so that a
-// standby takes over in milliseconds, whatever the lease duration and on any store.
+// Package reaper starts a companion process that releases the leases of a crashed process at once, so that a standby
+// takes over in milliseconds, whatever the lease duration and on any store.
 //
 // A program needs two lines. The first is the first line of its main:
 //
@@ -13,33 +13,33 @@
 //
 // # What the companion does
 //
-// [Start] runs the same binary again, with the argument [Command], in a session of its own. There [Main] becomes
-// the companion. It holds a pidfd of the process that started it, and gets every renewed deadline over a pipe.
+// [Start] runs the same binary again, with the argument [Command], in a session of its own. There [Main] becomes the
+// companion. It holds a pidfd of the process that started it, and gets every renewed deadline over a pipe.
 //
-//   - The kernel shows the process gone: the companion kills what the process had started ([Reaper.Track]), waits
-//     until the kernel shows that gone too, and releases every heartbeat register of the process. It does so for a
-//     standby as well.
+//   - The kernel shows the process gone: the companion kills what the process had started ([Reaper.Track]), waits until
+//     the kernel shows that gone too, and releases every heartbeat register of the process. It does so for a standby as
+//     well.
 //   - A deadline and the stop timeout have passed, a term depends on that deadline, and the process has not reported
 //     that its duties have stopped: it is frozen or stuck. The companion kills it, before anybody else can lead.
 //   - The process holds nothing, or has reported that its duties have stopped: the companion does nothing. It never
 //     kills such a process, whatever the store does.
 //   - The pipe is closed: that proves nothing, and the companion does nothing.
 //
-// The companion opens the store by itself, with the function given to [Main], once the process holds a term. It
-// gets the store's address over the pipe: a password in it is in no process list and no environment.
+// The companion opens the store by itself, with the function given to [Main], once the process holds a term. It gets
+// the store's address over the pipe: a password in it is in no process list and no environment.
 //
 // # What it does not do
 //
-// The companion cannot tell a starved process from a frozen one. A process is killed although it works only if
-// its message is late: its duties have stopped, and the message that says so is not in the pipe when the stop
-// timeout is over. A companion that was late itself waits longer.
+// The companion cannot tell a starved process from a frozen one. A process is killed although it works only if its
+// message is late: its duties have stopped, and the message that says so is not in the pipe when the stop timeout is
+// over. A companion that was late itself waits longer.
 //
 // The lease has to expire, as without a companion, if
 //
-//   - both processes die at once: with the host, a container or a whole cgroup. When the first process of a
-//     container ends, the kernel kills all others, so Start returns [ErrUnsupported] there. Below an init that ends
-//     with the program (tini) the companion dies as well. 'regent run' and 'regent serve' have a parent process for
-//     both cases; this package has none. Under systemd set KillMode=process;
+//   - both processes die at once: with the host, a container or a whole cgroup. When the first process of a container
+//     ends, the kernel kills all others, so Start returns [ErrUnsupported] there. Below an init that ends with the
+//     program (tini) the companion dies as well. 'regent run' and 'regent serve' have a parent process for both cases;
+//     this package has none. Under systemd set KillMode=process;
 //   - the process dies, or freezes, before its first message about a claim is in the pipe;
 //   - the companion cannot reach the store.
 //
@@ -63,8 +63,7 @@ import (
 const Command = "regent-reaper-process"
 
 var (
-	// ErrUnsupported is returned by [Start] if this process cannot have a companion. It wraps
-	// errors.ErrUnsupported.
+	// ErrUnsupported is returned by [Start] if this process cannot have a companion. It wraps errors.ErrUnsupported.
 	ErrUnsupported = fmt.Errorf("no reaper for this process: %w", errors.ErrUnsupported)
 
 	// ErrNoMain is returned by [Start] in a program that does not call [Main].
@@ -79,8 +78,8 @@ type Opener func(ctx context.Context, address string) (driver.Store, error)
 // start another, and so on. It is global because a process has one main function.
 var called atomic.Bool
 
-// Main runs the companion process and exits, if this process was started as one by [Start]. In any other process
-// it returns at once. Call it first thing in main, before flags are read, and in TestMain if tests use [Start].
+// Main runs the companion process and exits, if this process was started as one by [Start]. In any other process it
+// returns at once. Call it first thing in main, before flags are read, and in TestMain if tests use [Start].
 //
 // The companion logs to slog.Default: set that before if it should log in another format.
 func Main(open Opener) {
@@ -88,10 +87,12 @@ func Main(open Opener) {
 	if len(os.Args) != 2 || os.Args[1] != Command {
 		return
 	}
+
 	if err := run(context.Background(), os.Stdin, open, slog.Default()); err != nil {
 		fmt.Fprintln(os.Stderr, "reaper:", err)
 		os.Exit(1)
 	}
+
 	os.Exit(0)
 }
 
@@ -123,21 +124,24 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Start starts the companion process, and replaces it if it dies. ctx bounds the start only: the companion lives
-// until [Reaper.Close], or until this process has ended and its leases are released.
+// Start starts the companion process, and replaces it if it dies. ctx bounds the start only: the companion lives until
+// [Reaper.Close], or until this process has ended and its leases are released.
 //
-// It returns [ErrUnsupported] if this process cannot have a companion: see the package comment for what to do
-// then. It returns [ErrNoMain] if the program does not call [Main].
+// It returns [ErrUnsupported] if this process cannot have a companion: see the package comment for what to do then. It
+// returns [ErrNoMain] if the program does not call [Main].
 func Start(ctx context.Context, opts Options) (*Reaper, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+
 	if !called.Load() {
 		return nil, ErrNoMain
 	}
+
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}

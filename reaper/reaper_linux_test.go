@@ -19,6 +19,7 @@ const early = 5 * time.Second
 
 func TestDeath(t *testing.T) {
 	needsProcesses(t)
+
 	t.Run("C07_a_killed_leader_is_replaced_at_once_at_a_lease_of_30_s", func(t *testing.T) {
 		for name, newStore := range stores() {
 			t.Run(name, func(t *testing.T) {
@@ -43,10 +44,12 @@ func TestDeath(t *testing.T) {
 		if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
+
 		a.logged("store is open")
 		if second := a.reaper(); second == first || second == 0 {
 			t.Fatalf("pid %d, then %d", first, second)
 		}
+
 		at := a.kill(syscall.SIGKILL)
 		t.Logf("took %v", b.leads(early).At-at)
 	})
@@ -60,6 +63,7 @@ func TestDeath(t *testing.T) {
 			if err := syscall.Kill(reaper, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
+
 			at := a.kill(syscall.SIGKILL)
 			led := b.leads(within).At
 			var renewed time.Duration
@@ -68,8 +72,10 @@ func TestDeath(t *testing.T) {
 					renewed = r.At
 				}
 			}
+
 			t.Logf("took %v, %v after the last renewal", led-at, led-renewed)
-			if led-renewed < g.cfg.LeaseDuration-200*time.Millisecond { // it was told of it a little after the store was
+			// The companion got it a little after the store did.
+			if led-renewed < g.cfg.LeaseDuration-200*time.Millisecond {
 				t.Errorf("took %v at a lease of %v", led-renewed, g.cfg.LeaseDuration)
 			}
 		})
@@ -85,9 +91,11 @@ func TestDeath(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if sid, err := unix.Getsid(reaper); err != nil || sid != reaper {
 			t.Errorf("pid %d is in session %d, %v", reaper, sid, err)
 		}
+
 		at := a.kill(syscall.SIGKILL)
 		t.Logf("took %v", b.leads(early).At-at)
 		if by := a.logged("process is gone: released what it held")["pid"]; by != float64(reaper) {
@@ -111,20 +119,23 @@ func TestDeath(t *testing.T) {
 
 func TestSilence(t *testing.T) {
 	needsProcesses(t)
+
 	t.Run("a_frozen_leader_is_killed_after_its_deadline_and_before_anybody_else_leads", func(t *testing.T) {
 		profiles(t, func(t *testing.T, c regent.Config) {
 			g := newGroup(t, short(c))
 			a, b := g.pair()
 			line := lifelines(a, 4) // it has renewed: silence is measured from the last one
-			a.reaper()              // which has been told
+			a.reaper()              // which has received it
 			stopped := a.kill(syscall.SIGSTOP)
 			died := a.gone()
+
 			led := b.leads(within)
 			for _, r := range a.all() {
 				if r.Kind == "lifeline" {
 					line = r
 				}
 			}
+
 			t.Logf("stopped, its deadline %v later, dead %v after that, replaced %v after that",
 				line.Until-stopped, died-line.Until, led.At-died)
 			switch late := died - line.Until; {
@@ -158,11 +169,13 @@ func TestSilence(t *testing.T) {
 		line := lifelines(b, 1)
 		b.reaper()
 		b.kill(syscall.SIGSTOP)
+
 		select {
 		case <-b.died:
 			t.Fatal("killed")
 		case <-time.After(line.Until + g.cfg.StopTimeout + g.cfg.LeaseDuration - boottime()):
 		}
+
 		awake := b.kill(syscall.SIGCONT)
 		b.await(within, func(r report) bool { return r.Kind == "lifeline" && r.At > awake })
 	})
@@ -174,22 +187,36 @@ func TestSilence(t *testing.T) {
 		lifelines(b, 1)
 		b.reaper()
 		b.kill(syscall.SIGKILL) // only now does its reaper open the store: it held nothing
+
 		if l := b.logged("process is gone: released what it held"); l["registers"] != 1.0 {
 			t.Error(l)
 		}
+
 		if all := g.records(); slices.ContainsFunc(all, func(r string) bool { return strings.Contains(r, " b/") }) {
 			t.Error(all)
 		}
 	})
+}
+
+// startWithStoppedReaper starts a leader, and stops its reaper.
+func startWithStoppedReaper(t *testing.T, g group) (leader *node, reaper int) {
+	t.Helper()
+	leader = g.start("a", "")
+	leader.leads(within)
+	leader.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
+	reaper = leader.reaper()
+	sendSignal(t, reaper, syscall.SIGSTOP)
+	return leader, reaper
+}
+
+func TestNotKilled(t *testing.T) {
+	needsProcesses(t)
 
 	t.Run("a_leader_is_not_killed_by_a_reaper_that_was_stopped", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, short(regent.Lock()))
-		a := g.start("a", "")
-		a.leads(within)
-		a.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
-		reaper := a.reaper()
-		sendSignal(t, reaper, syscall.SIGSTOP)
+		a, reaper := startWithStoppedReaper(t, g)
+
 		renewsPastItsDeadline(a, g.cfg)
 		sendSignal(t, reaper, syscall.SIGCONT)
 		renewsPastItsDeadline(a, g.cfg)
@@ -200,11 +227,8 @@ func TestSilence(t *testing.T) {
 	t.Run("a_leader_that_waits_for_its_stopped_reaper_to_read_is_not_killed", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, short(regent.Lock()))
-		a := g.start("a", "")
-		a.leads(within)
-		a.logged("store is open") // a reaper that is stopped while it opens SQLite may hold its lock
-		reaper := a.reaper()
-		sendSignal(t, reaper, syscall.SIGSTOP)
+		a, reaper := startWithStoppedReaper(t, g)
+
 		a.order("flood")
 		a.says("flood")
 		renewsPastItsDeadline(a, g.cfg)
@@ -220,6 +244,7 @@ func TestSilence(t *testing.T) {
 		if now := a.reaper(); now != reaper {
 			t.Errorf("pid %d, then %d", reaper, now)
 		}
+
 		renewsPastItsDeadline(a, g.cfg)
 		a.kill(syscall.SIGKILL)
 		a.logged("process is gone: released what it held")
@@ -246,6 +271,7 @@ func TestSilence(t *testing.T) {
 			a.logged("store is open")
 			a.order("quit")
 			a.says("out")
+
 			before := g.records()
 			a.kill(syscall.SIGKILL)
 			a.gone()
@@ -256,17 +282,19 @@ func TestSilence(t *testing.T) {
 		})
 	})
 
-	t.Run("a_reaper_on_which_nothing_hangs_ends_when_it_is_closed", func(t *testing.T) {
+	t.Run("a_reaper_on_which_nothing_depends_ends_when_it_is_closed", func(t *testing.T) {
 		t.Parallel()
 		g := newGroup(t, regent.Lock())
 		a := g.start("a", "")
 		lifelines(a, 1)
 		reaper := a.reaper()
 		a.order("close") // too early: the process leads
+
 		a.says("closed")
 		if !lives(reaper) {
 			t.Error("it left a leader alone")
 		}
+
 		a.order("quit")
 		a.says("out")
 		a.order("close")
@@ -277,49 +305,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestTrack has the leader run a shell with all kinds of children.
-func TestTrack(t *testing.T) {
-	needsProcesses(t)
-	const shell = `echo $$; sleep 1000 & echo $!; sh -c 'trap "" TERM; sleep 1001 & wait' & echo $!
-		timeout 1000 sleep 1002 & echo $!; setsid sleep 1003 & echo $!; wait; wait`
-	const count = 5
-	play := func(t *testing.T, cfg regent.Config, sig syscall.Signal, limit time.Duration) {
-		t.Parallel()
-		g := newGroup(t, cfg)
-		a := g.start("a", shell)
-		var pids []int
-		for range count {
-			pids = append(pids, a.says("pid").PID)
-		}
-		a.logged("store is open")
-		b := g.start("b", "")
-		b.standsBy()
-		for _, pid := range pids {
-			if !lives(pid) {
-				t.Errorf("%d does not run", pid)
-			}
-			b.order("look " + strconv.Itoa(pid))
-			b.says("looks")
-		}
-		a.reaper()
-		at := a.kill(sig)
-		led := b.leads(limit)
-		t.Logf("took %v", led.At-at)
-		if len(led.Alive) > 0 {
-			t.Errorf("%v of %v live though another leads", led.Alive, pids)
-		}
-		a.gone()
-	}
-	t.Run("everything_that_a_killed_leader_ran_is_gone_before_another_leads", func(t *testing.T) {
-		play(t, regent.Lock(), syscall.SIGKILL, early)
-	})
-	t.Run("everything_that_a_frozen_leader_ran_is_gone_before_another_leads", func(t *testing.T) {
-		play(t, short(regent.Lock()), syscall.SIGSTOP, within)
-	})
-}
-
-// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper which missed it
-// would have killed the leader.
+// renewsPastItsDeadline waits until a leader has renewed for so long that a reaper without these messages would have
+// killed it.
 func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	n.t.Helper()
 	line := lifelines(n, 1)
@@ -328,18 +315,20 @@ func renewsPastItsDeadline(n *node, cfg regent.Config) {
 	}
 }
 
-// sendSignal sends a signal to a companion. One that is stopped goes on when the test is over, whatever came of it, so
-// that it can end.
+// sendSignal sends a signal to a companion. A companion that it stops is resumed when the test ends, so that it can
+// end.
 func sendSignal(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() {
 		_ = unix.PidfdSendSignal(fd, syscall.SIGCONT, nil, 0)
 		unix.Close(fd)
 	})
+
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -353,6 +342,7 @@ func drained(t *testing.T, pid int) {
 		t.Fatal(err)
 	}
 	defer pipe.Close()
+
 	for limit := time.Now().Add(within); time.Now().Before(limit); {
 		n, err := unix.IoctlGetInt(int(pipe.Fd()), unix.TIOCINQ)
 		if err != nil {
@@ -362,6 +352,7 @@ func drained(t *testing.T, pid int) {
 			return
 		}
 	}
+
 	t.Fatalf("%d does not read", pid)
 }
 
@@ -381,6 +372,7 @@ func (g group) records() []string {
 		g.Fatal(err)
 	}
 	defer store.Close()
+
 	var all []string
 	for l, err := range store.List(context.Background(), "") {
 		if err != nil {
@@ -388,6 +380,7 @@ func (g group) records() []string {
 		}
 		all = append(all, l.Name+" "+l.Rev+" "+l.Holder.String())
 	}
+
 	slices.Sort(all)
 	return all
 }

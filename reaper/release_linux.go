@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// margin is how long a release is still tried after the lease must have expired.
+	// margin is how long a release is still retried after the lease must have expired.
 	margin = 5 * time.Second
-	// releasesAtOnce is how many registers are released side by side.
+	// releasesAtOnce is how many registers are released concurrently.
 	releasesAtOnce = 32
 )
 
-// release ends what the dead process has left running, and then releases what it held: in this order, or two would
-// work at once.
+// release kills what the dead process has left running, and then releases what it held. In the other order two
+// processes could work at once.
 func (c *companion) release(ctx context.Context) error {
 	if c.idle() {
 		return nil
 	}
+
 	began := time.Now()
 	defer c.link.close()
 
@@ -29,30 +30,35 @@ func (c *companion) release(ctx context.Context) error {
 	for _, l := range c.lines {
 		limit = max(limit, l.KillAt+margin)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit-boottime())
 	defer cancel()
 
 	if err := c.killTrees(ctx); err != nil {
-		c.log.Error("what the process had started does not die: nothing is released, the lease has to expire", "error", err)
+		c.log.Error("what the process had started does not die: nothing is released, the lease has to expire", "error",
+			err)
 		return err
 	}
+
 	killed := time.Since(began)
 
 	if err := c.releaseAll(ctx); err != nil {
 		c.log.Error("process is gone, but what it held could not be released", "error", err)
 		return err
 	}
+
 	c.log.Info("process is gone: released what it held",
 		"registers", len(c.lines), "trees", len(c.trees), "killed", killed, "took", time.Since(began))
 	return nil
 }
 
-// killTrees kills every process tree, and returns when the kernel shows none of them alive.
+// killTrees kills every process tree, and returns when the kernel shows that none of it lives.
 func (c *companion) killTrees(ctx context.Context) error {
 	all := slices.Collect(maps.Values(c.trees))
 	if c.adopted != nil {
 		all = append(all, *c.adopted)
 	}
+
 	errs := make(chan error, len(all))
 	for _, t := range all {
 		go func() {
@@ -68,6 +74,7 @@ func (c *companion) killTrees(ctx context.Context) error {
 	for range all {
 		failed = append(failed, <-errs)
 	}
+
 	return errors.Join(failed...)
 }
 
@@ -83,6 +90,7 @@ func (c *companion) releaseAll(ctx context.Context) error {
 			errs <- c.link.release(ctx, l)
 		})
 	}
+
 	wg.Wait()
 	close(errs)
 
@@ -90,5 +98,6 @@ func (c *companion) releaseAll(ctx context.Context) error {
 	for err := range errs {
 		all = append(all, err)
 	}
+
 	return errors.Join(all...)
 }

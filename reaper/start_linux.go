@@ -28,22 +28,22 @@ type Reaper struct {
 	opts  Options
 	pidfd *os.File // of this process
 
-	kick   chan struct{} // something is to be written
+	kick   chan struct{} // something is pending
 	closed chan struct{}
 	done   chan struct{} // closed when no goroutine runs any more
 
 	mu      sync.Mutex
 	state   state
 	pending pending
-	asked   uint64        // counts what was made pending
-	written uint64        // up to where that has reached the pipe
+	asked   uint64        // counts calls of put
+	written uint64        // the last call of put that is in the pipe
 	wrote   chan struct{} // closed and replaced when written changes
 	child   *child
 	closing bool
 }
 
-// pending names what has changed since it was last written. The state has its newest value, so a slow companion
-// gets the newest state of each register, and never an older one after it.
+// pending names what has changed since it was last written. The newest values are in state, so a slow companion gets
+// the newest state of each register, and never an older one after it.
 type pending struct {
 	lines map[string]bool // by register
 	trees map[string]bool // by mark
@@ -60,16 +60,19 @@ type child struct {
 	err  error
 }
 
-// start starts the companion process, and what replaces it if it dies.
+// start starts the companion process, and the goroutine that replaces it if it dies.
 func start(opts Options) (*Reaper, error) {
 	if os.Getpid() == 1 {
-		return nil, fmt.Errorf("%w: it is the first process of its container, and the kernel kills all others when it ends",
+		return nil, fmt.Errorf("%w: it is the first process of its "+
+			"container, and the kernel kills all others when it ends",
 			ErrUnsupported)
 	}
+
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it needs Linux 5.3 (pidfd_open: %w)", ErrUnsupported, err)
 	}
+
 	r := &Reaper{
 		opts:    opts,
 		pidfd:   os.NewFile(uintptr(fd), "pidfd"),
@@ -80,16 +83,18 @@ func start(opts Options) (*Reaper, error) {
 		pending: newPending(),
 		wrote:   make(chan struct{}),
 	}
+
 	c, err := r.spawn()
 	if err != nil {
 		r.pidfd.Close()
 		return nil, fmt.Errorf("start reaper: %w", err)
 	}
+
 	go r.supervise(c)
 	return r, nil
 }
 
-// Lifeline sends what the member reports to the companion. It never blocks. Set it as Member.OnLifeline.
+// Lifeline sends a report of the member to the companion. It never blocks. Set it as Member.OnLifeline.
 func (r *Reaper) Lifeline(l regent.Lifeline) {
 	if r == nil {
 		return
@@ -104,8 +109,8 @@ func (r *Reaper) Lifeline(l regent.Lifeline) {
 // Track names a command whose processes must not outlive this one: the companion kills them before it releases
 // anything. Call it before the command starts, when only the mark is known, and again with [proctree.Tree.Started].
 //
-// It returns once the companion is sure to get it, even if this process dies; or after a second, if the companion
-// does not read.
+// Track returns when the companion is certain to receive the message, even if this process dies; or after a second, if
+// the companion does not read.
 func (r *Reaper) Track(t proctree.Tree) {
 	if r == nil {
 		return
@@ -132,6 +137,7 @@ func (r *Reaper) PID() int {
 	if r == nil {
 		return 0
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -141,12 +147,13 @@ func (r *Reaper) PID() int {
 	return r.child.cmd.Process.Pid
 }
 
-// Close ends the companion process, if this process holds nothing any more. Otherwise the companion stays, and
-// releases what is left when this process ends. Call it when the member has ended.
+// Close ends the companion process if this process holds nothing any more. Otherwise the companion stays, and releases
+// what is left when this process ends. Call it when the member has ended.
 func (r *Reaper) Close() {
 	if r == nil {
 		return
 	}
+
 	r.mu.Lock()
 	first := !r.closing
 	idle := r.state.idle()
@@ -156,14 +163,16 @@ func (r *Reaper) Close() {
 	if !idle {
 		return
 	}
+
 	if first {
 		r.await(r.put(func() { r.pending.bye = true }))
 		close(r.closed)
 	}
+
 	<-r.done
 }
 
-// put changes the state and what is pending, and has that written. It never waits for the companion.
+// put changes the state and what is pending, and triggers a write. It never waits for the companion.
 func (r *Reaper) put(changeLocked func()) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +186,7 @@ func (r *Reaper) put(changeLocked func()) uint64 {
 	return r.asked
 }
 
-// await waits until what put has asked for is written.
+// await waits until everything up to that call of put is in the pipe.
 func (r *Reaper) await(asked uint64) {
 	limit := time.NewTimer(companionTimeout)
 	defer limit.Stop()
@@ -191,6 +200,7 @@ func (r *Reaper) await(asked uint64) {
 		if done {
 			return
 		}
+
 		select {
 		case <-wrote:
 		case <-limit.C:

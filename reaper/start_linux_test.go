@@ -41,10 +41,12 @@ func TestStart(t *testing.T) {
 		if out, err := exec.Command("unshare", append(unshare, "true")...).CombinedOutput(); err != nil {
 			t.Skipf("no pid namespace can be made here: %v: %s", err, out)
 		}
+
 		exe, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		out, err := exec.Command("unshare", append(unshare, exe, "member", lone(t))...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "first process of its container") ||
 			!strings.Contains(string(out), ErrUnsupported.Error()) {
@@ -83,8 +85,10 @@ func TestMainRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pidfd := os.NewFile(uintptr(self), "pidfd")
 	defer pidfd.Close()
+
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +104,8 @@ func TestMainRefuses(t *testing.T) {
 		"a_companion_that_is_started_by_hand":            {nil, hello, "is not started by hand"},
 		"a_companion_that_has_another_file_than_a_pidfd": {[]*os.File{null}, hello, "is not started by hand"},
 		"a_companion_that_gets_no_message":               {[]*os.File{pidfd}, "", "no message from the process"},
-		"a_companion_that_gets_another_message_first":    {[]*os.File{pidfd}, `{"bye":true}` + "\n", "no message from the process"},
+		"a_companion_that_gets_another_message_first": {[]*os.File{pidfd}, `{"bye":true}` + "\n",
+			"no message from the process"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command("/proc/self/exe", Command)

@@ -21,9 +21,9 @@ func newState() state {
 	}
 }
 
-// note applies a report of the member, in the process that leads. Reports of two incarnations may overlap: the
-// release of the former may be under way when the next one has claimed. So a report about an incarnation that was
-// replaced, or one that would revive an incarnation that has ended, is late and is dropped.
+// note applies a report of the member, in the process that leads. Reports of two incarnations may overlap: the release
+// of one may be under way when the next one has claimed. So a report about an incarnation that was replaced or has
+// ended is late, and is dropped.
 func (s state) note(l line) {
 	before, known := s.lines[l.Register]
 	same := known && before.holder() == l.holder()
@@ -34,7 +34,7 @@ func (s state) note(l line) {
 		delete(s.lines, l.Register)
 		s.ended[l.Register] = l.holder()
 	case same && l.Stopped:
-		l.KillAt = max(l.KillAt, before.KillAt) // until then it makes sense to release it
+		l.KillAt = max(l.KillAt, before.KillAt) // it is worth a release until then
 		s.lines[l.Register] = l
 	case same && before.Stopped:
 	case same:

@@ -31,6 +31,7 @@ func TestState(t *testing.T) {
 			t.Error(l.KillAt)
 		}
 	})
+
 	t.Run("a_line_carries_whether_a_term_depends_on_it", func(t *testing.T) {
 		for _, holds := range []bool{true, false} {
 			if l := newLine(regent.Lifeline{Holds: holds}, 0, 0); l.Holds != holds {
@@ -38,6 +39,7 @@ func TestState(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("the_end_of_an_incarnation_is_not_the_end_of_the_next", func(t *testing.T) {
 		b := newState()
 		first, second := held("1", 1), held("2", 2)
@@ -46,17 +48,22 @@ func TestState(t *testing.T) {
 		for _, l := range []line{first, second, over} {
 			b.note(l)
 		}
+
 		if b.idle() || b.lines["r"] != second {
 			t.Error(b)
 		}
+
 		over = second
 		over.Over = true
 		if b.note(over); !b.idle() {
 			t.Error(b)
 		}
 	})
+
 	t.Run("a_late_word_about_an_incarnation_that_has_ended_is_dropped", func(t *testing.T) {
-		first, second, third := held("1", 1), held("2", 2), held("3", 3)
+		first := held("1", 1)
+		second := held("2", 2)
+		third := held("3", 3)
 		stopped, over := first, first
 		stopped.Stopped = true
 		over.Stopped, over.Over = true, true
@@ -81,6 +88,9 @@ func TestState(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestOverdue(t *testing.T) {
 	t.Run("one_whose_duties_have_stopped_is_not_overdue_but_is_freed_when_its_process_dies", func(t *testing.T) {
 		w := companion{state: newState()}
 		running, stopped := held("1", boottime()-time.Second), held("1", 0)
@@ -88,11 +98,13 @@ func TestState(t *testing.T) {
 		if w.note(running); w.overdue() == nil {
 			t.Error("it is overdue while it runs")
 		}
+
 		w.note(stopped)
 		if w.overdue() != nil || w.idle() || w.lines["r"].KillAt != running.KillAt {
 			t.Error(w.lines)
 		}
 	})
+
 	t.Run("one_on_which_no_term_depends_is_not_overdue_but_is_freed_when_its_process_dies", func(t *testing.T) {
 		w := companion{state: newState()}
 		l := held("1", boottime()-time.Second)
@@ -102,6 +114,7 @@ func TestState(t *testing.T) {
 			t.Error(w.lines)
 		}
 	})
+
 	t.Run("the_timer_is_set_when_a_term_begins_to_depend_on_a_known_line_and_not_before", func(t *testing.T) {
 		w := newCompanion()
 		holds := held("1", boottime()+time.Hour)
@@ -110,14 +123,19 @@ func TestState(t *testing.T) {
 		if w.apply(message{Line: &waits}.encode(nil)); w.armed != 0 {
 			t.Errorf("set to %v for a line that does not hold", w.armed)
 		}
+
 		if w.apply(message{Line: &holds}.encode(nil)); w.armed != holds.KillAt {
 			t.Errorf("set to %v, not %v", w.armed, holds.KillAt)
 		}
+
 		w.apply(message{Line: &waits}.encode(nil))
 		if w.expire(); w.armed != 0 {
 			t.Errorf("set to %v after the term has ended", w.armed)
 		}
 	})
+}
+
+func TestPipe(t *testing.T) {
 	t.Run("a_slow_reaper_is_sent_the_newest_state_of_a_register_and_nothing_older", func(t *testing.T) {
 		who := driver.Identity{ID: "a", Incarnation: "1"}
 		next := driver.Identity{ID: "a", Incarnation: "2"}
@@ -149,19 +167,23 @@ func TestState(t *testing.T) {
 			for _, l := range c.words {
 				r.Lifeline(l)
 			}
+
 			changes, _ := r.changes()
 			if len(changes) != 1 {
 				t.Errorf("%d messages", len(changes))
 			}
+
 			for _, m := range changes {
 				w.take(m)
 			}
+
 			got, known := w.lines[""]
 			if got.KillAt = 0; got != c.want || known != (c.want != line{}) {
 				t.Errorf("after %+v the reaper has %+v", c.words, got)
 			}
 		}
 	})
+
 	t.Run("a_reaper_that_is_late_or_has_left_the_pipe_full_listens_for_longer_but_not_for_ever", func(t *testing.T) {
 		for late, want := range map[time.Duration]time.Duration{
 			0:                      listenMin,
@@ -176,6 +198,7 @@ func TestState(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_pipe_that_was_full_is_noticed_until_it_is_read_again", func(t *testing.T) {
 		in, out, err := os.Pipe()
 		if err != nil {
@@ -183,6 +206,7 @@ func TestState(t *testing.T) {
 		}
 		defer in.Close()
 		defer out.Close()
+
 		w := newCompanion()
 		w.in = int(in.Fd())
 		if err := unix.SetNonblock(w.in, true); err != nil {
@@ -194,6 +218,7 @@ func TestState(t *testing.T) {
 		for len(many) < fullPipe {
 			many = message{Line: &l}.encode(many)
 		}
+
 		for _, c := range []struct {
 			text []byte
 			full bool
@@ -210,22 +235,27 @@ func TestState(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_process_tree_is_known_by_its_mark", func(t *testing.T) {
 		s := newState()
 		tree := proctree.New()
 		s.take(message{Track: &tree})
 		tree.Leader = 5
 		s.take(message{Track: &tree})
+
 		if m := s.tree(tree.Mark); m.Track == nil || *m.Track != tree {
 			t.Error(m)
 		}
+
 		if len(s.trees) != 1 || s.trees[tree.Mark].Leader != 5 {
 			t.Error(s)
 		}
+
 		if s.take(message{Untrack: &tree}); !s.idle() || s.tree(tree.Mark).Untrack == nil {
 			t.Error(s)
 		}
 	})
+
 	t.Run("lines_are_taken_in_however_they_are_cut", func(t *testing.T) {
 		first, second := held("1", time.Hour), held("2", time.Hour)
 		second.Register = "s"
@@ -239,6 +269,7 @@ func TestState(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("no_reaper_is_a_reaper_that_does_nothing", func(t *testing.T) {
 		var r *Reaper
 		r.Lifeline(regent.Lifeline{})

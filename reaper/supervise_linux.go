@@ -19,6 +19,7 @@ func (r *Reaper) supervise(c *child) {
 		if c == nil {
 			c, err = r.spawn()
 		}
+
 		if c != nil {
 			err = r.tend(c)
 			c = nil
@@ -29,10 +30,12 @@ func (r *Reaper) supervise(c *child) {
 			return
 		default:
 		}
+
 		r.opts.Log.Warn("reaper has ended: starting another", "error", err)
 		if time.Since(began) > restartReset {
 			wait = restartFirst
 		}
+
 		select {
 		case <-time.After(wait):
 		case <-r.closed:
@@ -49,12 +52,13 @@ func (r *Reaper) spawn() (*child, error) {
 	}
 	defer in.Close()
 
-	cmd := exec.Command("/proc/self/exe", Command) // this very program, even if its file was replaced
+	cmd := exec.Command("/proc/self/exe", Command) // this program, even if its file was replaced
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin = in
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{r.pidfd}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of the terminal do not reach it
+
 	if err := cmd.Start(); err != nil {
 		pipe.Close()
 		return nil, err
@@ -74,9 +78,11 @@ func (r *Reaper) spawn() (*child, error) {
 	for register := range r.state.lines {
 		r.pending.lines[register] = true
 	}
+
 	for mark := range r.state.trees {
 		r.pending.trees[mark] = true
 	}
+
 	r.pending.bye = r.closing
 	return c, nil
 }
@@ -95,7 +101,7 @@ func (r *Reaper) tend(c *child) error {
 	case <-r.closed:
 		select {
 		case <-c.gone:
-		case <-time.After(companionTimeout): // it is stopped, or stuck, and nothing depends on it
+		case <-time.After(companionTimeout): // it is stopped or stuck, and nothing depends on it
 			_ = c.cmd.Process.Kill()
 			<-c.gone
 		}
@@ -108,6 +114,7 @@ func (r *Reaper) tend(c *child) error {
 	close(stop)
 	c.pipe.Close() // ends a write that is stuck
 	<-fed
+
 	return c.err
 }
 
@@ -119,12 +126,13 @@ func (r *Reaper) feed(c *child, stop <-chan struct{}) {
 		for _, m := range changes {
 			out = m.encode(out)
 		}
+
 		if len(out) > 0 {
 			if _, err := c.pipe.Write(out); err != nil {
 				if !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EPIPE) {
 					r.opts.Log.Warn("cannot write to the reaper: replacing it", "error", err)
 				}
-				_ = c.cmd.Process.Kill() // its successor gets the whole state
+				_ = c.cmd.Process.Kill() // the next companion gets the whole state
 				return
 			}
 			out = out[:0]
@@ -153,12 +161,15 @@ func (r *Reaper) changes() ([]message, uint64) {
 	for register := range r.pending.lines {
 		all = append(all, r.state.line(register))
 	}
+
 	for mark := range r.pending.trees {
 		all = append(all, r.state.tree(mark))
 	}
+
 	if r.pending.bye {
 		all = append(all, message{Bye: true})
 	}
+
 	r.pending = newPending()
 	return all, r.asked
 }

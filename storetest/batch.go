@@ -15,6 +15,7 @@ var batchChecks = []check{
 		if outs := batch.SwapAll(r.ctx, nil); len(outs) != 0 {
 			r.Errorf("SwapAll of nothing has %d outcomes", len(outs))
 		}
+
 		stale := r.swap(s, seat("stale", 1))
 		r.swap(s, renewed(stale))
 		current := r.swap(s, filled("current"))
@@ -23,22 +24,26 @@ var batchChecks = []check{
 			handed(stale, "b"), renewed(current), handed(seat("written", 2), "b"), seat("new", 3),
 			{Name: "unwritten", Rev: current.Rev, Nonce: 4}, filled("full"),
 		}
+
 		applied := []bool{false, true, false, true, false, true}
 		outs := batch.SwapAll(r.ctx, ls)
 		if len(outs) != len(ls) {
 			r.Fatalf("SwapAll of %d has %d outcomes", len(ls), len(outs))
 		}
+
 		for i, o := range outs {
 			got, err := s.Get(r.ctx, ls[i].Name)
 			switch {
 			case !applied[i]:
-				if !errors.Is(o.Err, driver.ErrConflict) || err == nil && got.Nonce == ls[i].Nonce && got.Holder == ls[i].Holder {
+				if !errors.Is(o.Err, driver.ErrConflict) || err == nil && got.Nonce == ls[i].Nonce &&
+					got.Holder == ls[i].Holder {
 					r.Errorf("swap of %q in a batch: %v, then %+v, want ErrConflict", ls[i].Name, o.Err, got)
 				}
 			case o.Err != nil || err != nil:
 				r.Errorf("swap of %q in a batch: %v, then %v", ls[i].Name, o.Err, err)
 			default:
-				if diff := differ(ls[i], o.Record) + differ(ls[i], got); diff != "" || o.Record.Rev != got.Rev || got.Rev == ls[i].Rev {
+				if diff := differ(ls[i], o.Record) + differ(ls[i], got); diff != "" || o.Record.Rev != got.Rev ||
+					got.Rev == ls[i].Rev {
 					r.Errorf("swap of %q in a batch: revision %q, then %q;%s", ls[i].Name, o.Record.Rev, got.Rev, diff)
 				}
 			}
@@ -51,6 +56,7 @@ var batchChecks = []check{
 		for i := range ls {
 			ls[i] = seat(fmt.Sprintf("seat/%d", i), 1)
 		}
+
 		for round := range 2 {
 			for i, o := range batch.SwapAll(r.ctx, ls) {
 				if o.Err != nil {
@@ -59,10 +65,12 @@ var batchChecks = []check{
 				ls[i] = renewed(o.Record)
 			}
 		}
+
 		listed := r.list(s, "seat/")
 		for _, l := range ls {
 			if got := listed[l.Name]; got.Rev != l.Rev || got.Nonce != 2 {
-				r.Fatalf("after two batches %q is at revision %q, nonce %d, want %q, 2", l.Name, got.Rev, got.Nonce, l.Rev)
+				r.Fatalf("after two batches %q is at revision %q, nonce %d, want %q, 2", l.Name, got.Rev, got.Nonce,
+					l.Rev)
 			}
 		}
 	}},
@@ -71,20 +79,30 @@ var batchChecks = []check{
 		batch := r.batcher(s)
 		l := r.swap(s, seat("seat", 1))
 		for _, from := range []driver.Record{seat("new", 1), l} {
-			outs := batch.SwapAll(r.ctx, []driver.Record{handed(from, "b"), seat("between "+from.Name, 1), handed(from, "c")})
+			outs := batch.SwapAll(r.ctx,
+				[]driver.Record{handed(from, "b"), seat("between "+from.Name, 1), handed(from, "c")})
 			if len(outs) != 3 {
 				r.Fatalf("SwapAll of 3 has %d outcomes", len(outs))
 			}
-			winner, loser, id := outs[0], outs[2], "b"
+
+			winner := outs[0]
+			loser := outs[2]
+			id := "b"
 			if winner.Err != nil {
-				winner, loser, id = loser, winner, "c"
+				winner, loser = loser, winner
+				id = "c"
 			}
+
 			if winner.Err != nil || !errors.Is(loser.Err, driver.ErrConflict) {
-				r.Errorf("two swaps of %q in a batch: %v and %v, want one ErrConflict", from.Name, outs[0].Err, outs[2].Err)
+				r.Errorf("two swaps of %q in a batch: %v and %v, want one ErrConflict", from.Name, outs[0].Err,
+					outs[2].Err)
 			}
+
 			if got := r.get(s, from.Name); got.Holder.ID != id || got.Rev != winner.Record.Rev {
-				r.Errorf("%q is held by %q at revision %q, want %q, %q", from.Name, got.Holder.ID, got.Rev, id, winner.Record.Rev)
+				r.Errorf("%q is held by %q at revision %q, want %q, %q", from.Name, got.Holder.ID, got.Rev, id,
+					winner.Record.Rev)
 			}
+
 			if outs[1].Err != nil {
 				r.Errorf("a swap between two of one register: %v", outs[1].Err)
 			}
@@ -103,10 +121,12 @@ var batchChecks = []check{
 		if !ok {
 			r.Skip("the store is no Witness")
 		}
+
 		l := r.swap(s, seat("seat", 1))
 		for range 3 {
 			for what, l := range map[string]driver.Record{
-				"its own record": l, "a record read": r.get(s, "seat"), "no record": {}, "a record of nobody": {Name: "none", Nonce: 9},
+				"its own record": l, "a record read": r.get(s, "seat"), "no record": {},
+				"a record of nobody": {Name: "none", Nonce: 9},
 			} {
 				if w.Gone(r.ctx, l) {
 					r.Errorf("the process that wrote %s is said to be gone", what)
@@ -117,7 +137,7 @@ var batchChecks = []check{
 	}},
 }
 
-// raceBatches sends batches that create the same registers at once, and wants one winner of each.
+// raceBatches sends batches that create the same registers at once. Each register must have at most one winner.
 func (r *rig) raceBatches(all []driver.Store, prefix string) {
 	r.Helper()
 	const batches, size = 8, 40
@@ -127,14 +147,17 @@ func (r *rig) raceBatches(all []driver.Store, prefix string) {
 		for j := range ls {
 			ls[j] = seat(fmt.Sprint(prefix, j), uint64(i+1))
 		}
-		if i%2 == 1 { // some in the other order: a store that locks as it goes must not lock up
+
+		if i%2 == 1 { // in the other order: a store that locks registers one by one must not deadlock
 			slices.Reverse(ls)
 		}
+
 		outs[i] = all[i%len(all)].(driver.Batcher).SwapAll(r.ctx, ls)
 		if i%2 == 1 {
 			slices.Reverse(outs[i])
 		}
 	})
+
 	for j := range size {
 		got := r.get(all[0], fmt.Sprint(prefix, j))
 		var won []uint64
@@ -144,23 +167,24 @@ func (r *rig) raceBatches(all []driver.Store, prefix string) {
 			case err == nil:
 				won = append(won, nonce)
 			case errors.Is(err, driver.ErrConflict) && got.Nonce == nonce:
-				r.Errorf("batch %d was told ErrConflict for %q, and was applied", nonce, got.Name)
+				r.Errorf("batch %d got ErrConflict for %q, and was applied", nonce, got.Name)
 			}
 		}
+
 		if len(won) > 1 || len(won) == 1 && won[0] != got.Nonce {
 			r.Errorf("batches %v have won %q, which shows batch %d", won, got.Name, got.Nonce)
 		}
 	}
 }
 
-// filled is a full record of another name.
+// filled returns a full record with another name.
 func filled(name string) driver.Record {
 	l := full()
 	l.Name = name
 	return l
 }
 
-// batcher returns s as one, or skips the test.
+// batcher returns s as a Batcher, or skips the test.
 func (r *rig) batcher(s driver.Store) driver.Batcher {
 	r.Helper()
 	b, ok := s.(driver.Batcher)

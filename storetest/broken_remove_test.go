@@ -9,13 +9,15 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// brokenRemovals get Remove wrong.
+// brokenRemovals are stores with a faulty Remove.
 func brokenRemovals() []mutant {
-	remove := func(name string, how func(ctx context.Context, s whole, l driver.Record) error, caught ...string) mutant {
-		return broken(name, func(t *twisted) {
-			t.remove = func(ctx context.Context, l driver.Record) error { return how(ctx, t.whole, l) }
+	type removes = func(ctx context.Context, s fullStore, l driver.Record) error
+	remove := func(name string, how removes, caught ...string) mutant {
+		return broken(name, func(t *brokenStore) {
+			t.remove = func(ctx context.Context, l driver.Record) error { return how(ctx, t.fullStore, l) }
 		}, caught...)
 	}
+
 	const (
 		gone     = "a_removed_register_is_not_found"
 		refused  = "a_removal_on_another_revision_is_refused"
@@ -25,23 +27,25 @@ func brokenRemovals() []mutant {
 		wakes    = "a_removal_wakes_nobody_and_a_creation_after_it_does"
 		ends     = "a_removal_ends_with_its_context_and_its_client"
 	)
+
 	var turn sync.Mutex
 	return []mutant{
-		remove("a_removal_does_nothing", func(context.Context, whole, driver.Record) error { return nil }, gone, race, ends),
-		remove("a_removal_takes_any_revision", func(ctx context.Context, s whole, l driver.Record) error {
+		remove("a_removal_does_nothing", func(context.Context, fullStore, driver.Record) error { return nil }, gone,
+			race, ends),
+		remove("a_removal_takes_any_revision", func(ctx context.Context, s fullStore, l driver.Record) error {
 			if now, err := s.Get(ctx, l.Name); err == nil {
 				l.Rev = now.Rev
 			}
 			return s.Remove(ctx, l)
 		}, refused),
-		remove("what_is_gone_was_removed", func(ctx context.Context, s whole, l driver.Record) error {
+		remove("what_is_gone_was_removed", func(ctx context.Context, s fullStore, l driver.Record) error {
 			err := s.Remove(ctx, l)
 			if _, missing := s.Get(ctx, l.Name); errors.Is(missing, driver.ErrNotFound) && ctx.Err() == nil {
 				return nil
 			}
 			return err
 		}, refused, race),
-		remove("a_removal_takes_what_is_held", func(ctx context.Context, s whole, l driver.Record) error {
+		remove("a_removal_takes_what_is_held", func(ctx context.Context, s fullStore, l driver.Record) error {
 			now, err := s.Get(ctx, l.Name)
 			if err == nil && now.Rev == l.Rev && !now.Vacant() {
 				now, err = s.Swap(ctx, released(now))
@@ -52,17 +56,18 @@ func brokenRemovals() []mutant {
 			}
 			return s.Remove(ctx, l)
 		}, held),
-		remove("a_removal_makes_the_register_empty", func(ctx context.Context, s whole, l driver.Record) error {
+		remove("a_removal_makes_the_register_empty", func(ctx context.Context, s fullStore, l driver.Record) error {
 			turn.Lock()
 			defer turn.Unlock()
 			_, err := s.Swap(ctx, driver.Record{Name: l.Name, Rev: l.Rev})
 			return err
 		}, gone, held),
-		remove("a_removal_wakes_everybody", func(ctx context.Context, s whole, l driver.Record) error {
+		remove("a_removal_wakes_everybody", func(ctx context.Context, s fullStore, l driver.Record) error {
 			now, err := s.Get(ctx, l.Name)
 			if err != nil || now.Rev != l.Rev || !now.Vacant() {
 				return s.Remove(ctx, l)
 			}
+
 			now.Epoch++
 			now, err = s.Swap(ctx, now)
 			if err != nil {
@@ -74,11 +79,12 @@ func brokenRemovals() []mutant {
 	}
 }
 
-// restarting opens clients of a store that counts the revisions of each register, and forgets the count with the register.
+// restarting opens clients of a store that counts the revisions of each register, and forgets the count with the
+// register.
 func restarting() Open {
-	p := &plain{regs: map[string]driver.Record{}}
+	p := &plainStore{regs: map[string]driver.Record{}}
 	return func() (driver.Store, error) {
-		c := &plainClient{plain: p}
+		c := &plainClient{plainStore: p}
 		c.rev = func(l driver.Record) string {
 			var n int
 			_, _ = fmt.Sscan(l.Rev, &n)
@@ -93,13 +99,16 @@ type removingClient struct{ *plainClient }
 func (c *removingClient) Remove(ctx context.Context, l driver.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.ended(ctx); err != nil {
 		return err
 	}
+
 	now, ok := c.regs[l.Name]
 	if !ok || now.Rev != l.Rev || !now.Vacant() {
 		return driver.ErrConflict
 	}
+
 	delete(c.regs, l.Name)
 	return nil
 }

@@ -6,53 +6,55 @@ import (
 	"iter"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
 type leaseSeq = iter.Seq2[driver.Record, error]
 
-// spoilable is a sound store some of whose registers cannot be read. How changes it after that.
-type spoilable struct {
+// corruptible is a correct store in which registers can be made unreadable. how breaks it after that.
+type corruptible struct {
 	mu  sync.Mutex
 	bad map[string]bool
-	how func(s *spoilable, t *twisted)
+	how func(s *corruptible, t *brokenStore)
 }
 
 var errUnreadable = errors.New("the record cannot be read")
 
-func (s *spoilable) spoil(name string) error {
+func (s *corruptible) corrupt(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bad[name] = true
 	return nil
 }
 
-func (s *spoilable) err(name string) error {
+func (s *corruptible) err(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.bad[name] {
 		return errUnreadable
 	}
 	return nil
 }
 
-func (s *spoilable) open() Open {
+func (s *corruptible) open() Open {
 	s.bad = map[string]bool{}
-	return twist(func(t *twisted) {
+	return breakStore(func(t *brokenStore) {
 		t.get = func(ctx context.Context, name string) (driver.Record, error) {
 			if err := s.err(name); err != nil {
 				return driver.Record{}, err
 			}
-			return t.whole.Get(ctx, name)
+			return t.fullStore.Get(ctx, name)
 		}
+
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 			if err := s.err(l.Name); err != nil {
 				return driver.Record{}, err
 			}
-			return t.whole.Swap(ctx, l)
+			return t.fullStore.Swap(ctx, l)
 		}
+
 		t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
 			outs := make([]driver.Outcome, len(ls))
 			for i, l := range ls {
@@ -60,8 +62,9 @@ func (s *spoilable) open() Open {
 			}
 			return outs
 		}
+
 		t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
-			outs := t.whole.Refresh(ctx, known)
+			outs := t.fullStore.Refresh(ctx, known)
 			for i, l := range known {
 				if err := s.err(l.Name); err != nil {
 					outs[i] = driver.Outcome{Err: err}
@@ -69,6 +72,7 @@ func (s *spoilable) open() Open {
 			}
 			return outs
 		}
+
 		t.list = s.relist(t, func(name string) (string, bool) { return name, true })
 		if s.how != nil {
 			s.how(s, t)
@@ -76,18 +80,21 @@ func (s *spoilable) open() Open {
 	})
 }
 
-// relist lists the registers. For an unreadable one it asks as, which returns the name to yield with
-// the error, and whether the list goes on.
-func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func(context.Context, string) leaseSeq {
+// relist lists the registers. For an unreadable one it calls as, which returns the name to yield with the error, and
+// whether the list goes on.
+func (s *corruptible) relist(
+	t *brokenStore, as func(name string) (string, bool),
+) func(context.Context, string) leaseSeq {
 	return func(ctx context.Context, prefix string) leaseSeq {
 		return func(yield func(driver.Record, error) bool) {
-			for l, err := range t.whole.List(ctx, prefix) {
+			for l, err := range t.fullStore.List(ctx, prefix) {
 				on := true
 				if bad := s.err(l.Name); bad != nil && err == nil {
 					l = driver.Record{Name: l.Name}
 					l.Name, on = as(l.Name)
 					err = bad
 				}
+
 				if !yield(l, err) || !on {
 					return
 				}
@@ -98,8 +105,8 @@ func (s *spoilable) relist(t *twisted, as func(name string) (string, bool)) func
 
 func TestASoundStoreWithAnUnreadableRegisterPasses(t *testing.T) {
 	RunUnreadable(t, func(*testing.T) (Open, func(string) error) {
-		s := &spoilable{}
-		return s.open(), s.spoil
+		s := &corruptible{}
+		return s.open(), s.corrupt
 	})
 }
 
@@ -108,36 +115,24 @@ func TestBrokenStoresWithAnUnreadableRegisterAreCaught(t *testing.T) {
 	for _, c := range unreadableChecks {
 		all[c.name] = c
 	}
+
 	for _, m := range brokenUnreadables() {
 		for _, by := range m.caught {
-			c, ok := all[by]
-			if !ok {
-				t.Fatalf("no check is called %q", by)
-			}
 			caught[by] = true
-			t.Run(m.name+"/"+by, func(t *testing.T) {
-				s := &spoilable{how: m.how}
-				run := check{c.name, func(r *rig) { c.run(newSpoiled(r, s.spoil)) }}
-				failures, skipped := record(t, run, s.open(), 500*time.Millisecond)
-				if len(failures) == 0 {
-					t.Fatalf("the suite does not notice (skipped: %v)", skipped)
-				}
-				t.Log(failures[0])
+			wantCaught(t, m.name, by, all, func(c unreadableCheck) (check, Open) {
+				s := &corruptible{how: m.how}
+				return check{c.name, func(r *rig) { c.run(newUnreadableRig(r, s.corrupt)) }}, s.open()
 			})
 		}
 	}
-	for name := range all {
-		if !caught[name] {
-			t.Errorf("no broken store shows that %q catches anything", name)
-		}
-	}
+	wantAllUsed(t, all, caught)
 }
 
-// unreadableMutant is a store that gets unreadable registers wrong.
+// unreadableMutant is a store with a fault in unreadable registers.
 type unreadableMutant struct {
 	name   string
 	caught []string // by all of these
-	how    func(s *spoilable, t *twisted)
+	how    func(s *corruptible, t *brokenStore)
 }
 
 func brokenUnreadables() []unreadableMutant {
@@ -147,10 +142,11 @@ func brokenUnreadables() []unreadableMutant {
 		list    = "a_list_goes_on_after_an_unreadable_register"
 		refresh = "a_refresh_reads_on_beside_an_unreadable_register"
 		swaps   = "swaps_beside_an_unreadable_register_are_applied"
-		hints   = "hints_come_beside_an_unreadable_register"
+		hints   = "notifications_come_beside_an_unreadable_register"
 	)
+
 	return []unreadableMutant{
-		{"an_unreadable_register_is_called_unwritten", []string{alone, again}, func(s *spoilable, t *twisted) {
+		{"an_unreadable_register_is_called_unwritten", []string{alone, again}, func(s *corruptible, t *brokenStore) {
 			get := t.get
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
 				l, err := get(ctx, name)
@@ -160,7 +156,7 @@ func brokenUnreadables() []unreadableMutant {
 				return l, err
 			}
 		}},
-		{"an_unreadable_register_spoils_its_neighbour", []string{alone}, func(s *spoilable, t *twisted) {
+		{"an_unreadable_register_spoils_its_neighbour", []string{alone}, func(s *corruptible, t *brokenStore) {
 			get := t.get
 			t.get = func(ctx context.Context, name string) (driver.Record, error) {
 				if name == "seat/4" && s.err(unreadable) != nil {
@@ -169,39 +165,39 @@ func brokenUnreadables() []unreadableMutant {
 				return get(ctx, name)
 			}
 		}},
-		{"an_unreadable_register_is_written_over", []string{again, swaps}, func(s *spoilable, t *twisted) {
+		{"an_unreadable_register_is_written_over", []string{again, swaps}, func(s *corruptible, t *brokenStore) {
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				if s.err(l.Name) != nil {
-					old, _ := t.whole.Get(ctx, l.Name)
+					old, _ := t.fullStore.Get(ctx, l.Name)
 					l.Rev = old.Rev
 				}
-				return t.whole.Swap(ctx, l)
+				return t.fullStore.Swap(ctx, l)
 			}
 		}},
-		{"a_list_ends_at_an_unreadable_register", []string{list}, func(s *spoilable, t *twisted) {
+		{"a_list_ends_at_an_unreadable_register", []string{list}, func(s *corruptible, t *brokenStore) {
 			t.list = s.relist(t, func(name string) (string, bool) { return name, false })
 		}},
-		{"a_list_does_not_say_which_register_is_unreadable", []string{list}, func(s *spoilable, t *twisted) {
+		{"a_list_does_not_say_which_register_is_unreadable", []string{list}, func(s *corruptible, t *brokenStore) {
 			t.list = s.relist(t, func(string) (string, bool) { return "", true })
 		}},
-		{"a_list_leaves_an_unreadable_register_out", []string{list}, func(s *spoilable, t *twisted) {
+		{"a_list_leaves_an_unreadable_register_out", []string{list}, func(s *corruptible, t *brokenStore) {
 			t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
-				return only(t.whole.List(ctx, prefix), func(name string) bool { return s.err(name) == nil })
+				return only(t.fullStore.List(ctx, prefix), func(name string) bool { return s.err(name) == nil })
 			}
 		}},
-		{"a_refresh_fails_with_an_unreadable_register", []string{refresh}, func(s *spoilable, t *twisted) {
+		{"a_refresh_fails_with_an_unreadable_register", []string{refresh}, func(s *corruptible, t *brokenStore) {
 			t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
-				outs := t.whole.Refresh(ctx, known)
+				outs := t.fullStore.Refresh(ctx, known)
 				for i := range outs {
 					outs[i] = driver.Outcome{Err: errUnreadable}
 				}
 				return outs
 			}
 		}},
-		{"a_refresh_calls_an_unreadable_register_unchanged", []string{refresh}, func(s *spoilable, t *twisted) {
-			t.refresh = t.whole.Refresh
+		{"a_refresh_calls_an_unreadable_register_unchanged", []string{refresh}, func(s *corruptible, t *brokenStore) {
+			t.refresh = t.fullStore.Refresh
 		}},
-		{"a_batch_fails_with_an_unreadable_register", []string{swaps}, func(s *spoilable, t *twisted) {
+		{"a_batch_fails_with_an_unreadable_register", []string{swaps}, func(s *corruptible, t *brokenStore) {
 			batch := t.swapAll
 			t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
 				outs := batch(ctx, ls)
@@ -211,20 +207,20 @@ func brokenUnreadables() []unreadableMutant {
 				return outs
 			}
 		}},
-		{"an_unreadable_register_ends_all_hints", []string{hints}, func(s *spoilable, t *twisted) {
+		{"an_unreadable_register_ends_all_hints", []string{hints}, func(s *corruptible, t *brokenStore) {
 			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				return passedOn(ctx, t.whole.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
+				return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
 					if s.err("seat/2") == nil {
 						driver.Hint(out, l)
 					}
 				})
 			}
 		}},
-		{"an_unreadable_register_wakes_for_ever", []string{hints}, func(s *spoilable, t *twisted) {
+		{"an_unreadable_register_wakes_for_ever", []string{hints}, func(s *corruptible, t *brokenStore) {
 			wake := make(chan driver.Record, 1)
 			t.wake = func(context.Context, string) <-chan driver.Record { return wake }
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-				got, err := t.whole.Swap(ctx, l)
+				got, err := t.fullStore.Swap(ctx, l)
 				driver.Hint(wake, driver.Record{})
 				return got, err
 			}

@@ -15,40 +15,47 @@ var closeChecks = []check{
 		if w, ok := s.(driver.Waker); ok {
 			hints = w.Wake(r.ctx, "")
 		}
+
 		for range 3 {
-			r.soon("Close", func() {
+			r.mustReturn("Close", func() {
 				if err := s.Close(); err != nil {
 					r.Errorf("Close: %v", err)
 				}
 			})
 		}
+
 		closed := func(call string, err error) {
 			r.Helper()
 			if !errors.Is(err, driver.ErrClosed) {
 				r.Errorf("%s after Close: %v, want ErrClosed", call, err)
 			}
 		}
-		r.soon("calls after Close", func() {
+
+		r.mustReturn("calls after Close", func() {
 			_, err := s.Get(r.ctx, "seat")
 			closed("Get", err)
 			_, err = s.Get(r.ctx, "none")
 			closed("Get of nothing", err)
 			_, err = s.Swap(r.ctx, renewed(l))
 			closed("Swap", err)
+
 			closed("List", listError(s, r.ctx))
 			if b, ok := s.(driver.Batcher); ok {
 				for _, o := range b.SwapAll(r.ctx, []driver.Record{renewed(l)}) {
 					closed("SwapAll", o.Err)
 				}
 			}
+
 			if w, ok := s.(driver.Waker); ok {
-				r.calm(hints)
-				r.calm(w.Wake(r.ctx, ""))
+				r.drain(hints)
+				r.drain(w.Wake(r.ctx, ""))
 			}
 		})
+
 		if got := r.get(other, "seat"); got.Rev != l.Rev {
 			r.Errorf("closing a client changed the register: %+v", got)
 		}
+
 		r.swap(other, renewed(l))
 	}},
 	{"closing_under_load_is_safe", func(r *rig) {
@@ -57,12 +64,13 @@ var closeChecks = []check{
 			r.swap(other, seat(fmt.Sprintf("seat/%d", round), 1))
 			const busy = 8
 			r.together(busy+2, func(i int) {
-				if i >= busy { // two of them, since Close may be called at once as well
+				if i >= busy { // two, because Close may be called concurrently
 					if err := s.Close(); err != nil {
 						r.Errorf("Close: %v", err)
 					}
 					return
 				}
+
 				var err error
 				for !errors.Is(err, driver.ErrClosed) && r.ctx.Err() == nil {
 					switch i % 3 {
@@ -78,6 +86,7 @@ var closeChecks = []check{
 					}
 				}
 			})
+
 			if got := r.get(other, fmt.Sprintf("seat/%d", round)); got.Nonce != 1 {
 				r.Errorf("closing under load left nonce %d, want 1", got.Nonce)
 			}

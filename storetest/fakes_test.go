@@ -14,8 +14,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// whole is a store with every optional interface but Witness.
-type whole interface {
+// fullStore is a store with every optional interface except Witness.
+type fullStore interface {
 	driver.Store
 	driver.Waker
 	driver.Batcher
@@ -23,9 +23,9 @@ type whole interface {
 	driver.Remover
 }
 
-// twisted is a client of a sound store, some of whose calls were replaced.
-type twisted struct {
-	whole
+// brokenStore is a client of a correct store in which some calls were replaced.
+type brokenStore struct {
+	fullStore
 	get     func(ctx context.Context, name string) (driver.Record, error)
 	swap    func(ctx context.Context, l driver.Record) (driver.Record, error)
 	list    func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error]
@@ -37,35 +37,35 @@ type twisted struct {
 	gone    bool
 }
 
-func (t *twisted) Get(ctx context.Context, name string) (driver.Record, error) {
+func (t *brokenStore) Get(ctx context.Context, name string) (driver.Record, error) {
 	return t.get(ctx, name)
 }
-func (t *twisted) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
+func (t *brokenStore) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	return t.swap(ctx, l)
 }
-func (t *twisted) SwapAll(ctx context.Context, l []driver.Record) []driver.Outcome {
+func (t *brokenStore) SwapAll(ctx context.Context, l []driver.Record) []driver.Outcome {
 	return t.swapAll(ctx, l)
 }
-func (t *twisted) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
+func (t *brokenStore) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	return t.refresh(ctx, known)
 }
-func (t *twisted) Remove(ctx context.Context, l driver.Record) error { return t.remove(ctx, l) }
-func (t *twisted) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+func (t *brokenStore) Remove(ctx context.Context, l driver.Record) error { return t.remove(ctx, l) }
+func (t *brokenStore) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	return t.wake(ctx, prefix)
 }
-func (t *twisted) Close() error                             { return t.close() }
-func (t *twisted) Gone(context.Context, driver.Record) bool { return t.gone }
-func (t *twisted) List(ctx context.Context, p string) iter.Seq2[driver.Record, error] {
+func (t *brokenStore) Close() error                             { return t.close() }
+func (t *brokenStore) Gone(context.Context, driver.Record) bool { return t.gone }
+func (t *brokenStore) List(ctx context.Context, p string) iter.Seq2[driver.Record, error] {
 	return t.list(ctx, p)
 }
 
-// twist returns the way to open clients of a sound store that were all twisted alike.
-func twist(how func(t *twisted)) Open {
+// breakStore opens clients of a correct store that were all broken in the same way.
+func breakStore(how func(t *brokenStore)) Open {
 	s := memstore.New()
 	return func() (driver.Store, error) {
 		c := s.Client("", memstore.Faults{})
-		t := &twisted{
-			whole: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
+		t := &brokenStore{
+			fullStore: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
 			remove: c.Remove, wake: c.Wake, close: c.Close,
 		}
 		how(t)
@@ -73,22 +73,22 @@ func twist(how func(t *twisted)) Open {
 	}
 }
 
-// plain is a small store with neither push nor batch, whose revisions are of any kind.
-type plain struct {
+// plainStore is a small store without notifications and batches, with any kind of revisions.
+type plainStore struct {
 	mu   sync.Mutex
 	regs map[string]driver.Record
 }
 
 type plainClient struct {
-	*plain
+	*plainStore
 	rev    func(l driver.Record) string
 	closed atomic.Bool
 }
 
-// openPlain opens clients of a plain store. Revs is called for every client.
+// openPlain opens clients of a plainStore. revs is called for every client.
 func openPlain(revs func() func(driver.Record) string) Open {
-	p := &plain{regs: map[string]driver.Record{}}
-	return func() (driver.Store, error) { return &plainClient{plain: p, rev: revs()}, nil }
+	p := &plainStore{regs: map[string]driver.Record{}}
+	return func() (driver.Store, error) { return &plainClient{plainStore: p, rev: revs()}, nil }
 }
 
 // counter returns revisions that are numbers.
@@ -107,9 +107,11 @@ func (c *plainClient) ended(ctx context.Context) error {
 func (c *plainClient) Get(ctx context.Context, name string) (driver.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.ended(ctx); err != nil {
 		return driver.Record{}, err
 	}
+
 	l, ok := c.regs[name]
 	if !ok {
 		return driver.Record{}, driver.ErrNotFound
@@ -120,12 +122,15 @@ func (c *plainClient) Get(ctx context.Context, name string) (driver.Record, erro
 func (c *plainClient) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if err := c.ended(ctx); err != nil {
 		return driver.Record{}, err
 	}
+
 	if c.regs[l.Name].Rev != l.Rev {
 		return driver.Record{}, driver.ErrConflict
 	}
+
 	l.Rev = c.rev(l)
 	c.regs[l.Name] = l
 	return l, nil
@@ -142,11 +147,13 @@ func (c *plainClient) List(ctx context.Context, prefix string) iter.Seq2[driver.
 			}
 		}
 		c.mu.Unlock()
+
 		for _, l := range ls {
 			if !yield(l, nil) {
 				return
 			}
 		}
+
 		if err != nil {
 			yield(driver.Record{}, err)
 		}
@@ -164,7 +171,7 @@ type expiry struct {
 	via    bool // records with Via expire too
 	epoch  bool // the epoch is lost
 	delete bool // the record is lost
-	unseen bool // a refresh does not look at the time
+	unseen bool // a refresh ignores the time
 
 	mu      sync.Mutex
 	written map[string]write
@@ -175,46 +182,54 @@ type write struct {
 	at    time.Time
 }
 
-// lapse makes a register vacant if its time has come.
-func (e *expiry) lapse(c whole, name string) (gone bool) {
+// lapse makes a register vacant if it has expired.
+func (e *expiry) lapse(c fullStore, name string) (gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	l, err := c.Get(context.Background(), name)
 	if err != nil || l.Vacant() || l.Via != "" && !e.via || time.Since(e.written[name].at) < l.Duration {
 		return false
 	}
+
 	if e.delete {
 		return true
 	}
+
 	vacant := driver.Record{Name: name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce, Past: l.Past}
 	if e.epoch {
 		vacant.Epoch = 0
 	}
+
 	c.Swap(context.Background(), vacant)
 	return false
 }
 
 func (e *expiry) open() Open {
 	e.written = map[string]write{}
-	return twist(func(t *twisted) {
+	return breakStore(func(t *brokenStore) {
 		t.get = func(ctx context.Context, name string) (driver.Record, error) {
-			if e.lapse(t.whole, name) {
+			if e.lapse(t.fullStore, name) {
 				return driver.Record{}, driver.ErrNotFound
 			}
-			return t.whole.Get(ctx, name)
+			return t.fullStore.Get(ctx, name)
 		}
+
 		t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
-			if e.lapse(t.whole, l.Name) {
+			if e.lapse(t.fullStore, l.Name) {
 				return driver.Record{}, driver.ErrConflict
 			}
+
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			got, err := t.whole.Swap(ctx, l)
+
+			got, err := t.fullStore.Swap(ctx, l)
 			if err == nil && (e.edits || l.Nonce != e.written[l.Name].nonce || l.Rev == "") {
 				e.written[l.Name] = write{l.Nonce, time.Now()}
 			}
 			return got, err
 		}
+
 		t.swapAll = func(ctx context.Context, ls []driver.Record) []driver.Outcome {
 			outs := make([]driver.Outcome, len(ls))
 			for i, l := range ls {
@@ -222,19 +237,21 @@ func (e *expiry) open() Open {
 			}
 			return outs
 		}
+
 		t.refresh = func(ctx context.Context, known []driver.Record) []driver.Outcome {
 			for _, l := range known {
 				if !e.unseen {
-					e.lapse(t.whole, l.Name)
+					e.lapse(t.fullStore, l.Name)
 				}
 			}
-			return t.whole.Refresh(ctx, known)
+			return t.fullStore.Refresh(ctx, known)
 		}
+
 		t.list = func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
-			for l := range t.whole.List(context.Background(), prefix) {
-				e.lapse(t.whole, l.Name)
+			for l := range t.fullStore.List(context.Background(), prefix) {
+				e.lapse(t.fullStore, l.Name)
 			}
-			return t.whole.List(ctx, prefix)
+			return t.fullStore.List(ctx, prefix)
 		}
 	})
 }

@@ -11,19 +11,22 @@ import (
 
 var leakChecks = []check{
 	{"nothing_is_left_running", func(r *rig) {
-		r.visit() // whatever is started once, by the driver or a server in this process
+		r.visit() // what is started only once, by the driver or a server in this process, does not count
 		before := goroutines()
 		const visits = 8
 		for range visits {
 			r.visit()
 		}
+
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.After(r.patience / 3); ; {
+
+		for end := time.After(r.timeout / 3); ; {
 			more := grown(before, goroutines(), visits/2)
 			if more == "" {
 				return
 			}
+
 			select {
 			case <-tick.C:
 			case <-end:
@@ -33,18 +36,20 @@ var leakChecks = []check{
 	}},
 }
 
-// visit opens a client, uses everything that could leave something behind, and closes it.
+// visit opens a client, calls everything that could leave something running, and closes it.
 func (r *rig) visit() {
 	r.Helper()
 	s, err := r.open()
 	if err != nil {
 		r.Fatalf("open a client: %v", err)
 	}
+
 	ctx, cancel := context.WithCancel(r.ctx)
 	if w, ok := s.(driver.Waker); ok {
 		w.Wake(ctx, "ends with its context")
 		w.Wake(r.ctx, "ends with its client")
 	}
+
 	for _, name := range []string{"a", "b", "c"} {
 		l, err := s.Get(ctx, name)
 		if err != nil {
@@ -52,9 +57,11 @@ func (r *rig) visit() {
 		}
 		r.swap(s, renewed(l))
 	}
+
 	for range s.List(ctx, "") {
 		break
 	}
+
 	cancel()
 	s.Get(ctx, "a")
 	s.Swap(ctx, seat("a", 2))
@@ -74,6 +81,7 @@ func goroutines() map[string]int {
 		}
 		buf = make([]byte, 2*len(buf))
 	}
+
 	count := map[string]int{}
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
 		if _, by, ok := strings.Cut(stack, "\ncreated by "); ok {
@@ -82,10 +90,11 @@ func goroutines() map[string]int {
 			count[creator+" at "+strings.TrimSpace(where)]++
 		}
 	}
+
 	return count
 }
 
-// grown tells of a place that has started at least n goroutines more. Fewer may be a pool, or an idle connection.
+// grown returns a place that has started at least n more goroutines. Fewer may be a pool, or an idle connection.
 func grown(before, after map[string]int, n int) string {
 	for place, count := range after {
 		if count-before[place] >= n {

@@ -15,6 +15,7 @@ func TestLinearizable(t *testing.T) {
 	read := func(start, end time.Duration, rev string, nonce uint64) op {
 		return op{start: start, end: end, rev: rev, nonce: nonce}
 	}
+
 	unsure := op{start: 5, end: 6, swap: true, from: "1", nonce: 9, unknown: true}
 	refused := op{start: 5, end: 6, swap: true, from: "1", nonce: 9, refused: true}
 	first, second := swap(0, 4, "", "1", 1), swap(7, 9, "1", "2", 2)
@@ -51,7 +52,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// The short way agrees with the long one, which tries every order.
+// linearizable agrees with search, which tries every order.
 func TestLinearizableAgreesWithASearch(t *testing.T) {
 	var good, bad int
 	for seed := range uint64(20000) {
@@ -62,10 +63,12 @@ func TestLinearizableAgreesWithASearch(t *testing.T) {
 		} else {
 			bad++
 		}
+
 		if (err == nil) != found {
 			t.Fatalf("seed %d: linearizable = %v, a search says %v:\n%v", seed, err, found, history)
 		}
 	}
+
 	if good < 1000 || bad < 1000 {
 		t.Errorf("only %d good and %d bad histories were invented", good, bad)
 	}
@@ -83,28 +86,37 @@ func invent(r *rand.Rand) []op {
 		case r.IntN(2) == 0:
 			o.rev, o.nonce = rev, nonce
 		case from != rev && r.IntN(2) == 0:
-			o.swap, o.refused, o.from, o.nonce = true, true, from, uint64(i+1)
+			o.swap = true
+			o.refused = true
+			o.from = from
+			o.nonce = uint64(i + 1)
 		default:
-			o.swap, o.from, o.rev, o.nonce = true, rev, fmt.Sprint(i+1), uint64(i+1)
+			o.swap = true
+			o.from = rev
+			o.rev = fmt.Sprint(i + 1)
+			o.nonce = uint64(i + 1)
 			rev, nonce = o.rev, o.nonce
 			revs = append(revs, rev)
 		}
+
 		history = append(history, o)
 	}
+
 	if r.IntN(2) == 0 { // another time for one of them
 		o := &history[r.IntN(len(history))]
 		shift := time.Duration(r.IntN(120) - 60)
 		o.start, o.end = o.start+shift, o.end+shift
 	}
+
 	return history
 }
 
-// search tries every order of the operations that real time allows. Revs are the register's revisions so far: nobody swaps
-// one that has not been.
+// search tries every order of the operations that real time allows. revs are the register's revisions so far.
 func search(history []op, revs []string) bool {
 	if len(history) == 0 {
 		return true
 	}
+
 	rev := revs[len(revs)-1]
 	for i, o := range history {
 		fits := !slices.ContainsFunc(history, func(other op) bool { return other.end < o.start })
@@ -117,9 +129,11 @@ func search(history []op, revs []string) bool {
 		default:
 			fits = fits && o.rev == rev
 		}
+
 		if fits && search(slices.Delete(slices.Clone(history), i, i+1), next) {
 			return true
 		}
 	}
+
 	return false
 }

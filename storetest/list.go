@@ -15,12 +15,15 @@ var listChecks = []check{
 	{"list_yields_what_begins_with_the_prefix", func(r *rig) {
 		s := r.client()
 		r.fill(s, oddNames)
-		// Every name is a prefix too, and so is all but its last letter.
-		prefixes := map[string]bool{"": true, "none": true, "a%": true, "a_": true, "a*": true, "se?t": true, "[a-z]": true, ".*": true, "A": true, "S": true}
+
+		// Every name is a prefix too, and so is every name without its last letter.
+		prefixes := map[string]bool{"": true, "none": true, "a%": true, "a_": true, "a*": true, "se?t": true,
+			"[a-z]": true, ".*": true, "A": true, "S": true}
 		for _, name := range oddNames {
 			runes := []rune(name)
 			prefixes[name], prefixes[string(runes[:len(runes)-1])] = true, true
 		}
+
 		for prefix := range prefixes {
 			got := r.list(s, prefix)
 			for _, name := range oddNames {
@@ -29,6 +32,7 @@ var listChecks = []check{
 				}
 				delete(got, name)
 			}
+
 			for name := range got {
 				r.Errorf("List(%q) yields %q, which nobody wrote", prefix, name)
 			}
@@ -39,10 +43,12 @@ var listChecks = []check{
 		if testing.Short() {
 			n = 120
 		}
+
 		names := make([]string, n)
 		for i := range names {
 			names[i] = fmt.Sprintf("seat/%d", i)
 		}
+
 		a, b := r.client(), r.client()
 		r.fill(a, names)
 		listed := r.list(b, "seat/")
@@ -51,12 +57,14 @@ var listChecks = []check{
 				r.Fatalf("List misses %q, with %d of %d registers", name, len(listed), n)
 			}
 		}
+
 		for name := range listed {
 			if got := r.get(a, name); got.Rev != listed[name].Rev {
 				r.Errorf("List shows %q at revision %q, Get at %q", name, listed[name].Rev, got.Rev)
 			}
 			break
 		}
+
 		if got := r.list(b, "seat/1/"); len(got) != 0 {
 			r.Errorf("List of nothing yields %d registers", len(got))
 		}
@@ -67,9 +75,11 @@ var listChecks = []check{
 		for i := range n {
 			names = append(names, fmt.Sprintf("seat/%03d", i), fmt.Sprintf("seat/%03d+", i))
 		}
+
 		all := r.clients(3)
 		r.fill(all[0], names)
-		// Half of the registers stay, and the other half change under the list, while more come in between.
+
+		// Half of the registers stay unchanged, the other half change during the list, and more are created.
 		ctx, cancel := context.WithCancel(r.ctx)
 		var churn sync.WaitGroup
 		for w := range 2 {
@@ -84,9 +94,11 @@ var listChecks = []check{
 				}
 			})
 		}
-		r.soon("lists under change", func() {
+
+		r.mustReturn("lists under change", func() {
 			defer churn.Wait()
 			defer cancel()
+
 			for range 20 {
 				listed := r.list(all[2], "seat/")
 				for i := range n {
@@ -104,26 +116,31 @@ var listChecks = []check{
 		for i := range names {
 			names[i] = fmt.Sprintf("seat/%d", i)
 		}
+
 		r.fill(s, names)
-		r.soon("lists that are broken off", func() {
+		r.mustReturn("lists that are broken off", func() {
 			for i := range 40 {
 				seen := 0
 				for _, err := range s.List(r.ctx, "seat/") {
 					if err != nil {
 						r.Errorf("List: %v", err)
 					}
-					if seen++; seen > i%3 {
+					seen++
+					if seen > i%3 {
 						break
 					}
 				}
+
 				if seen != i%3+1 {
 					r.Errorf("List went on for %d registers", seen)
 				}
 			}
+
 			l := r.get(s, "seat/1")
 			r.swap(s, renewed(l))
 		})
-		r.soon("a swap of every register while it is listed", func() {
+
+		r.mustReturn("a swap of every register while it is listed", func() {
 			for l, err := range s.List(r.ctx, "seat/") {
 				if err != nil {
 					r.Errorf("List: %v", err)
@@ -134,9 +151,11 @@ var listChecks = []check{
 				}
 			}
 		})
-		r.soon("a list whose context ends", func() {
+
+		r.mustReturn("a list whose context ends", func() {
 			ctx, cancel := context.WithCancel(r.ctx)
 			defer cancel()
+
 			for _, err := range s.List(ctx, "seat/") {
 				cancel()
 				if err != nil && !errors.Is(err, context.Canceled) {
@@ -144,6 +163,7 @@ var listChecks = []check{
 				}
 			}
 		})
+
 		r.get(s, "seat/1")
 	}},
 	{"an_error_without_a_name_ends_a_list", func(r *rig) {
@@ -163,15 +183,18 @@ var listChecks = []check{
 				}
 				failed = err != nil
 			}
+
 			if !failed {
 				r.Errorf("List %s has no error", what)
 			}
 		}
+
 		ends("whose context has ended", ended, s)
 		closed := r.client()
 		if err := closed.Close(); err != nil {
 			r.Errorf("Close: %v", err)
 		}
+
 		ends("of a closed store", r.ctx, closed)
 	}},
 	{"list_shows_what_was_answered_before", func(r *rig) {

@@ -29,29 +29,38 @@ var raceChecks = []check{
 		}
 	}},
 	{"a_concurrent_history_is_linearizable", func(r *rig) {
-		const workers, steps = 8, 60
 		all := r.clients(3)
-		var mu sync.Mutex
-		var history []op
-		begin := time.Now()
-		r.together(workers, func(i int) {
-			w := worker{store: all[i%3], begin: begin, rand: rand.New(rand.NewPCG(1, uint64(i)))}
-			for step := range steps {
-				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
-				if ok {
-					mu.Lock()
-					history = append(history, o)
-					mu.Unlock()
-				}
-			}
-		})
-		if err := linearizable(history); err != nil {
-			r.Errorf("%d operations: %v", len(history), err)
-		}
+		r.wantLinearizable(1, func(i int) driver.Store { return all[i%3] })
 	}},
 }
 
-// race sends swaps of one revision at once, wants one winner, and returns its record.
+// wantLinearizable runs workers on one register concurrently, and wants their history to be linearizable. storeOf
+// returns the store of a worker.
+func (r *rig) wantLinearizable(seed uint64, storeOf func(i int) driver.Store) {
+	r.Helper()
+	const workers, steps = 8, 60
+	var mu sync.Mutex
+	var history []op
+	begin := time.Now()
+
+	r.together(workers, func(i int) {
+		w := worker{store: storeOf(i), begin: begin, rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+		for step := range steps {
+			o, ok := w.step(r.ctx, uint64(i*steps+step+1))
+			if ok {
+				mu.Lock()
+				history = append(history, o)
+				mu.Unlock()
+			}
+		}
+	})
+
+	if err := linearizable(history); err != nil {
+		r.Errorf("%d operations: %v", len(history), err)
+	}
+}
+
+// race sends swaps of one revision at once, wants at most one winner, and returns the register's record.
 func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 	r.Helper()
 	errs, got := make([]error, racers), make([]driver.Record, racers)
@@ -62,11 +71,13 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 		mine.Holder.ID = fmt.Sprintf("racer %d", i)
 		got[i], errs[i] = all[i%len(all)].Swap(r.ctx, mine)
 	})
+
 	after := r.get(all[0], l.Name)
 	winner := int(after.Nonce - base - 1)
 	if winner < 0 || winner >= racers {
 		r.Fatalf("after %d racing swaps %q shows nonce %d, which is none of theirs", racers, l.Name, after.Nonce)
 	}
+
 	var won, unknown []int
 	for i, err := range errs {
 		switch {
@@ -75,9 +86,10 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 		case !errors.Is(err, driver.ErrConflict):
 			unknown = append(unknown, i)
 		case i == winner:
-			r.Errorf("racer %d was told ErrConflict, and its swap was applied", i)
+			r.Errorf("racer %d got ErrConflict, and its swap was applied", i)
 		}
 	}
+
 	switch {
 	case len(won) > 1:
 		r.Fatalf("racers %v have all won %q at revision %q", won, l.Name, l.Rev)
@@ -86,19 +98,20 @@ func (r *rig) race(all []driver.Store, l driver.Record) driver.Record {
 	case len(unknown) > racers/2:
 		r.Errorf("%d of %d racing swaps have no known outcome, such as: %v", len(unknown), racers, errs[unknown[0]])
 	}
+
 	return after
 }
 
-// worker makes one process's part of a history.
+// worker is one process of a concurrent history.
 type worker struct {
 	store driver.Store
 	begin time.Time
 	rand  *rand.Rand
 	rev   string // the last revision that it knows of
-	spent bool   // that revision is no longer the register's
+	spent bool   // the register has another revision by now
 }
 
-// step reads, or swaps the revision that it knows. A swap may be given very little time, so that some have no known outcome.
+// step reads, or swaps the last known revision. Some swaps get very little time, so that their outcome is unknown.
 func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 	start := time.Since(w.begin)
 	if w.spent || w.rand.IntN(4) == 0 {
@@ -107,11 +120,13 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 		w.rev, w.spent = l.Rev, false
 		return o, err == nil || errors.Is(err, driver.ErrNotFound)
 	}
+
 	if w.rand.IntN(8) == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(2000))*time.Microsecond)
 		defer cancel()
 	}
+
 	l := seat("seat", nonce)
 	l.Rev = w.rev
 	l, err := w.store.Swap(ctx, l)
@@ -119,6 +134,7 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 		start: start, end: time.Since(w.begin), swap: true, from: w.rev, rev: l.Rev, nonce: nonce,
 		refused: errors.Is(err, driver.ErrConflict), unknown: err != nil && !errors.Is(err, driver.ErrConflict),
 	}
+
 	w.rev, w.spent = l.Rev, err != nil
 	return o, true
 }

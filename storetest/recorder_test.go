@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// recorder is a testing.TB that keeps failures to itself, so that a check can be seen to fail. What it does not override
-// panics, by way of the nil TB.
+// recorder is a testing.TB that records failures, so that a test can expect a check to fail. Methods that it does not
+// override panic, because the embedded TB is nil.
 type recorder struct {
 	testing.TB
 	ctx context.Context
@@ -21,22 +21,25 @@ type recorder struct {
 	cleanups []func()
 }
 
-// record runs a check as a test would, and returns what it complained of.
-func record(t *testing.T, c check, open Open, patience time.Duration) (failures []string, skipped bool) {
+// record runs a check as a test would, and returns its failures.
+func record(t *testing.T, c check, open Open, timeout time.Duration) (failures []string, skipped bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	rec := &recorder{ctx: ctx}
 	done := make(chan struct{})
-	go func() { // of its own, since a failed check ends its goroutine
+	go func() { // a goroutine, because a failed check ends its own
 		defer close(done)
-		c.run(newRig(rec, open, patience))
+		c.run(newRig(rec, open, timeout))
 	}()
+
 	<-done
 	cancel()
 	for i := len(rec.cleanups) - 1; i >= 0; i-- {
 		rec.cleanups[i]()
 	}
+
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
+
 	return rec.failures, rec.skipped
 }
 

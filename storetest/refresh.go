@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -20,6 +19,7 @@ var refreshChecks = []check{
 		changed := r.swap(b, seat("changed", 1))
 		renewal := r.swap(b, seat("renewed", 1))
 		edit := r.swap(b, seat("edited", 1))
+
 		unread := r.swap(b, filled("unread"))
 
 		edited := edit
@@ -27,6 +27,7 @@ var refreshChecks = []check{
 		want := []driver.Record{
 			r.swap(b, handed(changed, "b")), same, r.swap(b, renewed(renewal)), {}, unread, r.swap(b, edited), {},
 		}
+
 		known := []driver.Record{
 			changed, same, renewal, {Name: "none"}, {Name: "unread"}, edit, {Name: "never", Rev: same.Rev},
 		}
@@ -34,14 +35,16 @@ var refreshChecks = []check{
 		if len(outs) != len(known) {
 			r.Fatalf("Refresh of %d has %d outcomes", len(known), len(outs))
 		}
+
 		for i, o := range outs {
 			if want[i].Name == "" {
 				if !errors.Is(o.Err, driver.ErrNotFound) {
-					r.Errorf("Refresh of %q, which was never written, = %+v, %v, want ErrNotFound", known[i].Name, o.Record, o.Err)
+					r.Errorf("Refresh of %q, which was never written, = %+v, %v, want ErrNotFound", known[i].Name,
+						o.Record, o.Err)
 				}
 				continue
 			}
-			r.refreshed(o, want[i])
+			r.wantOutcome(o, want[i])
 		}
 	}},
 	{"a_refresh_keeps_the_order_of_its_names", func(r *rig) {
@@ -51,18 +54,20 @@ var refreshChecks = []check{
 		for i := range known {
 			known[i] = r.swap(s, seat(fmt.Sprintf("seat/%02d", i), uint64(i)))
 		}
+
 		rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
 		want := slices.Clone(known)
 		for i := 0; i < len(known); i += 2 {
 			want[i] = r.swap(s, renewed(known[i]))
 		}
+
 		for i, o := range refresher.Refresh(r.ctx, known) {
-			r.refreshed(o, want[i])
+			r.wantOutcome(o, want[i])
 		}
 	}},
 	{"a_refresh_of_nothing_is_nothing", func(r *rig) {
 		refresher := r.refresher(r.client())
-		r.soon("Refresh of nothing", func() {
+		r.mustReturn("Refresh of nothing", func() {
 			for _, known := range [][]driver.Record{nil, {}} {
 				if outs := refresher.Refresh(r.ctx, known); len(outs) != 0 {
 					r.Errorf("Refresh of nothing has %d outcomes", len(outs))
@@ -78,16 +83,19 @@ var refreshChecks = []check{
 		for i := range names {
 			names[i] = fmt.Sprintf("seat/%d", i)
 		}
+
 		r.fill(a, names)
 		known := make([]driver.Record, 0, n)
 		listed := r.list(a, "seat/")
 		for _, name := range names {
 			known = append(known, listed[name])
 		}
+
 		want := slices.Clone(known)
 		for i := 7; i < n; i += 100 {
 			want[i] = r.swap(a, handed(known[i], "b"))
 		}
+
 		known[n-1] = driver.Record{Name: names[n-1]}
 
 		for round := range 2 {
@@ -95,6 +103,7 @@ var refreshChecks = []check{
 			if len(outs) != n {
 				r.Fatalf("Refresh of %d has %d outcomes", n, len(outs))
 			}
+
 			for i, o := range outs {
 				if o.Err != nil || o.Record.Rev != want[i].Rev || o.Record.Holder != want[i].Holder {
 					r.Fatalf("round %d: Refresh shows %q, %d of %d, at revision %q, %v, want %q",
@@ -112,10 +121,12 @@ var refreshChecks = []check{
 		for _, name := range oddNames {
 			known = append(known, driver.Record{Name: name})
 		}
+
 		for round := range 2 {
 			for i, o := range refresher.Refresh(r.ctx, known) {
 				if o.Err != nil || o.Record.Name != oddNames[i] || o.Record.Rev == "" {
-					r.Errorf("round %d: Refresh of %q = %q at revision %q, %v", round, oddNames[i], o.Record.Name, o.Record.Rev, o.Err)
+					r.Errorf("round %d: Refresh of %q = %q at revision %q, %v", round, oddNames[i], o.Record.Name,
+						o.Record.Rev, o.Err)
 				}
 				known[i] = o.Record
 			}
@@ -132,15 +143,17 @@ var refreshChecks = []check{
 		if len(outs) != len(known) {
 			r.Fatalf("Refresh of %d has %d outcomes", len(known), len(outs))
 		}
+
 		for i, o := range outs {
 			switch known[i].Name {
 			case "seat":
-				r.refreshed(o, now)
+				r.wantOutcome(o, now)
 			case "other":
-				r.refreshed(o, other)
+				r.wantOutcome(o, other)
 			default:
 				if !errors.Is(o.Err, driver.ErrNotFound) {
-					r.Errorf("Refresh of a name that was never written, twice, = %+v, %v, want ErrNotFound", o.Record, o.Err)
+					r.Errorf("Refresh of a name that was never written, twice, = %+v, %v, want ErrNotFound", o.Record,
+						o.Err)
 				}
 			}
 		}
@@ -160,27 +173,12 @@ var refreshChecks = []check{
 		}
 	}},
 	{"a_history_of_refreshes_is_linearizable", func(r *rig) {
-		const workers, steps = 8, 60
 		all := r.clients(3)
 		r.refresher(all[0])
-		var mu sync.Mutex
-		var history []op
-		begin := time.Now()
-		r.together(workers, func(i int) {
-			store := refreshing{Store: all[i%3], Refresher: all[i%3].(driver.Refresher), known: map[string]driver.Record{}}
-			w := worker{store: store, begin: begin, rand: rand.New(rand.NewPCG(2, uint64(i)))}
-			for step := range steps {
-				o, ok := w.step(r.ctx, uint64(i*steps+step+1))
-				if ok {
-					mu.Lock()
-					history = append(history, o)
-					mu.Unlock()
-				}
-			}
+		r.wantLinearizable(2, func(i int) driver.Store {
+			s := all[i%3]
+			return refreshing{Store: s, Refresher: s.(driver.Refresher), known: map[string]driver.Record{}}
 		})
-		if err := linearizable(history); err != nil {
-			r.Errorf("%d operations: %v", len(history), err)
-		}
 	}},
 	{"a_refresh_ends_with_its_context", func(r *rig) {
 		s := r.client()
@@ -188,21 +186,24 @@ var refreshChecks = []check{
 		l := r.swap(s, seat("seat", 1))
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
-		r.soon("a refresh after its context has ended", func() {
+		r.mustReturn("a refresh after its context has ended", func() {
 			outs := refresher.Refresh(ctx, []driver.Record{l, {Name: "none"}})
 			if len(outs) != 2 {
 				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
 			}
+
 			for _, o := range outs {
 				if !errors.Is(o.Err, context.Canceled) || errors.Is(o.Err, driver.ErrNotFound) {
-					r.Errorf("Refresh after its context has ended: %+v, %v, want context.Canceled alone", o.Record, o.Err)
+					r.Errorf("Refresh after its context has ended: %+v, %v, want context.Canceled alone", o.Record,
+						o.Err)
 				}
 			}
 		})
+
 		for i := range 60 {
 			ctx, cancel := context.WithCancel(r.ctx)
 			stop := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)
-			r.soon("refreshes that are cancelled", func() {
+			r.mustReturn("refreshes that are cancelled", func() {
 				for ctx.Err() == nil {
 					for _, o := range refresher.Refresh(ctx, []driver.Record{l}) {
 						if o.Err != nil && !errors.Is(o.Err, context.Canceled) {
@@ -211,6 +212,7 @@ var refreshChecks = []check{
 					}
 				}
 			})
+
 			stop.Stop()
 			cancel()
 		}
@@ -222,11 +224,13 @@ var refreshChecks = []check{
 		if err := s.Close(); err != nil {
 			r.Errorf("Close: %v", err)
 		}
-		r.soon("a refresh after Close", func() {
+
+		r.mustReturn("a refresh after Close", func() {
 			outs := refresher.Refresh(r.ctx, []driver.Record{l, {Name: "none"}})
 			if len(outs) != 2 {
 				r.Fatalf("Refresh of 2 has %d outcomes", len(outs))
 			}
+
 			for _, o := range outs {
 				if !errors.Is(o.Err, driver.ErrClosed) {
 					r.Errorf("Refresh after Close: %+v, %v, want ErrClosed", o.Record, o.Err)
@@ -242,11 +246,11 @@ var refreshChecks = []check{
 		l = r.swap(s, l)
 		<-time.After(3 * brief) // without a read, which might make it vacant
 		outs := refresher.Refresh(r.ctx, []driver.Record{l})
-		r.refreshed(outs[0], r.get(s, "brief"))
+		r.wantOutcome(outs[0], r.get(s, "brief"))
 	}},
 }
 
-// refreshing is a store whose Get is a Refresh of what it last knew.
+// refreshing is a store whose Get is a Refresh of the last known record.
 type refreshing struct {
 	driver.Store
 	driver.Refresher
@@ -263,8 +267,8 @@ func (s refreshing) Get(ctx context.Context, name string) (driver.Record, error)
 	return o.Record, o.Err
 }
 
-// refreshed wants an outcome to show a record.
-func (r *rig) refreshed(o driver.Outcome, want driver.Record) {
+// wantOutcome wants an outcome to show a record.
+func (r *rig) wantOutcome(o driver.Outcome, want driver.Record) {
 	r.Helper()
 	if o.Err != nil {
 		r.Errorf("Refresh of %q: %v", want.Name, o.Err)
@@ -275,7 +279,7 @@ func (r *rig) refreshed(o driver.Outcome, want driver.Record) {
 	}
 }
 
-// refresher returns s as one, or skips the test.
+// refresher returns s as a Refresher, or skips the test.
 func (r *rig) refresher(s driver.Store) driver.Refresher {
 	r.Helper()
 	refresher, ok := s.(driver.Refresher)

@@ -26,12 +26,15 @@ var registerChecks = []check{
 			if diff := differ(l, got); diff != "" {
 				r.Errorf("Swap answered another record: %s", diff)
 			}
+
 			if got.Rev == "" || got.Rev == l.Rev {
 				r.Errorf("Swap at revision %q answered revision %q", l.Rev, got.Rev)
 			}
+
 			if read := r.get(s, "seat"); read.Rev != got.Rev {
 				r.Errorf("Swap answered revision %q, Get shows %q", got.Rev, read.Rev)
 			}
+
 			l = renewed(got)
 		}
 	}},
@@ -53,27 +56,28 @@ var registerChecks = []check{
 		a, b := r.client(), r.client()
 		first := r.swap(a, seat("seat", 1))
 		second := r.swap(b, renewed(first))
-		r.refused(a, handed(first, "b"))
-		r.refused(b, handed(first, "b"))
+		r.wantConflict(a, handed(first, "b"))
+		r.wantConflict(b, handed(first, "b"))
 		third := r.swap(a, renewed(second))
-		r.refused(b, handed(first, "b"))
-		r.refused(b, handed(second, "b"))
+		r.wantConflict(b, handed(first, "b"))
+		r.wantConflict(b, handed(second, "b"))
 		r.swap(b, renewed(third))
 	}},
 	{"an_empty_revision_is_refused_on_a_written_register", func(r *rig) {
 		a, b := r.client(), r.client()
 		l := r.swap(a, seat("seat", 1))
-		r.refused(a, handed(seat("seat", 2), "b"))
-		r.refused(b, handed(seat("seat", 3), "b"))
+		r.wantConflict(a, handed(seat("seat", 2), "b"))
+		r.wantConflict(b, handed(seat("seat", 3), "b"))
+
 		// A vacant register has been written too.
 		r.swap(a, driver.Record{Name: "seat", Rev: l.Rev, Epoch: 1, Nonce: 4, Duration: l.Duration})
-		r.refused(b, handed(seat("seat", 5), "b"))
+		r.wantConflict(b, handed(seat("seat", 5), "b"))
 	}},
 	{"a_revision_does_not_fit_an_unwritten_register", func(r *rig) {
 		s := r.client()
 		l := r.swap(s, seat("seat", 1))
 		l.Name = "other"
-		r.refused(s, l)
+		r.wantConflict(s, l)
 	}},
 	{"an_edit_may_keep_the_nonce", func(r *rig) {
 		a, b := r.client(), r.client()
@@ -83,11 +87,13 @@ var registerChecks = []check{
 		if edited.Rev == l.Rev {
 			r.Errorf("an edit kept revision %q", l.Rev)
 		}
+
 		got := r.get(a, "seat")
 		if got.Next != "b" || got.Nonce != 7 {
 			r.Errorf("after an edit the record is %+v, want Next b and nonce 7", got)
 		}
-		r.refused(a, renewed(l))
+
+		r.wantConflict(a, renewed(l))
 	}},
 	{"registers_do_not_disturb_one_another", func(r *rig) {
 		all := r.clients(4)
@@ -102,6 +108,7 @@ var registerChecks = []check{
 				l = renewed(got)
 			}
 		})
+
 		for i := range 16 {
 			if got := r.get(all[0], fmt.Sprintf("seat/%d", i)); got.Nonce != 20 {
 				r.Errorf("%q ended at nonce %d, want 20", got.Name, got.Nonce)
@@ -118,6 +125,7 @@ var registerChecks = []check{
 				r.Errorf("Swap(%q) = name %q, %v", name, got.Name, err)
 			}
 		}
+
 		listed := r.list(b, "")
 		for i, name := range oddNames {
 			got, err := b.Get(r.ctx, name)
@@ -128,16 +136,18 @@ var registerChecks = []check{
 				r.Errorf("List shows %q: %v with nonce %d, want nonce %d", name, ok, l.Nonce, i)
 			}
 		}
+
 		if len(listed) != len(oddNames) {
 			r.Errorf("List yields %d registers, want %d", len(listed), len(oddNames))
 		}
 	}},
 }
 
-// oddNames are valid names that a store might fold into one another, take for a path or a pattern, or find too long.
+// oddNames are valid names that a store might confuse, treat as a path or a pattern, or find too long.
 var oddNames = []string{
 	"seat", "Seat", "SEAT", "seat ", " seat", "seat/", "/seat", "seat.", ".seat", "seat//", "//seat",
-	".", "..", "../seat", "a/../seat", "a/./b", "a/b", "a//b", "a/b/", "a", "a.b", "a:b", "a b", "a+b", "a%20b", "a%2Fb", "a\\b",
+	".", "..", "../seat", "a/../seat", "a/./b", "a/b", "a//b", "a/b/", "a", "a.b", "a:b", "a b", "a+b", "a%20b",
+	"a%2Fb", "a\\b",
 	"%", "_", "*", "?", "[a]", "{a}", "$a", "#a", "&a=b", "~", "-", "--", "<a>", "|", ";", ",", "=", "@", "!", "^", "`",
 	`"`, `'`, `''`, `\`, `\\`, `'; DROP TABLE leases; --`, "null", "0", "-1", "true",
 	"é", "e\u0301", "ß", "ss", "İ", "i", "I", "日本", "🦉", "\u00a0", "\ufeff", "\u200b", "\ufffd", "a\u2028b",

@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// remover returns the store as one that removes registers, or skips the check.
+// remover returns s as a Remover, or skips the test.
 func (r *rig) remover(s driver.Store) driver.Remover {
 	r.Helper()
 	if remover, ok := s.(driver.Remover); ok {
@@ -27,31 +27,35 @@ func (r *rig) remove(s driver.Store, l driver.Record) {
 	}
 }
 
-// kept removes l and wants a conflict that leaves the register as it was.
+// kept tries to remove l and wants a conflict that leaves the register unchanged.
 func (r *rig) kept(s driver.Store, l driver.Record) {
 	r.Helper()
 	before, missing := s.Get(r.ctx, l.Name)
 	if err := r.remover(s).Remove(r.ctx, l); !errors.Is(err, driver.ErrConflict) {
 		r.Errorf("Remove(%q at revision %q) = %v, want ErrConflict", l.Name, l.Rev, err)
 	}
+
 	after, err := s.Get(r.ctx, l.Name)
 	if missing != nil && errors.Is(err, driver.ErrNotFound) {
 		return
 	}
+
 	if diff := differ(before, after); err != nil || diff != "" || before.Rev != after.Rev {
 		r.Errorf("a refused removal changed register %q: %v %s", l.Name, err, diff)
 	}
 }
 
-// absent wants every way to read to show no register.
+// absent wants every kind of read to show no register.
 func (r *rig) absent(s driver.Store, name string) {
 	r.Helper()
 	if l, err := s.Get(r.ctx, name); !errors.Is(err, driver.ErrNotFound) {
 		r.Errorf("Get(%q) = %+v, %v, want ErrNotFound", name, l, err)
 	}
+
 	if _, ok := r.list(s, "")[name]; ok {
 		r.Errorf("List yields %q, which was removed", name)
 	}
+
 	if s, ok := s.(driver.Refresher); ok {
 		if o := s.Refresh(r.ctx, []driver.Record{{Name: name, Rev: "1"}})[0]; !errors.Is(o.Err, driver.ErrNotFound) {
 			r.Errorf("Refresh(%q) = %+v, %v, want ErrNotFound", name, o.Record, o.Err)
@@ -59,7 +63,7 @@ func (r *rig) absent(s driver.Store, name string) {
 	}
 }
 
-// vacated makes a register that nobody holds.
+// vacated creates a register that nobody holds.
 func (r *rig) vacated(s driver.Store, name string) driver.Record {
 	r.Helper()
 	return r.swap(s, released(r.swap(s, seat(name, 1))))
@@ -72,12 +76,14 @@ var removeChecks = []check{
 		other := r.vacated(a, "seat2")
 		r.get(b, "seat")
 		r.remove(b, l)
+
 		for _, s := range []driver.Store{a, b} {
 			r.absent(s, "seat")
 			if got := r.get(s, "seat2"); got.Rev != other.Rev {
 				r.Errorf("a removal changed another register: revision %q, want %q", got.Rev, other.Rev)
 			}
 		}
+
 		if n := len(r.list(a, "")); n != 1 {
 			r.Errorf("List yields %d registers, want 1", n)
 		}
@@ -100,24 +106,26 @@ var removeChecks = []check{
 		r.kept(a, l)
 		r.kept(b, l)
 		unheld := l
-		unheld.Holder = driver.Identity{} // what the caller takes it for does not matter
+		unheld.Holder = driver.Identity{} // what the caller knows of the holder does not matter
 		r.kept(b, unheld)
 	}},
 	{"a_removed_register_never_gets_a_revision_again", func(r *rig) {
 		seen := map[string]bool{}
 		var all []driver.Record
-		for range 3 { // each time as another process
+		for range 3 { // each time from another client
 			s, err := r.open()
 			if err != nil {
 				r.Fatalf("open a client again: %v", err)
 			}
+
 			for range 3 { // the records are equal, the revisions must not be
 				held := r.swap(s, seat("seat", 1))
 				vacant := r.swap(s, released(held))
 				for _, old := range all {
-					r.refused(s, handed(old, "b"))
+					r.wantConflict(s, handed(old, "b"))
 					r.kept(s, old)
 				}
+
 				for _, l := range []driver.Record{held, vacant} {
 					if seen[l.Rev] {
 						r.Errorf("revision %q came again after a removal", l.Rev)
@@ -125,8 +133,10 @@ var removeChecks = []check{
 					seen[l.Rev] = true
 					all = append(all, l)
 				}
+
 				r.remove(s, vacant)
 			}
+
 			if err := s.Close(); err != nil {
 				r.Errorf("close a client: %v", err)
 			}
@@ -147,13 +157,16 @@ var removeChecks = []check{
 				} else if err = r.remover(s).Remove(r.ctx, l); err == nil {
 					removed.Add(1)
 				}
+
 				if err != nil && !errors.Is(err, driver.ErrConflict) {
 					r.Errorf("a call that was not first: %v, want ErrConflict", err)
 				}
 			})
+
 			if removed.Load()+claimed.Load() != 1 {
 				r.Fatalf("%d removals and %d claims were applied, want one of both", removed.Load(), claimed.Load())
 			}
+
 			if claimed.Load() == 1 {
 				r.remove(all[1], r.swap(all[2], released(r.get(all[3], "seat"))))
 			}
@@ -164,19 +177,21 @@ var removeChecks = []check{
 		r.remover(a)
 		l := r.vacated(a, "seat")
 		hints := r.watch(b, r.ctx, "")
-		r.settle(hints, func() { l = r.swap(a, handed(l, "b")) })
+		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "b")) })
 		l = r.swap(a, released(l))
-		r.calm(hints)
+
+		r.drain(hints)
 		woken := 0
 		for range 10 {
 			r.remove(a, l)
 			if r.received(hints, 20*time.Millisecond) {
 				woken++
 			}
-			r.hinted(hints, "a creation after a removal", func() { l = r.swap(a, seat("seat", 1)) })
-			r.hinted(hints, "a release after a removal", func() { l = r.swap(a, released(l)) })
-			r.calm(hints)
+			r.wantHint(hints, "a creation after a removal", func() { l = r.swap(a, seat("seat", 1)) })
+			r.wantHint(hints, "a release after a removal", func() { l = r.swap(a, released(l)) })
+			r.drain(hints)
 		}
+
 		if woken >= 5 {
 			r.Errorf("10 removals woke %d times", woken)
 		}
@@ -187,15 +202,19 @@ var removeChecks = []check{
 		l := r.vacated(a, "seat")
 		ended, cancel := context.WithCancel(r.ctx)
 		cancel()
+
 		if err := r.remover(a).Remove(ended, l); !errors.Is(err, context.Canceled) {
 			r.Errorf("Remove with a cancelled context = %v, want context.Canceled", err)
 		}
+
 		if err := a.Close(); err != nil {
 			r.Errorf("close a client: %v", err)
 		}
+
 		if err := r.remover(a).Remove(r.ctx, l); !errors.Is(err, driver.ErrClosed) {
 			r.Errorf("Remove of a closed client = %v, want ErrClosed", err)
 		}
+
 		r.get(b, "seat")
 	}},
 }

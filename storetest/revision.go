@@ -14,17 +14,21 @@ var revisionChecks = []check{
 			}
 			seen[rev] = true
 		}
-		// A, B, A, B, ...: the records are equal, the revisions must not be, or a swap prepared on the first A fits the second.
+
+		// A, B, A, B, ...: the records are equal, the revisions must not be. Otherwise a swap prepared on the first A
+		// succeeds on the second.
 		l := r.swap(all[0], seat("seat", 1))
 		first := l
 		note(l.Rev)
+
 		for i := range 40 {
 			l.Nonce = uint64(1 + (i+1)%2)
 			l = r.swap(all[i%2], l)
 			note(l.Rev)
 		}
-		r.refused(all[0], renewed(first))
-		// An unchanged record is another revision as well: a renewal may find nothing else to change.
+
+		r.wantConflict(all[0], renewed(first))
+		// An unchanged record gets a new revision as well: a renewal may change nothing else.
 		for range 3 {
 			l = r.swap(all[0], l)
 			note(l.Rev)
@@ -38,6 +42,7 @@ var revisionChecks = []check{
 			if err != nil {
 				r.Fatalf("open a client again: %v", err)
 			}
+
 			if restart == 0 {
 				l = full()
 				l.Name = "seat"
@@ -50,6 +55,7 @@ var revisionChecks = []check{
 					r.Errorf("after a restart List yields %d registers, want 1", n)
 				}
 			}
+
 			for range 5 {
 				l = r.swap(s, l)
 				if seen[l.Rev] {
@@ -57,6 +63,7 @@ var revisionChecks = []check{
 				}
 				seen[l.Rev] = true
 			}
+
 			if err := s.Close(); err != nil {
 				r.Errorf("close a client: %v", err)
 			}

@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of stores: what [driver.Store] asks of a driver, as tests. A driver's test file
-// is one call of [Run], and what only that store can show:
+// Package storetest is the conformance suite of stores: it tests what [driver.Store] requires of a driver. A driver's
+// test file is one call of [Run], and tests of what only that store can show:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Open {
@@ -8,9 +8,9 @@
 //		})
 //	}
 //
-// The suite assumes a backing store that works, with nobody else in it: an answer that takes half a minute, a hint that is
-// lost, or registers left by an earlier test count as failures, although a protocol over the store must live with them. It
-// cannot show what takes a crash, a partition or a second machine; package memstore plays those for the protocol.
+// The suite assumes a backing store that works and that nobody else uses. An answer that takes half a minute, a lost
+// notification, or registers of an earlier test count as failures, although the protocol tolerates them. The suite
+// cannot show what takes a crash, a partition or a second machine; package memstore simulates those for the protocol.
 package storetest
 
 import (
@@ -27,11 +27,10 @@ import (
 // Open opens another client of one backing store, as another process would. The suite closes it.
 type Open func() (driver.Store, error)
 
-// Run runs the suite. Fresh is called for every test in it: it prepares an empty backing store that
-// lasts as long as its t, and returns the way to open clients of it. Clients are closed and opened
-// again to play a restart, so the registers must outlive the clients. Optional interfaces (Waker,
-// Batcher, Refresher, Remover, Witness) are tested if the clients have them. It counts goroutines, so no
-// other test should run at the same time.
+// Run runs the suite. It calls fresh for every test: fresh prepares an empty backing store that lasts as long as its t,
+// and returns a function that opens clients of it. To simulate a restart, Run closes clients and opens others, so the
+// registers must outlive the clients. Optional interfaces (Waker, Batcher, Refresher, Remover, Witness) are tested if
+// the clients implement them. Run counts goroutines, so no other test should run at the same time.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	t.Helper()
 	for _, c := range checks() {
@@ -39,7 +38,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	}
 }
 
-// check is one fact about a store. It takes a rig instead of a *testing.T so that the tests of this package can watch it fail.
+// check is one fact about a store. It takes a rig instead of a *testing.T so that the tests of this package can observe
+// its failure.
 type check struct {
 	name string
 	run  func(r *rig)
@@ -49,7 +49,7 @@ func checks() []check {
 	var all []check
 	for _, group := range [][]check{
 		registerChecks, recordChecks, revisionChecks, expiryChecks, raceChecks,
-		contextChecks, closeChecks, listChecks, wakeChecks, batchChecks, refreshChecks, removeChecks,
+		contextChecks, closeChecks, listChecks, notifyChecks, batchChecks, refreshChecks, removeChecks,
 		leakChecks,
 	} {
 		all = append(all, group...)
@@ -57,19 +57,19 @@ func checks() []check {
 	return all
 }
 
-// rig is what a check works with.
+// rig is what a check uses.
 type rig struct {
 	testing.TB
-	ctx      context.Context
-	cancel   context.CancelFunc
-	open     Open
-	patience time.Duration // how long anything may take before it counts as never
+	ctx     context.Context
+	cancel  context.CancelFunc
+	open    Open
+	timeout time.Duration // of anything that a check waits for
 }
 
-func newRig(t testing.TB, open Open, patience time.Duration) *rig {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*patience)
+func newRig(t testing.TB, open Open, timeout time.Duration) *rig {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*timeout)
 	t.Cleanup(cancel)
-	return &rig{TB: t, ctx: ctx, cancel: cancel, open: open, patience: patience}
+	return &rig{TB: t, ctx: ctx, cancel: cancel, open: open, timeout: timeout}
 }
 
 // client opens a client that is closed with the test.
@@ -79,11 +79,13 @@ func (r *rig) client() driver.Store {
 	if err != nil {
 		r.Fatalf("open a client: %v", err)
 	}
+
 	r.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			r.Errorf("close a client: %v", err)
 		}
 	})
+
 	return s
 }
 
@@ -114,13 +116,14 @@ func (r *rig) swap(s driver.Store, l driver.Record) driver.Record {
 	return got
 }
 
-// refused swaps l and wants a conflict that leaves the register as it was.
-func (r *rig) refused(s driver.Store, l driver.Record) {
+// wantConflict swaps l and wants a conflict that leaves the register unchanged.
+func (r *rig) wantConflict(s driver.Store, l driver.Record) {
 	r.Helper()
 	before, missing := s.Get(r.ctx, l.Name)
 	if _, err := s.Swap(r.ctx, l); !errors.Is(err, driver.ErrConflict) {
 		r.Errorf("Swap(%q at revision %q) = %v, want ErrConflict", l.Name, l.Rev, err)
 	}
+
 	after, err := s.Get(r.ctx, l.Name)
 	if missing != nil {
 		if !errors.Is(err, driver.ErrNotFound) {
@@ -128,12 +131,13 @@ func (r *rig) refused(s driver.Store, l driver.Record) {
 		}
 		return
 	}
+
 	if diff := differ(before, after); diff != "" || before.Rev != after.Rev {
 		r.Errorf("a refused swap changed register %q (revision %q to %q) %s", l.Name, before.Rev, after.Rev, diff)
 	}
 }
 
-// list returns what is below prefix by name, and fails if a name comes twice.
+// list returns the registers below prefix by name, and fails if a name comes twice.
 func (r *rig) list(s driver.Store, prefix string) map[string]driver.Record {
 	r.Helper()
 	all := map[string]driver.Record{}
@@ -149,8 +153,8 @@ func (r *rig) list(s driver.Store, prefix string) map[string]driver.Record {
 	return all
 }
 
-// soon runs f, and fails if it does not return. A Fatalf in f ends the test as well.
-func (r *rig) soon(what string, f func()) {
+// mustReturn runs f, and fails if it does not return in time. A Fatalf in f ends the test as well.
+func (r *rig) mustReturn(what string, f func()) {
 	r.Helper()
 	done, returned := make(chan struct{}), false
 	go func() {
@@ -158,17 +162,18 @@ func (r *rig) soon(what string, f func()) {
 		f()
 		returned = true
 	}()
+
 	select {
 	case <-done:
 		if !returned {
 			r.FailNow()
 		}
-	case <-time.After(r.patience):
-		r.Errorf("%s: not done after %v", what, r.patience)
-		r.cancel() // what f still has to say must be said before the test is over
+	case <-time.After(r.timeout):
+		r.Errorf("%s: not done after %v", what, r.timeout)
+		r.cancel() // f must report its errors before the test is over
 		select {
 		case <-done:
-		case <-time.After(r.patience):
+		case <-time.After(r.timeout):
 		}
 		r.FailNow()
 	}
@@ -177,7 +182,7 @@ func (r *rig) soon(what string, f func()) {
 // together runs f(0) to f(n-1) at once, and waits for all.
 func (r *rig) together(n int, f func(i int)) {
 	r.Helper()
-	r.soon(fmt.Sprintf("%d calls at once", n), func() {
+	r.mustReturn(fmt.Sprintf("%d calls at once", n), func() {
 		var all sync.WaitGroup
 		start := make(chan struct{})
 		for i := range n {
@@ -186,6 +191,7 @@ func (r *rig) together(n int, f func(i int)) {
 				f(i)
 			})
 		}
+
 		close(start)
 		all.Wait()
 	})
@@ -205,7 +211,7 @@ func (r *rig) fill(s driver.Store, names []string) {
 	})
 }
 
-// seat returns a plain record, held, which does not run out while a test lasts.
+// seat returns a simple held record that does not expire during a test.
 func seat(name string, nonce uint64) driver.Record {
 	return driver.Record{
 		Name: name, Holder: driver.Identity{ID: "a", Incarnation: "a1"}, Addr: "127.0.0.1:7000",
@@ -219,12 +225,13 @@ func renewed(l driver.Record) driver.Record {
 	return l
 }
 
-// released returns l as its holder leaves it.
+// released returns l as its holder releases it.
 func released(l driver.Record) driver.Record {
-	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration, Data: l.Data, Past: l.Past}
+	return driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration,
+		Data: l.Data, Past: l.Past}
 }
 
-// handed returns l in other hands.
+// handed returns l with another holder.
 func handed(l driver.Record, id string) driver.Record {
 	l.Holder = driver.Identity{ID: id, Incarnation: id + "1"}
 	l.Epoch++

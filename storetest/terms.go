@@ -11,13 +11,12 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// TwoTerms has two members win one election in one epoch, as can happen where a store forgets
-// writes, and returns both terms. It is for tests of fences.
+// TwoTerms makes two members win one election in one epoch, as can happen if a store loses writes, and returns both
+// terms. It is for tests of fences.
 //
-// The first member claims the election and loses its connection to the store. The store then
-// forgets the claim, and nothing else. The second member, which never saw the claim, makes the same
-// one. save is called right before the first claim is sent to the store, and restore when it has
-// been applied.
+// The first member claims the election and loses its connection to the store. The store then loses the claim, and
+// nothing else. The second member, which never saw the claim, makes the same one. save is called right before the first
+// claim is sent to the store, and restore when it has been applied.
 func TwoTerms(
 	t testing.TB, store driver.Store, election string, save func() (restore func()),
 ) (first, second regent.Term) {
@@ -34,7 +33,7 @@ func TwoTerms(
 	return first, second
 }
 
-// win has a member win the election, and keeps it in office until the test ends or the lease does.
+// win makes a member win the election, and lead until the test or the lease ends.
 func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -43,6 +42,7 @@ func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 	m := &regent.Member{Store: store, ID: id}
 	go func() {
 		defer close(done)
+
 		_ = m.Lead(ctx, election, func(ctx context.Context, term regent.Term) error {
 			select {
 			case won <- term:
@@ -52,6 +52,7 @@ func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 			return nil
 		})
 	}()
+
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -66,8 +67,7 @@ func win(t testing.TB, store driver.Store, id, election string) regent.Term {
 	}
 }
 
-// lossyStore passes requests on until one has written to the election's register, and fails all
-// after it.
+// lossyStore passes requests on until one has written to the election's register, and fails all later ones.
 type lossyStore struct {
 	driver.Store
 	election string
@@ -89,6 +89,7 @@ func (s *lossyStore) Swap(ctx context.Context, l driver.Record) (driver.Record, 
 	if s.cut.Load() {
 		return driver.Record{}, errCut
 	}
+
 	if l.Name != s.election {
 		return s.Store.Swap(ctx, l)
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/regentd/regent/work"
 )
 
-// payload is that of a check: who, what, and how long.
+// payload is the payload of a typical check.
 var payload = json.RawMessage(`{"url":"http://10.0.0.17:8080/healthz","expect":200,"retries":2}`)
 
-// bed is a worker that can be made to hold its tasks, and a pool that sends to it.
+// bed is a worker that can hold its tasks back, and a pool that sends to it.
 type bed struct {
 	b      *testing.B
 	worker *work.Worker
@@ -31,7 +31,7 @@ type bed struct {
 	hold   chan struct{} // tasks end when it is closed
 	target uint64        // tasks taken when all was dispatched
 	all    chan struct{}
-	warm   bool   // what goes over the wire is known
+	warm   bool   // the sizes of requests and answers are known
 	body   []byte // the largest batch
 	answer []byte
 	sent   int
@@ -56,6 +56,7 @@ func (x *bed) serve(rw http.ResponseWriter, r *http.Request) {
 		x.worker.ServeHTTP(rw, r)
 		return
 	}
+
 	if !x.warm {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -68,6 +69,7 @@ func (x *bed) serve(rw http.ResponseWriter, r *http.Request) {
 	} else {
 		x.worker.ServeHTTP(rw, r)
 	}
+
 	if x.worker.Stats().Taken == x.target {
 		select {
 		case x.all <- struct{}{}:
@@ -76,35 +78,40 @@ func (x *bed) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// round dispatches tasks, and returns how long it took until the worker had them, and until the leader knew how they ended. The latter is
-// measured by itself, if whole: then nothing is held up.
+// round dispatches tasks, and returns how long it took until the worker had them, and until the leader knew how they
+// ended. The latter is measured by itself, if whole: then nothing is held up.
 func (x *bed) round(tasks int, whole bool) time.Duration {
 	x.hold, x.all = make(chan struct{}), make(chan struct{}, 1)
 	x.target += uint64(tasks)
 	if whole {
 		close(x.hold)
 	}
+
 	all := make([]work.Task, tasks)
 	for i := range all {
 		x.sent++
 		all[i] = work.Task{ID: fmt.Sprintf("poll/health-check/%08d", x.sent), Kind: "http", Payload: payload}
 	}
+
 	began := time.Now()
 	for _, t := range all {
 		if err := x.pool.Send("w", t, x.end); err != nil {
 			x.b.Fatal(err)
 		}
 	}
+
 	<-x.all
 	took := time.Since(began)
 	if !whole {
 		close(x.hold)
 	}
+
 	for range tasks {
 		if err := <-x.ends; err != nil {
 			x.b.Fatal(err)
 		}
 	}
+
 	if whole {
 		took = time.Since(began)
 	}
@@ -113,10 +120,11 @@ func (x *bed) round(tasks int, whole bool) time.Duration {
 
 func (x *bed) end(_ work.Result, err error) { x.ends <- err }
 
-// BenchmarkDispatch sends tasks to one worker over loopback, by turns with a plain net/http client that sends the same bytes as often, and is answered
-// with as many. The ratio is that of their throughputs, the median of all turns, until the worker has the tasks: to a plain handler that reads the body
-// and throws it away; as "decoded" to one that knows what was in it, by encoding/json; and as "whole" to the former, until the leader has been told
-// how each of them ended, which a plain client does not hear.
+// BenchmarkDispatch sends tasks to one worker over loopback, by turns with a plain net/http client that sends the same
+// bytes as often, and is answered with as many. The ratio is that of their throughputs, the median of all turns, until
+// the worker has the tasks: to a plain handler that reads the body and throws it away; as "decoded" to one that knows
+// what was in it, by encoding/json; and as "whole" to the former, until the leader has received how each of them
+// ended, which a plain client does not hear.
 func BenchmarkDispatch(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
@@ -124,12 +132,14 @@ func BenchmarkDispatch(b *testing.B) {
 			for bytes.Count(x.body, []byte(`{"id":`)) < size { // until a full one was seen
 				x.round(32*size, false)
 			}
+
 			x.warm = true
 			plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if _, err := io.Copy(io.Discard, r.Body); err == nil {
 					rw.Write(x.answer)
 				}
 			}))
+
 			b.Cleanup(plain.Close)
 			decoding := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				var batch struct {
@@ -138,16 +148,19 @@ func BenchmarkDispatch(b *testing.B) {
 						Payload  json.RawMessage
 					}
 				}
+
 				if json.NewDecoder(r.Body).Decode(&batch) == nil && len(batch.Tasks) == size {
 					rw.Write(x.answer)
 				}
 			}))
+
 			b.Cleanup(decoding.Close)
 			client := &http.Client{Transport: &http.Transport{}}
 			b.Cleanup(client.CloseIdleConnections)
 			batches := 2048 / max(8, size)
 			tasks := batches * size
 			plainly(b, client, plain.URL, x.body, 16)
+
 			x.round(tasks, true)
 			var ratio, whole, decoded, ours, theirs []float64
 			for b.Loop() {
@@ -159,6 +172,7 @@ func BenchmarkDispatch(b *testing.B) {
 				ratio, whole = append(ratio, p.Seconds()/d.Seconds()), append(whole, p.Seconds()/w.Seconds())
 				ours, theirs = append(ours, float64(tasks)/d.Seconds()), append(theirs, float64(tasks)/p.Seconds())
 			}
+
 			median := func(all []float64) float64 { slices.Sort(all); return all[len(all)/2] }
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(ratio), "ratio")
@@ -170,7 +184,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
-// plainly posts a body again and again.
+// plainly posts a body repeatedly.
 func plainly(b *testing.B, c *http.Client, url string, body []byte, times int) time.Duration {
 	began := time.Now()
 	for range times {
@@ -186,13 +200,16 @@ func plainly(b *testing.B, c *http.Client, url string, body []byte, times int) t
 	return time.Since(began)
 }
 
-// BenchmarkWorker is the worker's side alone, without a network: a batch is taken, run, and its results told.
+// BenchmarkWorker is the worker's side alone, without a network: a batch is taken, run, and its results are reported.
 func BenchmarkWorker(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			w := &work.Worker{Election: "seat", Token: "secret", Concurrency: 1}
 			done := make(chan struct{}, size)
-			w.Handle("http", func(context.Context, work.Task) (json.RawMessage, error) { done <- struct{}{}; return nil, nil })
+			w.Handle("http", func(context.Context, work.Task) (json.RawMessage, error) {
+				done <- struct{}{}
+				return nil, nil
+			})
 			post := func(path string, body []byte) *httptest.ResponseRecorder {
 				r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
 				r.Header.Set("Authorization", "Bearer secret")
@@ -200,10 +217,14 @@ func BenchmarkWorker(b *testing.B) {
 				w.ServeHTTP(rec, r)
 				return rec
 			}
-			after, session, n := 0, "", 0
+
+			after := 0
+			session := ""
+			n := 0
 			body := make([]byte, 0, 256*size)
 			for b.Loop() {
-				body = append(body[:0], `{"election":"seat","leader":"a","epoch":1,"dispatchedMs":1700000000000,"tasks":[`...)
+				body = append(body[:0], `{"election":"seat","leader":"a","epoch":1,`+
+					`"dispatchedMs":1700000000000,"tasks":[`...)
 				for i := range size {
 					n++
 					if i > 0 {
@@ -214,26 +235,35 @@ func BenchmarkWorker(b *testing.B) {
 					body = append(body, `","kind":"http","payload":`...)
 					body = append(append(body, payload...), '}')
 				}
+
 				body = append(body, `]}`...)
 				if rec := post("/v1/tasks", body); rec.Code != http.StatusOK {
 					b.Fatal(rec.Code, rec.Body)
 				}
+
 				for range size {
 					<-done
 				}
+
 				for ended := false; !ended; {
-					rec := post("/v1/tasks/results", fmt.Appendf(nil, `{"election":"seat","leader":"a","epoch":1,"session":%q,"after":%d,"waitMs":1000}`, session, after))
-					var told struct {
+					rec := post("/v1/tasks/results",
+						fmt.Appendf(nil,
+							`{"election":"seat","leader":"a","epoch":1,"session":%q,"after":%d,"waitMs":1000}`,
+							session, after))
+					var report struct {
 						Session string
 						Next    int
 					}
-					if err := json.NewDecoder(rec.Body).Decode(&told); err != nil {
+
+					if err := json.NewDecoder(rec.Body).Decode(&report); err != nil {
 						b.Fatal(err)
 					}
-					session, after = told.Session, told.Next
+
+					session, after = report.Session, report.Next
 					ended = after == n
 				}
 			}
+
 			perTask(b, size)
 		})
 	}
@@ -243,7 +273,7 @@ func perTask(b *testing.B, size int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/task")
 }
 
-// canned answers a pool as a worker would, always the same.
+// canned answers a pool like a worker, always with the same answer.
 type canned struct {
 	size    int
 	session sync.Once
@@ -258,8 +288,11 @@ func newCanned(size int) *canned {
 		if i > 0 {
 			c.results = append(c.results, ',')
 		}
-		c.results = fmt.Appendf(c.results, `{"id":"poll/health-check/%08d","kind":"http","epoch":1,"outcome":"done","beganMs":1700000000000,"tookUs":12}`, i)
+		c.results = fmt.Appendf(c.results,
+			`{"id":"poll/health-check/%08d","kind":"http","epoch":1,"outcome":"done",`+
+				`"beganMs":1700000000000,"tookUs":12}`, i)
 	}
+
 	c.results = append(c.results, `]}`...)
 	return c
 }
@@ -284,17 +317,21 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		c.posted <- bytes.Count(body, []byte(`{"id":`))
 	}
-	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)), ContentLength: int64(len(answer)), Request: r}, nil
+
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer)),
+		ContentLength: int64(len(answer)), Request: r}, nil
 }
 
-// BenchmarkLeader is the leader's side alone, without a network: tasks are sent, and their results heard.
+// BenchmarkLeader is the leader's side alone, without a network: tasks are sent, and their results received.
 func BenchmarkLeader(b *testing.B) {
 	for _, size := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			term := lead(b, memstore.New(), "a")
 			ready := make(chan struct{}, 1)
-			pool := work.NewPool(term.ctx, term.Term, work.Options{Batch: size, Client: &http.Client{Transport: newCanned(size)},
-				Ready: func(string, []string) { ready <- struct{}{} }})
+			pool := work.NewPool(term.ctx, term.Term,
+				work.Options{Batch: size, Client: &http.Client{Transport: newCanned(size)},
+					Ready: func(string, []string) { ready <- struct{}{} }})
+
 			b.Cleanup(pool.Close)
 			pool.Add("w", "worker")
 			<-ready
@@ -302,6 +339,7 @@ func BenchmarkLeader(b *testing.B) {
 			for i := range tasks {
 				tasks[i] = work.Task{ID: fmt.Sprintf("poll/health-check/%08d", i), Kind: "http", Payload: payload}
 			}
+
 			ends := make(chan error, size)
 			done := func(_ work.Result, err error) { ends <- err }
 			b.ReportAllocs()
@@ -311,12 +349,14 @@ func BenchmarkLeader(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
+
 				for range tasks {
 					if err := <-ends; err != nil {
 						b.Fatal(err)
 					}
 				}
 			}
+
 			perTask(b, size)
 		})
 	}

@@ -34,11 +34,13 @@ func Example() {
 	err := m.Lead(context.Background(), "greetings", func(ctx context.Context, t regent.Term) error {
 		pool := work.NewPool(ctx, t, work.Options{Leader: m.ID, Token: "secret"})
 		defer pool.Close()
+
 		pool.Add("w1", server.URL)
 		r, err := pool.Do(ctx, work.Task{ID: "greet/1", Kind: "greet", Payload: json.RawMessage(`"Ada"`)})
 		fmt.Println(r.Outcome, string(r.Data))
 		return err
 	})
+
 	fmt.Println(err, w.Close())
 	// Output:
 	// done "hello Ada, in epoch 1"

@@ -40,14 +40,17 @@ func newAttacker(t *testing.T) *attacker {
 		a.mu.Lock()
 		a.all = append(a.all, recorded{r.Method, r.RequestURI, r.Header.Clone(), body})
 		a.mu.Unlock()
+
 		if a.challenge != "" {
 			w.Header().Set(signed.Header, a.challenge)
 			w.Header().Set("WWW-Authenticate", signed.Demand(signed.ErrStale))
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
+
 		w.WriteHeader(http.StatusBadGateway)
 	}))
+
 	t.Cleanup(a.Close)
 	return a
 }
@@ -77,6 +80,7 @@ func (a *attacker) find(t *testing.T, what string, is func(recorded) bool) recor
 			}
 		}
 		a.mu.Unlock()
+
 		if time.Now().After(deadline) {
 			t.Fatalf("no request to %s", what)
 		}
@@ -100,6 +104,7 @@ func TestAnAttackersAddress(t *testing.T) {
 	w.Token, w.ID = token, "w"
 	s := httptest.NewUnstartedServer(w)
 	w.Addr = s.Listener.Addr().String()
+
 	s.Start()
 	t.Cleanup(func() { check(t, w.Close()); s.CloseClientConnections(); s.Close() })
 
@@ -112,9 +117,11 @@ func TestAnAttackersAddress(t *testing.T) {
 	t.Run("the_token_is_in_nothing_that_it_receives", func(t *testing.T) {
 		evil.mu.Lock()
 		defer evil.mu.Unlock()
+
 		for _, r := range evil.all {
 			for name, values := range r.header {
-				if text := strings.Join(values, " "); strings.Contains(text, token) || strings.HasPrefix(text, "Bearer") {
+				if text := strings.Join(values, " "); strings.Contains(text, token) ||
+					strings.HasPrefix(text, "Bearer") {
 					t.Errorf("header %s: %s", name, text)
 				}
 			}
@@ -123,6 +130,7 @@ func TestAnAttackersAddress(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("what_it_receives_is_of_no_use_with_a_real_worker", func(t *testing.T) {
 		for _, r := range []recorded{tasks, question} {
 			for _, uri := range []string{"/v1/tasks", "/v1/tasks/results"} {
@@ -131,26 +139,32 @@ func TestAnAttackersAddress(t *testing.T) {
 				}
 			}
 		}
-		if got := tasks.replay(t, s.URL, "/v1/tasks"); !strings.Contains(got.Error, "signed for member evil, and this is w") {
+
+		if got := tasks.replay(t, s.URL, "/v1/tasks"); !strings.Contains(got.Error,
+			"signed for member evil, and this is w") {
 			t.Errorf("got %q", got.Error)
 		}
 	})
+
 	t.Run("under_the_name_of_a_real_worker_neither", func(t *testing.T) {
 		second := newAttacker(t)
 		p.Add("w", second.Listener.Addr().String())
 		_ = p.Send("w", work.Task{ID: "b", Kind: "do"}, func(work.Result, error) {})
 		got := second.await(t, "/v1/tasks").replay(t, s.URL, "/v1/tasks")
-		if got.code != http.StatusUnauthorized || !strings.Contains(got.Error, "signed for the address "+second.Listener.Addr().String()) {
+		if got.code != http.StatusUnauthorized ||
+			!strings.Contains(got.Error, "signed for the address "+second.Listener.Addr().String()) {
 			t.Errorf("got %+v", got)
 		}
 		p.Remove("w")
 	})
+
 	t.Run("the_real_worker_takes_what_was_signed_for_it", func(t *testing.T) {
 		p.Add("w", w.Addr)
 		if e := next(t, send(t, p, "w", "c")); e.err != nil {
 			t.Error(e.err)
 		}
 	})
+
 	t.Run("with_a_challenge_of_the_real_worker_neither", func(t *testing.T) {
 		for _, name := range []string{"evil2", "w"} {
 			relay := newAttacker(t)
@@ -158,6 +172,7 @@ func TestAnAttackersAddress(t *testing.T) {
 			if relay.challenge == "" {
 				t.Fatal("the worker gives none")
 			}
+
 			p.Remove(name)
 			p.Add(name, relay.Listener.Addr().String())
 			_ = p.Send(name, work.Task{ID: "d", Kind: "do"}, func(work.Result, error) {})
@@ -165,12 +180,15 @@ func TestAnAttackersAddress(t *testing.T) {
 			if got.code != http.StatusUnauthorized || !strings.Contains(got.Error, "signed for ") {
 				t.Errorf("%s: got %+v", name, got)
 			}
+
 			p.Remove(name)
 		}
 	})
+
 	if ran.count("a")+ran.count("b")+ran.count("d") > 0 {
 		t.Error("a task ran that was signed for another worker")
 	}
+
 	p.Remove("evil")
 }
 
@@ -188,13 +206,17 @@ func TestAWorkerThatStartsAnew(t *testing.T) {
 			refused.Add(1)
 		}
 	}))
+
 	begin := func() {
 		w := worker(ran)
-		w.Token, w.ID, w.Addr = token, "w", s.Listener.Addr().String()
+		w.Token = token
+		w.ID = "w"
+		w.Addr = s.Listener.Addr().String()
 		if former := now.Swap(w); former != nil {
 			check(t, former.Close())
 		}
 	}
+
 	begin()
 	s.Start()
 	t.Cleanup(func() { check(t, now.Load().Close()); s.CloseClientConnections(); s.Close() })
@@ -205,14 +227,18 @@ func TestAWorkerThatStartsAnew(t *testing.T) {
 		if i == 2 {
 			begin()
 		}
+
 		if e := next(t, send(t, p, "w", id)); e.err != nil {
 			t.Errorf("task %s: %v", id, e.err)
 		}
+
 		if n := ran.count(id); n != 1 {
 			t.Errorf("task %s ran %d times", id, n)
 		}
 	}
-	// For each start at most one of each of the three loops that send, and one after a late answer of the former worker.
+
+	// For each start at most one of each of the three loops that send, and one after a late answer of the former
+	// worker.
 	if n := refused.Load(); n < 2 || n > 7 {
 		t.Errorf("%d requests were refused", n)
 	}
@@ -238,16 +264,20 @@ func TestVersionsThatDoNotKnowSignatures(t *testing.T) {
 		old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, `{"session":"x","error":"this needs the cluster's token: Authorization: Bearer …"}`)
+			_, _ = io.WriteString(w, `{"session":"x","error":`+
+				`"this needs the cluster's token: Authorization: Bearer …"}`)
 		}))
+
 		t.Cleanup(old.Close)
 		p := lead(t, memstore.New(), "a").pool(t, work.Options{Token: "secret"})
 		p.Add("w", old.Listener.Addr().String())
 		e := next(t, send(t, p, "w", "a"))
-		if !errors.Is(e.err, work.ErrUnreachable) || !strings.Contains(e.err.Error(), "older version of Regent, upgrade it") {
+		if !errors.Is(e.err, work.ErrUnreachable) ||
+			!strings.Contains(e.err.Error(), "older version of Regent, upgrade it") {
 			t.Errorf("ended %v", e.err)
 		}
 	})
+
 	t.Run("a_leader_that_sends_a_bearer_token_hears_why_it_is_refused", func(t *testing.T) {
 		w := worker(newRan())
 		w.Token = "secret"

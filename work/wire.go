@@ -12,40 +12,42 @@ import (
 	"github.com/regentd/regent/internal/jsonscan"
 )
 
-// batch is the body of a request that brings tasks.
+// batch is the body of a request that carries tasks.
 type batch struct {
-	Election   string `json:"election"`
-	Leader     string `json:"leader"`
-	Epoch      uint64 `json:"epoch"`
-	Term       string `json:"term,omitempty"` // the incarnation of the term; a leader of the version before names none
-	Dispatched int64  `json:"dispatchedMs"`   // Unix time
-	Tasks      []item `json:"tasks"`
+	Election   string     `json:"election"`
+	Leader     string     `json:"leader"`
+	Epoch      uint64     `json:"epoch"`
+	Term       string     `json:"term,omitempty"` // the incarnation of the term; older versions do not send it
+	Dispatched int64      `json:"dispatchedMs"`   // Unix time
+	Tasks      []wireTask `json:"tasks"`
 }
 
 func (b *batch) token() regent.Token { return regent.NewToken(b.Epoch, b.Term) }
 
-// item is a task on the wire.
-type item struct {
-	ID         string          `json:"id"`
-	Kind       string          `json:"kind"`
-	TimeoutMs  int64           `json:"timeoutMs,omitempty"`
-	Idempotent bool            `json:"idempotent,omitempty"`
-	Tried      string          `json:"tried,omitempty"` // the worker's session in which it may have been taken already
-	Payload    json.RawMessage `json:"payload,omitempty"`
+// wireTask is a task in a batch.
+type wireTask struct {
+	ID         string `json:"id"`
+	Kind       string `json:"kind"`
+	TimeoutMs  int64  `json:"timeoutMs,omitempty"`
+	Idempotent bool   `json:"idempotent,omitempty"`
+	// The worker's session in which it may have been accepted already.
+	Tried   string          `json:"tried,omitempty"`
+	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-func (i *item) valid() bool {
-	return i.ID != "" && len(i.ID) <= maxID && i.Kind != "" && len(i.Kind) <= maxID && i.TimeoutMs >= 0 && i.TimeoutMs <= math.MaxInt64/int64(time.Millisecond)
+func (i *wireTask) valid() bool {
+	return i.ID != "" && len(i.ID) <= maxID && i.Kind != "" && len(i.Kind) <= maxID && i.TimeoutMs >= 0 &&
+		i.TimeoutMs <= math.MaxInt64/int64(time.Millisecond)
 }
 
-// verdict answers a batch: all tasks are taken but those it names.
-type verdict struct {
-	Session string        `json:"session,omitempty"` // of the worker; nobody else's answer has one
-	Error   string        `json:"error,omitempty"`
-	Epoch   uint64        `json:"epoch,omitempty"` // the one that beats the batch's
-	Term    string        `json:"term,omitempty"`  // the term that has it, if the worker knows
-	Refused list[refusal] `json:"refused,omitempty"`
-	Results list[outcome] `json:"results,omitempty"` // of tasks that had been taken before, and have ended
+// receipt answers a batch: all tasks are accepted except those in Refused.
+type receipt struct {
+	Session string                  `json:"session,omitempty"` // of the worker; an answer without one is not a worker's
+	Error   string                  `json:"error,omitempty"`
+	Epoch   uint64                  `json:"epoch,omitempty"` // the newer epoch, if the batch was refused for it
+	Term    string                  `json:"term,omitempty"`  // the term of that epoch, if the worker knows it
+	Refused boundedList[refusal]    `json:"refused,omitempty"`
+	Results boundedList[wireResult] `json:"results,omitempty"` // of tasks that had been accepted before, and have ended
 }
 
 type refusal struct {
@@ -53,45 +55,46 @@ type refusal struct {
 	Why string `json:"why"`
 }
 
-// Why a task is not taken.
+// The reasons for which a task is refused.
 const (
 	whyStale     = "stale"
 	whyBusy      = "busy"
 	whyKind      = "unknown kind"
 	whyStopping  = "stopping"
 	whyInvalid   = "invalid"
-	whyForgotten = "forgotten" // tried before, in a session of which nothing is known any more
-	whyAgain     = "again"     // it has ended, but there was no room for its result in the answer
+	whyForgotten = "forgotten" // sent before, in a session that the worker has no record of
+	whyAgain     = "again"     // it has ended, but its result did not fit into the answer
 )
 
-// question asks for results.
-type question struct {
+// query asks for results.
+type query struct {
 	Election string `json:"election"`
 	Leader   string `json:"leader"`
 	Epoch    uint64 `json:"epoch"`
 	Term     string `json:"term,omitempty"`
-	Session  string `json:"session,omitempty"`  // that After counts in
-	After    uint64 `json:"after,omitempty"`    // all up to it were received
-	RecallMs int64  `json:"recallMs,omitempty"` // at the beginning of a session: how old results may be
-	WaitMs   int64  `json:"waitMs,omitempty"`   // how long the asker waits for one
+	Session  string `json:"session,omitempty"`  // the session that After counts in
+	After    uint64 `json:"after,omitempty"`    // all results up to this number were received
+	RecallMs int64  `json:"recallMs,omitempty"` // at the start of a session: how old results may be
+	WaitMs   int64  `json:"waitMs,omitempty"`   // how long the worker may wait for a result
 }
 
-func (q *question) token() regent.Token { return regent.NewToken(q.Epoch, q.Term) }
+func (q *query) token() regent.Token { return regent.NewToken(q.Epoch, q.Term) }
 
-// report answers a question.
+// report answers a query.
 type report struct {
-	Session string        `json:"session"`
-	Next    uint64        `json:"next"`              // what to ask for after
-	More    bool          `json:"more,omitempty"`    // there are more already
-	Running names         `json:"running,omitempty"` // what was taken and has not ended; told only to one who begins, or who has missed results
-	Results list[outcome] `json:"results,omitempty"`
-	Error   string        `json:"error,omitempty"` // where it could not be answered
-	Epoch   uint64        `json:"epoch,omitempty"` // that beats the asker's
-	Term    string        `json:"term,omitempty"`  // the term that has it, if the worker knows
+	Session string `json:"session"`
+	Next    uint64 `json:"next"`           // the After of the next query
+	More    bool   `json:"more,omitempty"` // there are more results now
+	// Running are the tasks that have not ended. It is sent only if the leader has just started, or has missed results.
+	Running taskIDs                 `json:"running,omitempty"`
+	Results boundedList[wireResult] `json:"results,omitempty"`
+	Error   string                  `json:"error,omitempty"` // why the query was not answered
+	Epoch   uint64                  `json:"epoch,omitempty"` // the newer epoch, if the query was refused for it
+	Term    string                  `json:"term,omitempty"`  // the term of that epoch, if the worker knows it
 }
 
-// outcome is a result on the wire and in the journal.
-type outcome struct {
+// wireResult is a result in a report and in the journal.
+type wireResult struct {
 	ID      string          `json:"id"`
 	Kind    string          `json:"kind,omitempty"`
 	Epoch   uint64          `json:"epoch,omitempty"`
@@ -100,15 +103,15 @@ type outcome struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 	BeganMs int64           `json:"beganMs,omitempty"`
 	TookUs  int64           `json:"tookUs,omitempty"`
-	Number  uint64          `json:"number,omitempty"` // in a verdict only: where it stands among the worker's results
+	Number  uint64          `json:"number,omitempty"` // its place among the worker's results; in a receipt only
 }
 
-// size is what a result takes, beside what every result takes.
-func (o *outcome) size() int { return len(o.Data) + len(o.Error) }
+// size returns the bytes of a result that vary.
+func (o *wireResult) size() int { return len(o.Data) + len(o.Error) }
 
-// drop forgets what a handler returned, and says so. It reports whether there was anything worth it.
-func (o *outcome) drop(limit int) bool {
-	text := fmt.Sprintf("what it returned was dropped: the worker keeps %d bytes of results", limit)
+// drop removes the data of a result, and sets an Error that says so. It reports whether that saved anything.
+func (o *wireResult) drop(limit int) bool {
+	text := fmt.Sprintf("the result's data was dropped: the worker keeps %d bytes of results", limit)
 	if o.size() <= len(text) {
 		return false
 	}
@@ -117,26 +120,30 @@ func (o *outcome) drop(limit int) bool {
 	return true
 }
 
-func (o *outcome) result() Result {
-	r := Result{ID: o.ID, Kind: o.Kind, Epoch: o.Epoch, Outcome: o.Outcome, Error: o.Error, Data: o.Data, Took: time.Duration(o.TookUs) * time.Microsecond}
+func (o *wireResult) result() Result {
+	r := Result{ID: o.ID, Kind: o.Kind, Epoch: o.Epoch, Outcome: o.Outcome, Error: o.Error, Data: o.Data,
+		Took: time.Duration(o.TookUs) * time.Microsecond}
 	if o.BeganMs != 0 {
 		r.Began = time.UnixMilli(o.BeganMs)
 	}
 	return r
 }
 
-// appendBatch writes the beginning of a batch, and appendItem each of its tasks. By hand, since a leader may send thousands of them a second.
+// appendBatch appends the beginning of a batch, and appendTask each of its tasks. Written by hand, because a leader may
+// send thousands of tasks a second.
 func appendBatch(b []byte, election, leader string, token regent.Token, now time.Time) []byte {
 	b = append(b, `{"election":`...)
-	b = appendString(b, election)
+	b = jsonscan.AppendString(b, election)
 	b = append(b, `,"leader":`...)
-	b = appendString(b, leader)
+	b = jsonscan.AppendString(b, leader)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, token.Epoch, 10)
+
 	if token.Term != "" {
 		b = append(b, `,"term":`...)
-		b = appendString(b, token.Term)
+		b = jsonscan.AppendString(b, token.Term)
 	}
+
 	b = append(b, `,"dispatchedMs":`...)
 	b = strconv.AppendInt(b, now.UnixMilli(), 10)
 	return append(b, `,"tasks":[`...)
@@ -145,70 +152,68 @@ func appendBatch(b []byte, election, leader string, token regent.Token, now time
 // endBatch closes what appendBatch opened.
 const endBatch = `]}`
 
-func appendItem(b []byte, t *Task, tried string) []byte {
+func appendTask(b []byte, t *Task, tried string) []byte {
 	if b[len(b)-1] == '}' {
 		b = append(b, ',')
 	}
+
 	b = append(b, `{"id":`...)
-	b = appendString(b, t.ID)
+	b = jsonscan.AppendString(b, t.ID)
 	b = append(b, `,"kind":`...)
-	b = appendString(b, t.Kind)
+	b = jsonscan.AppendString(b, t.Kind)
 	if t.Timeout > 0 {
 		b = append(b, `,"timeoutMs":`...)
 		b = strconv.AppendInt(b, max(1, t.Timeout.Milliseconds()), 10)
 	}
+
 	if t.Idempotent {
 		b = append(b, `,"idempotent":true`...)
 	}
+
 	if tried != "" {
 		b = append(b, `,"tried":`...)
-		b = appendString(b, tried)
+		b = jsonscan.AppendString(b, tried)
 	}
+
 	if len(t.Payload) > 0 {
 		b = append(b, `,"payload":`...)
 		b = append(b, t.Payload...)
 	}
+
 	return append(b, '}')
 }
 
-// appendOutcome writes a result, without a line break.
-func appendOutcome(b []byte, o *outcome) []byte {
+// appendResult appends a result, without a line break.
+func appendResult(b []byte, o *wireResult) []byte {
 	b = append(b, `{"id":`...)
-	b = appendString(b, o.ID)
+	b = jsonscan.AppendString(b, o.ID)
 	b = append(b, `,"kind":`...)
-	b = appendString(b, o.Kind)
+	b = jsonscan.AppendString(b, o.Kind)
 	b = append(b, `,"epoch":`...)
 	b = strconv.AppendUint(b, o.Epoch, 10)
 	b = append(b, `,"outcome":`...)
-	b = appendString(b, string(o.Outcome))
+	b = jsonscan.AppendString(b, string(o.Outcome))
+
 	if o.Error != "" {
 		b = append(b, `,"error":`...)
-		b = appendString(b, o.Error)
+		b = jsonscan.AppendString(b, o.Error)
 	}
+
 	if len(o.Data) > 0 {
 		b = append(b, `,"data":`...)
 		b = append(b, o.Data...)
 	}
+
 	b = append(b, `,"beganMs":`...)
 	b = strconv.AppendInt(b, o.BeganMs, 10)
 	b = append(b, `,"tookUs":`...)
 	b = strconv.AppendInt(b, o.TookUs, 10)
+
 	return append(b, '}')
 }
 
-// appendString writes a JSON string; one that needs escaping the long way.
-func appendString(b []byte, s string) []byte {
-	if !jsonscan.Plain(s) {
-		long, _ := json.Marshal(s) // a string cannot fail
-		return append(b, long...)
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
-// valid says what is wrong with a task.
-func (t *Task) valid() error {
+// validate returns what is wrong with a task.
+func (t *Task) validate() error {
 	switch {
 	case t.ID == "" || len(t.ID) > maxID || !utf8.ValidString(t.ID):
 		return fmt.Errorf("task id %.40q: must be 1 to %d bytes of UTF-8", t.ID, maxID)
@@ -217,9 +222,10 @@ func (t *Task) valid() error {
 	case t.Timeout < 0:
 		return fmt.Errorf("task %s: timeout %v must not be negative", t.ID, t.Timeout)
 	case len(t.Payload) > maxData:
-		return fmt.Errorf("task %s: payload has %d bytes, at most %d are sent", t.ID, len(t.Payload), maxData)
+		return fmt.Errorf("task %s: payload has %d bytes, it must have at most %d", t.ID, len(t.Payload), maxData)
 	case len(t.Payload) > 0 && !jsonscan.Valid(t.Payload):
 		return fmt.Errorf("task %s: payload is not valid JSON", t.ID)
 	}
+
 	return nil
 }

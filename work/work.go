@@ -5,7 +5,7 @@
 // with 409 and the token that it has seen. A [Pool] that gets this answer ends its term.
 //
 // A task can reach a worker late, twice, or from a leader that has not noticed the end of its term. Arrival is not
-// guaranteed. A worker runs a task ID once, however often it is delivered, as long as the worker remembers it:
+// guaranteed. A worker runs a task ID at most once, however often it is delivered, as long as the worker remembers it:
 // Worker.Keep sets how many it remembers.
 //
 // A fencing token is not a credential. Set a Token, or have the server's TLS configuration verify clients. A pool signs
@@ -32,51 +32,51 @@ import (
 	"github.com/regentd/regent"
 )
 
-// Task is a piece of work.
+// Task is a piece of work that a [Worker] runs at most once.
 type Task struct {
-	ID      string          // unique among all that are ever sent: a worker runs it once
-	Kind    string          // who handles it
-	Payload json.RawMessage // what its handler is told; valid JSON, or nothing
-	Timeout time.Duration   // how long it may take from when the worker has it, waiting included; a minute if 0
-	// Idempotent tasks do no harm if they run although their leader has just been followed by another one: see [regent.Fence.AdmitLate].
+	ID      string          // unique among all tasks that are ever sent
+	Kind    string          // selects the worker's handler
+	Payload json.RawMessage // input of the handler: valid JSON, or empty
+	Timeout time.Duration   // from when the worker has received it, waiting included; a minute if 0
+	// Idempotent marks a task that may still run after the next leader has started: see [regent.Fence.AdmitLate].
 	Idempotent bool
 
-	Epoch      uint64    // of the term that sends it: set by the pool
-	Term       string    // the incarnation of that term; empty if its leader did not say: set by the pool
+	Epoch      uint64    // of the term that sends it; set by the pool
+	Term       string    // the incarnation of that term; empty if the leader did not send one; set by the pool
 	Dispatched time.Time // by the leader's wall clock: set by the pool
 	Leader     string    // set by the pool
 }
 
-// Token returns the token of the term that sent the task, for whatever the task's handler passes on.
+// Token returns the token of the term that sent the task. A handler passes it on with what it writes elsewhere.
 func (t Task) Token() regent.Token { return regent.NewToken(t.Epoch, t.Term) }
 
-// Outcome is what became of a task.
+// Outcome classifies how a task ended.
 type Outcome string
 
 // The outcomes.
 const (
 	Done        Outcome = "done"
-	Failed      Outcome = "failed"      // its handler returned an error, or panicked
-	Expired     Outcome = "expired"     // its time was over before it began, or before it had ended
-	Interrupted Outcome = "interrupted" // the worker stopped, or died, while it ran; nobody knows how far it got
+	Failed      Outcome = "failed"      // the handler returned an error, or panicked
+	Expired     Outcome = "expired"     // the timeout passed before it started, or while it ran
+	Interrupted Outcome = "interrupted" // the worker stopped or crashed while it ran: it may have run in part
 )
 
-// Result is how a task ended.
+// Result describes how a task ended.
 type Result struct {
 	ID      string
 	Kind    string
 	Epoch   uint64
 	Outcome Outcome
-	Error   string          // why, unless it is done; or that its data was dropped: see Worker.KeepBytes
-	Data    json.RawMessage // what its handler returned
-	Began   time.Time       // by the worker's wall clock; zero if it did not
+	Error   string          // why the task is not Done; or that Data was dropped: see Worker.KeepBytes
+	Data    json.RawMessage // what the handler returned
+	Began   time.Time       // by the worker's wall clock; zero if the task never started
 	Took    time.Duration
 }
 
-// MaxBody is how many bytes a request to a worker may have.
+// MaxBody is the largest body of a request to a worker, in bytes.
 const MaxBody = 4 << 20
 
-// Limits of what is sent.
+// Limits of requests and results.
 const (
 	maxID    = 256       // bytes of a task's id
 	maxBatch = 1024      // tasks in a request
@@ -88,21 +88,21 @@ const (
 const defaultTimeout = time.Minute
 
 var (
-	// ErrBusy says that a worker has no room.
+	// ErrBusy is returned if the queue of a worker is full.
 	ErrBusy = errors.New("the worker is busy")
-	// ErrUnknownKind says that a worker has no handler for a task.
+	// ErrUnknownKind is returned if a worker has no handler for the kind of a task.
 	ErrUnknownKind = errors.New("the worker has no handler for this kind")
-	// ErrStopping says that a worker takes nothing more.
+	// ErrStopping is returned if a worker is draining or closed. It accepts no tasks.
 	ErrStopping = errors.New("the worker is stopping")
-	// ErrUnreachable says that a task was not taken, for certain, since its worker could not be reached.
+	// ErrUnreachable is returned if the worker could not be reached. The task was certainly not taken.
 	ErrUnreachable = errors.New("the worker cannot be reached")
-	// ErrGone says that a worker was removed while it had a task. It may have run.
+	// ErrGone is returned if a worker was removed while it had the task. The task may have run.
 	ErrGone = errors.New("the worker is gone")
-	// ErrForgotten says that a worker had a task, or may have had it, and knows nothing of it any more: it was started anew without a journal, or
-	// has since ended more than it keeps. The task may have run.
+	// ErrForgotten is returned if a worker may have taken a task and has no record of it: it restarted without a
+	// journal, or has ended more tasks since than it keeps. The task may have run.
 	ErrForgotten = errors.New("the worker has forgotten the task")
-	// ErrEnded says that the pool's term is over. The task may have run, and may yet.
+	// ErrEnded is returned if the pool's term is over. The task may have run, or may still run.
 	ErrEnded = errors.New("the term has ended")
-	// ErrNoWorker says that there is nobody who could take a task.
-	ErrNoWorker = errors.New("there is no worker for it")
+	// ErrNoWorker is returned if the pool has no worker for the task.
+	ErrNoWorker = errors.New("no worker can take the task")
 )

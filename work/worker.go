@@ -16,79 +16,81 @@ import (
 	"github.com/regentd/regent/internal/signed"
 )
 
-// Handler does the tasks of a kind. Its context ends when the task's time is over, or the worker stops. What it returns is passed to the leader: it
-// must be valid JSON, or nothing.
+// Handler runs the tasks of one kind. Its context ends when the task's timeout has passed, or when the worker is
+// closed. What it returns is sent to the leader: it must be valid JSON, or empty.
 type Handler func(ctx context.Context, t Task) (json.RawMessage, error)
 
-// Worker takes the tasks of one election's leaders. Set its fields and handlers before its first use, and do not copy it after. It is an
-// [http.Handler], to be served at a path of its own and at the path below it called results; Close it at the end.
+// Worker runs the tasks that leaders of one election send. Set its fields and handlers before its first use, and do not
+// copy it afterwards. It is an [http.Handler]: serve it at one path for tasks, and at the path below it called results.
+// Call Close at the end.
 type Worker struct {
 	Election string
-	Fence    *regent.Fence // one that remembers nothing over a restart if nil
-	Token    string        // that leaders must sign with, unless their certificate was verified; empty for none
-	// ID and Addr are the names under which leaders know this worker: those given to [Pool.Add]. With a Token, set both: a
-	// request that was signed for another worker, and passed on by whoever received it, is then refused.
+	Fence    *regent.Fence // if nil, a fence that forgets its epoch at a restart
+	Token    string        // leaders must sign with it, unless TLS has verified their certificate; empty for none
+	// ID and Addr are the ID and the address that leaders give to [Pool.Add] for this worker. With a Token, set both:
+	// the worker then refuses a request that was signed for another worker and forwarded.
 	ID, Addr string
-	// Journal is a file that tells which tasks were begun and how they ended, so that a worker that is started again runs none of them
-	// twice, and tells the leader of those that it was running. Empty for none. It is written, not synced: it survives the death of
-	// the process, not that of the machine. A second worker that opens it is refused, where the system has file locks.
+	// Journal is a file that records which tasks were started and how they ended; empty for none. With it, a worker
+	// that restarts runs no task twice, and reports the tasks that were running as interrupted. The file is written,
+	// not synced: it survives a crash of the process, not of the machine. Open returns ErrInUse if another worker uses
+	// the file, on systems with file locks.
 	Journal     string
-	Concurrency int // tasks at once; 64 if 0
-	Queue       int // tasks that wait beyond that; 1024 if 0
+	Concurrency int // most tasks that run at once; 64 if 0
+	Queue       int // most tasks that wait besides; 1024 if 0
 	Keep        int // ended tasks that are remembered; 10,000 if 0
-	// KeepBytes is how much of what handlers have returned is kept, in memory and after that in the journal; and, apart from it, how
-	// much the payloads of tasks that have not ended may take. 32 MiB if 0. Of results beyond it the oldest lose their data: the task is
-	// still remembered, so that it does not run twice, and its result says in Error that the data was dropped. While half as much
-	// waits to be told to a leader, no task is taken.
+	// KeepBytes limits the results that are kept, in memory and in the journal, and separately the payloads of tasks
+	// that have not ended. 32 MiB if 0. Beyond the limit, the oldest results lose their data: the task is still
+	// remembered, so it does not run twice, and its result says in Error that the data was dropped. The worker accepts
+	// no task while the results that no leader has received take more than half of KeepBytes.
 	KeepBytes int
 	Log       *slog.Logger
 
-	handlers map[string]Handler
-	verifier *signed.Verifier
-	opening  sync.Once
-	openErr  error
-	journal  *journal
-	session  string
-	life     context.Context
-	end      context.CancelCauseFunc
-	runners  sync.WaitGroup // all that may touch the journal
-	gate     sync.RWMutex   // read-locked from the fence's word on a batch until its tasks are in runs
+	handlers  map[string]Handler
+	verifier  *signed.Verifier
+	opening   sync.Once
+	openErr   error
+	journal   *journal
+	session   string
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	runners   sync.WaitGroup // everything that may write the journal
+	admission sync.RWMutex   // read-locked from when the fence admits a batch until its tasks are in runs
 
-	mu       sync.Mutex
-	runs     map[string]*run // by id: what waits, runs, or has ended and is remembered
-	open     int             // those that have not ended
-	payload  int             // bytes of their payloads
-	kept     int             // bytes of what those that have ended returned
-	unheard  int             // bytes of that which no leader was told of yet
-	stripped int             // how many of the oldest in ended have no data any more
-	waiting  []*run
-	running  int
-	stopping bool
-	ending   []*run // ended, and not in the journal yet
-	flushing bool
-	ended    []*run        // in the order of their numbers, the first one's is base
-	base     uint64        // numbers begin at 1
-	told     uint64        // the last one that a leader was told of
-	news     chan struct{} // closed when a task has ended, if somebody waits for that
-	stats    WorkerStats
+	mu              sync.Mutex
+	runs            map[string]*run // by ID: tasks that wait, run, or have ended and are remembered
+	open            int             // how many of them have not ended
+	payloadBytes    int             // of the tasks that have not ended
+	keptBytes       int             // of the results that are kept
+	unreportedBytes int             // of the results that no leader has received
+	withoutData     int             // how many of the oldest in ended have lost their data
+	waiting         []*run
+	running         int
+	stopping        bool
+	unflushed       []*run // ended, and not in the journal yet
+	flushing        bool
+	ended           []*run        // by number, from base on
+	base            uint64        // the number of ended[0]; the first is 1
+	reported        uint64        // the last number that a leader has received
+	changed         chan struct{} // closed when a task has ended; nil if nobody waits for that
+	stats           WorkerStats
 }
 
-// WorkerStats are a worker's figures since it was made.
+// WorkerStats are counts since the worker was created.
 type WorkerStats struct {
 	Taken      uint64             `json:"taken"`
-	Duplicates uint64             `json:"duplicates"` // delivered again
-	Stale      uint64             `json:"stale"`      // tasks and questions refused, being a former leader's: the fence's count
-	Late       uint64             `json:"late"`       // a former leader's, taken within the grace: the fence's count
-	Busy       uint64             `json:"busy"`       // refused for want of room
-	Unknown    uint64             `json:"unknown"`    // refused for want of a handler
-	Dropped    uint64             `json:"dropped"`    // results whose data was dropped for want of room
-	KeptBytes  int                `json:"keptBytes"`  // of the data that is kept
+	Duplicates uint64             `json:"duplicates"` // tasks that were delivered again
+	Stale      uint64             `json:"stale"`      // tasks and queries of former leaders that the fence refused
+	Late       uint64             `json:"late"`       // tasks of former leaders, admitted within the fence's grace
+	Busy       uint64             `json:"busy"`       // tasks refused because the queue was full
+	Unknown    uint64             `json:"unknown"`    // tasks refused because they have no handler
+	Dropped    uint64             `json:"dropped"`    // results whose data was dropped: see Worker.KeepBytes
+	KeptBytes  int                `json:"keptBytes"`  // size of the results that are kept
 	Outcomes   map[Outcome]uint64 `json:"outcomes"`
 	Waiting    int                `json:"waiting"`
 	Running    int                `json:"running"`
 }
 
-// Handle sets the handler of a kind.
+// Handle sets the handler of a kind of task.
 func (w *Worker) Handle(kind string, h Handler) {
 	if w.handlers == nil {
 		w.handlers = map[string]Handler{}
@@ -96,133 +98,172 @@ func (w *Worker) Handle(kind string, h Handler) {
 	w.handlers[kind] = h
 }
 
-// ErrInUse says that another worker, of this process or another one, has the journal open.
-var ErrInUse = errors.New("another worker uses it")
+// ErrInUse is returned by Open if another worker, in this process or another, has the journal open.
+var ErrInUse = errors.New("another worker has it open")
 
-// Open reads the journal. The first request does that too; an error is better seen at the start.
+// Open reads the journal. The first request does that too, but at the start an error is noticed sooner.
 func (w *Worker) Open() error {
 	w.opening.Do(func() {
-		w.session, w.base, w.runs = rand.Text(), 1, map[string]*run{}
+		w.session = rand.Text()
+		w.base = 1
+		w.runs = map[string]*run{}
 		w.stats.Outcomes = map[Outcome]uint64{}
-		w.life, w.end = context.WithCancelCause(context.Background())
+		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		if w.Fence == nil {
 			w.Fence = &regent.Fence{}
 		}
+
 		if w.Log == nil {
 			w.Log = slog.New(slog.DiscardHandler)
 		}
-		w.Concurrency, w.Queue, w.Keep = or(w.Concurrency, 64), or(w.Queue, 1024), or(w.Keep, 10_000)
-		w.KeepBytes = or(w.KeepBytes, 32<<20)
+
+		w.Concurrency = orDefault(w.Concurrency, 64)
+		w.Queue = orDefault(w.Queue, 1024)
+		w.Keep = orDefault(w.Keep, 10_000)
+		w.KeepBytes = orDefault(w.KeepBytes, 32<<20)
 		w.verifier = signed.NewVerifier(signed.NewSecret(w.Token), w.ID, w.Addr)
-		w.openErr = w.recall()
+		w.openErr = w.restore()
 	})
+
 	return w.openErr
 }
 
-func or(n, otherwise int) int {
+func orDefault(n, otherwise int) int {
 	if n > 0 {
 		return n
 	}
 	return otherwise
 }
 
-// recall takes from the journal what an earlier run of this worker had.
-func (w *Worker) recall() error {
+// restore reads from the journal which tasks an earlier process of this worker had.
+func (w *Worker) restore() error {
 	if w.Journal == "" {
 		return nil
 	}
-	journal, past, err := openJournal(w.Journal, w.Keep, w.KeepBytes, w.Log, w.memory)
+
+	journal, past, err := openJournal(w.Journal, w.Keep, w.KeepBytes, w.Log, w.snapshot)
 	if err != nil {
 		return err
 	}
+
 	w.journal = journal
 	now := time.Now()
-	for i := range past.ended {
-		o := &past.ended[i]
-		r := &run{ended: true, result: *o, endedAt: now}
-		if o.BeganMs != 0 {
-			r.endedAt = time.UnixMilli(o.BeganMs).Add(time.Duration(o.TookUs) * time.Microsecond)
-		}
-		w.remember(r)
-	}
-	w.told = w.last() // whoever wanted to know of those has asked, or asks again
-	interrupted := make([]*run, 0, len(past.begun))
-	for _, o := range past.begun {
-		o.Outcome, o.Error = Interrupted, "the worker died while it had the task"
+	w.restoreEnded(past.ended, now)
+
+	interrupted := make([]*run, 0, len(past.unfinished))
+	for _, o := range past.unfinished {
+		o.Outcome = Interrupted
+		o.Error = "the worker died while it had the task"
 		interrupted = append(interrupted, &run{ended: true, result: o, endedAt: now})
 	}
+
 	if err := w.journal.end(interrupted); err != nil {
-		return errors.Join(err, w.journal.close()) // else nobody could open it
+		return errors.Join(err, w.journal.close()) // otherwise nobody could open it again
 	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
 	for _, r := range interrupted {
-		w.remember(r)
+		w.rememberLocked(r)
 		w.stats.Outcomes[Interrupted]++
 	}
 	return nil
 }
 
-// memory is what a journal that is written anew has to tell.
-func (w *Worker) memory() (ended, open []*run) {
+// restoreEnded remembers the results of an earlier process. They count as reported: a leader that wanted them has
+// received them, or asks again.
+func (w *Worker) restoreEnded(results []wireResult, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
+	for i := range results {
+		o := &results[i]
+		r := &run{ended: true, result: *o, endedAt: now}
+		if o.BeganMs != 0 {
+			r.endedAt = time.UnixMilli(o.BeganMs).Add(time.Duration(o.TookUs) * time.Microsecond)
+		}
+		w.rememberLocked(r)
+	}
+	w.reported = w.lastLocked()
+}
+
+// snapshot returns what a rewritten journal must hold.
+func (w *Worker) snapshot() (ended, open []*run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
 	for _, r := range w.runs {
 		if !r.ended {
 			open = append(open, r)
 		}
 	}
-	return slices.Clone(w.ended), open // a run that has ended is not changed any more, but another one may take its place
+
+	// A run that has ended is never changed, only replaced by another one: see dropDataLocked.
+	return slices.Clone(w.ended), open
 }
 
-// Stats returns the worker's figures.
+// Stats returns the worker's counts.
 func (w *Worker) Stats() WorkerStats {
 	if w.Open() != nil {
 		return WorkerStats{}
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	s := w.stats
 	s.Outcomes = maps.Clone(s.Outcomes)
 	s.Waiting, s.Running = len(w.waiting), w.running
-	s.KeptBytes = w.kept
+	s.KeptBytes = w.keptBytes
 	s.Stale, s.Late = w.Fence.Refused(), w.Fence.Late()
 	return s
 }
 
-// Drain takes nothing more, and returns when every task has ended and an answer that tells of it has left for a leader, or ctx has ended.
+// Drain stops accepting tasks, and returns when every task has ended and every result was sent to a leader, or when ctx
+// is done.
 func (w *Worker) Drain(ctx context.Context) error {
 	if err := w.Open(); err != nil {
 		return err
 	}
+
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.stopping = true
-	for w.open > 0 || w.told < w.last() {
-		news := w.awaitNews()
+	for w.open > 0 || w.reported < w.lastLocked() {
+		changed := w.changedLocked()
 		w.mu.Unlock()
+
 		select {
-		case <-news:
+		case <-changed:
 		case <-ctx.Done():
 		}
+
 		w.mu.Lock()
 		if ctx.Err() != nil {
-			return fmt.Errorf("drain: %d tasks have not ended, %d results wait for a leader: %w", w.open, w.last()-w.told, context.Cause(ctx))
+			return fmt.Errorf("drain: %d tasks have not ended, %d results wait for a leader: %w", w.open,
+				w.lastLocked()-w.reported, context.Cause(ctx))
 		}
 	}
+
 	return nil
 }
 
-// last is the number of the newest result. The mutex is held.
-func (w *Worker) last() uint64 { return w.base + uint64(len(w.ended)) - 1 }
+// lastLocked returns the number of the newest result.
+func (w *Worker) lastLocked() uint64 { return w.base + uint64(len(w.ended)) - 1 }
 
-// Close ends all tasks, which count as interrupted, waits for their handlers, and closes the journal. Leaders can still ask for results.
+// Close interrupts all tasks, waits for their handlers, and closes the journal. Leaders can still ask for results.
 func (w *Worker) Close() error {
 	if err := w.Open(); err != nil {
 		return err
 	}
+
 	w.mu.Lock()
 	w.stopping = true
 	w.mu.Unlock()
-	w.end(ErrStopping)
+
+	w.cancel(ErrStopping)
 	w.runners.Wait()
 	return w.journal.close()
 }

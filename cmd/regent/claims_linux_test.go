@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,10 +56,12 @@ func (l *ledger) await(from time.Duration, limit <-chan time.Time) (claim, error
 		news := l.news
 		i := slices.IndexFunc(l.all, func(c claim) bool { return c.Before >= from })
 		var found claim
+
 		if i >= 0 {
 			found = l.all[i]
 		}
 		l.mu.Unlock()
+
 		if i >= 0 {
 			return found, nil
 		}
@@ -97,9 +100,11 @@ func (l *ledger) sessions() []session {
 			all = append(all, session{node: c.Node, epoch: c.Epoch, first: c.After, last: c.Before})
 			continue
 		}
+
 		all[i].first = min(all[i].first, c.After)
 		all[i].last = max(all[i].last, c.Before)
 	}
+
 	return all
 }
 
@@ -112,6 +117,7 @@ func overlaps(all []session) (found []string) {
 			}
 		}
 	}
+
 	return found
 }
 
@@ -139,9 +145,11 @@ func pollLeader(d *daemon, l *ledger, quit <-chan struct{}) {
 			if err != nil {
 				continue
 			}
+
 			conn = c
 			answers = bufio.NewReader(c)
 		}
+
 		if err := askLeader(d.name, address, conn, answers, l); err != nil {
 			_ = conn.Close()
 			conn = nil
@@ -158,14 +166,17 @@ func askLeader(node, address string, conn net.Conn, answers *bufio.Reader, l *le
 	if _, err := fmt.Fprintf(conn, "GET /leader HTTP/1.1\r\nHost: %s\r\n\r\n", address); err != nil {
 		return err
 	}
+
 	response, err := http.ReadResponse(answers, nil)
 	if err != nil {
 		return err
 	}
+
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
 	}
+
 	after := boottime()
 
 	if response.StatusCode == http.StatusOK {
@@ -175,6 +186,7 @@ func askLeader(node, address string, conn net.Conn, answers *bufio.Reader, l *le
 		}
 		l.add(claim{Node: node, Epoch: about.Epoch, Before: before, After: after})
 	}
+
 	return nil
 }
 
@@ -185,4 +197,33 @@ func boottime() time.Duration {
 		panic(err) // Linux has had it since 2.6.39
 	}
 	return time.Duration(ts.Nano())
+}
+
+func TestOverlaps(t *testing.T) {
+	at := func(node string, epoch uint64, times ...time.Duration) *ledger {
+		l := newLedger()
+		for _, x := range times {
+			l.add(claim{Node: node, Epoch: epoch, Before: 10 * x, After: 10*x + 1})
+		}
+		return l
+	}
+	for name, c := range map[string]struct {
+		other *ledger
+		want  int
+	}{
+		"two_nodes_that_lead_at_once_are_found":                  {at("b", 2, 2, 4), 1},
+		"two_terms_of_one_node_at_once_are_found":                {at("a", 2, 2, 4), 1},
+		"a_node_that_leads_after_another_is_not":                 {at("b", 2, 3, 4), 0},
+		"claims_of_one_term_do_not_count_against_each_other":     {at("a", 1, 2, 4), 0},
+		"a_single_claim_proves_no_time_at_which_its_node_leads":  {at("b", 2, 2), 0},
+		"two_claims_around_the_end_of_another_term_are_an_error": {at("b", 2, 2, 3), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := at("a", 1, 1, 3)
+			l.all = append(l.all, c.other.all...)
+			if found := overlaps(l.sessions()); len(found) != c.want {
+				t.Error(found)
+			}
+		})
+	}
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/health"
 )
 
-// TestClusterHealth follows a cluster in the eyes of its leader, as any node tells it, while it falls apart.
+// TestClusterHealth asks any node for the state of a cluster, as the leader sees it, while nodes fail.
 func TestClusterHealth(t *testing.T) {
-	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms", "--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
+	timing := []string{"--lease-duration", "6s", "--stop-timeout", "300ms", "--heartbeat-interval", "500ms",
+		"--election-interval", "500ms", "--takeover-delay", "300ms", "--reaper=false"}
 	status := func(c health.Cluster) map[string]health.Status {
 		all := map[string]health.Status{}
 		for _, m := range c.Members {
@@ -28,51 +29,62 @@ func TestClusterHealth(t *testing.T) {
 				return false
 			}
 		}
+
 		return true
 	}
 
 	t.Run("all_nodes_tell_the_same_until_nobody_is_left_to_look", func(t *testing.T) {
 		t.Parallel()
-		c := newCrew(t, startRedis(t).address(), "")
+		c := newCluster(t, startRedis(t).address(), "")
 		a := c.start("a", timing...)
 		a.until("/leader", 200)
 		b := c.start("b", append([]string{"--region", "north", "--labels", "disk=fast"}, timing...)...)
 		standby := c.start("c", timing...)
 		w := c.start("w", append([]string{"--eligible=false"}, timing...)...)
+
 		roles := map[string]string{"a": "leader", "b": "standby", "c": "standby", "w": "observer"}
 		for _, d := range c.nodes {
 			got := seen(d, "/v1/members", func(h health.Cluster) bool {
-				return h.Status == health.Healthy && h.Counts.Healthy == 4 && len(h.Members) == 4 && len(h.Reasons) == 0 &&
+				return h.Status == health.Healthy && h.Counts.Healthy == 4 && len(h.Members) == 4 &&
+					len(h.Reasons) == 0 &&
 					!slices.ContainsFunc(h.Members, func(m health.Member) bool { return m.Role != roles[m.ID] })
 			})
 			if got.Leader != "a" || got.Epoch != 1 || !got.Known || got.CheckedAt.IsZero() {
-				t.Errorf("%s tells %+v", d.name, got)
+				t.Errorf("%s answers %+v", d.name, got)
 			}
+
 			for _, m := range got.Members {
-				if m.Version == "" || m.LatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy || m.Eligible != (m.ID != "w") {
-					t.Errorf("%s tells %+v", d.name, m)
+				if m.Version == "" || m.LatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy ||
+					m.Eligible != (m.ID != "w") {
+					t.Errorf("%s answers %+v", d.name, m)
 				}
+
 				if m.ID == "b" && (m.Region != "north" || m.Labels["disk"] != "fast") {
-					t.Errorf("%s tells %+v", d.name, m)
+					t.Errorf("%s answers %+v", d.name, m)
 				}
 			}
+
 			seen(d, "/v1/status", func(s api.Status) bool {
 				return s.Cluster != nil && s.Cluster.Status == health.Healthy && s.Cluster.Counts.Members == 4
 			})
 		}
 
-		// Without a hint the leader looks twice a minute. Somebody who joins is one.
+		// Without a notification the leader lists members twice a minute. A member that joins notifies it.
 		hint := func(name string) { c.start(name, append([]string{"--eligible=false"}, timing...)...) }
 		b.signal(syscall.SIGKILL)
 		<-b.gone
 		hint("x")
+
 		e := a.happens(health.EventNodeDown, func(e regent.Event) bool { return e.Metadata["member"] == "b" })
-		if e.Epoch != 1 || e.Metadata["to"] != string(health.Unreachable) || !strings.Contains(e.Metadata["why"], "no heartbeat for") {
-			t.Errorf("a tells %+v", e)
+		if e.Epoch != 1 || e.Metadata["to"] != string(health.Unreachable) ||
+			!strings.Contains(e.Metadata["why"], "no heartbeat for") {
+			t.Errorf("a answers %+v", e)
 		}
+
 		a.await("level=WARN msg=cluster:node_down")
 		seen(standby, "/v1/members", func(h health.Cluster) bool {
-			return h.Status == health.Degraded && h.Counts.Unreachable == 1 && says(h.Reasons, "1 of 5 members is not healthy", "b (unreachable: no heartbeat for")
+			return h.Status == health.Degraded && h.Counts.Unreachable == 1 &&
+				says(h.Reasons, "1 of 5 members is not healthy", "b (unreachable: no heartbeat for")
 		})
 
 		standby.signal(syscall.SIGKILL)
@@ -83,14 +95,20 @@ func TestClusterHealth(t *testing.T) {
 				says(s.Cluster.Reasons, "no other member could take over", "2 of 6 members are not healthy")
 		})
 
-		// Somebody is back, and says so.
+		// A member is back, which is reported.
 		c.again("b")
-		back := a.happens(health.EventNodeUp, func(up regent.Event) bool { return up.Metadata["member"] == "b" && up.Seq > e.Seq })
-		// It has revoked its former self first, and may have been seen like that.
+		back := a.happens(health.EventNodeUp, func(up regent.Event) bool {
+			return up.Metadata["member"] == "b" && up.Seq > e.Seq
+		})
+		// It has revoked its former incarnation first, and may have been listed without one.
 		if from := health.Status(back.Metadata["from"]); from != health.Unreachable && from != health.Gone {
-			t.Errorf("a tells %+v", back)
+			t.Errorf("a answers %+v", back)
 		}
-		seen(w, "/v1/members", func(h health.Cluster) bool { return status(h)["b"] == health.Healthy && h.Status == health.Degraded })
+
+		seen(w, "/v1/members", func(h health.Cluster) bool {
+			return status(h)["b"] == health.Healthy && h.Status == health.Degraded
+		})
+
 		for _, name := range []string{"b", "x", "y"} {
 			c.nodes[name].stop()
 		}
@@ -100,28 +118,35 @@ func TestClusterHealth(t *testing.T) {
 			return s.Cluster != nil && s.Cluster.Status == health.Critical && s.Leader == ""
 		})
 		if !says(s.Cluster.Reasons, "no coordinator: nobody leads") || s.Role != "observer" {
-			t.Errorf("w tells %+v", s.Cluster)
+			t.Errorf("w answers %+v", s.Cluster)
 		}
+
 		got := seen(w, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Critical })
 		if !says(got.Reasons, "no coordinator") || status(got)["w"] != health.Unknown {
-			t.Errorf("w tells %+v", got)
+			t.Errorf("w answers %+v", got)
 		}
+
 		w.stop()
 	})
 
 	t.Run("a_leader_that_is_dead_and_still_named_is_no_coordinator_either", func(t *testing.T) {
 		t.Parallel()
-		c := newCrew(t, startRedis(t).address(), "")
+		c := newCluster(t, startRedis(t).address(), "")
 		a := c.start("a", timing...)
 		a.until("/leader", 200)
 		w := c.start("w", append([]string{"--eligible=false"}, timing...)...)
 		seen(w, "/v1/status", func(s api.Status) bool { return s.Cluster != nil && s.Cluster.Status == health.Healthy })
 		a.signal(syscall.SIGKILL)
 		<-a.gone
-		s := seen(w, "/v1/status", func(s api.Status) bool { return s.Cluster != nil && s.Cluster.Status == health.Critical })
-		if !says(s.Cluster.Reasons, "no coordinator: the leader, a, cannot be reached at") && !says(s.Cluster.Reasons, "no coordinator: nobody leads") {
-			t.Errorf("w tells %+v", s.Cluster)
+
+		s := seen(w, "/v1/status", func(s api.Status) bool {
+			return s.Cluster != nil && s.Cluster.Status == health.Critical
+		})
+		if !says(s.Cluster.Reasons, "no coordinator: the leader, a, cannot be reached at") &&
+			!says(s.Cluster.Reasons, "no coordinator: nobody leads") {
+			t.Errorf("w answers %+v", s.Cluster)
 		}
+
 		w.stop()
 	})
 }

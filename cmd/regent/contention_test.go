@@ -12,12 +12,15 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/api"
 )
 
-// TestHeartbeatFigures looks at what a node says of its own heartbeats.
+// TestHeartbeatFigures checks what a node reports about its own heartbeats.
 func TestHeartbeatFigures(t *testing.T) {
 	timing := []string{"--heartbeat-interval", "200ms", "--lease-duration", "20s"}
-	// freeze stops a process for longer than two heartbeats of a node, but not for its lease, and waits until the node has made some more.
+
+	// freeze suspends a process for longer than two heartbeats of a node and shorter than its lease, and waits until
+	// the node has made some more.
 	freeze := func(d *daemon, what *os.Process) {
 		d.t.Helper()
+
 		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
 			if err := what.Signal(sig); err != nil {
 				d.t.Fatal(err)
@@ -26,10 +29,12 @@ func TestHeartbeatFigures(t *testing.T) {
 				<-time.After(time.Second)
 			}
 		}
+
 		n := d.figures().Heartbeats
 		seen(d, "/v1/metrics", func(f api.Figures) bool { return f.Heartbeats > n+3 })
 	}
-	// contends freezes something twice, and looks at what the node says of it.
+
+	// contends freezes a process twice, and checks what the node reports about it.
 	contends := func(a *daemon, what *os.Process) {
 		t := a.t
 		t.Helper()
@@ -40,27 +45,35 @@ func TestHeartbeatFigures(t *testing.T) {
 			if m == nil {
 				t.Fatalf("no %s in %q", name, line)
 			}
+
 			f, _ := strconv.ParseFloat(m[1], 64)
 			return f
 		}
-		duration, expected, ratio := number("duration"), number("expected"), number("ratio")
-		if expected != 0.2 || duration < 0.4 || ratio < 2 || ratio < duration/expected-0.01 || ratio > duration/expected+0.01 {
+		duration := number("duration")
+		expected := number("expected")
+
+		ratio := number("ratio")
+		if expected != 0.2 || duration < 0.4 || ratio < 2 || ratio < duration/expected-0.01 ||
+			ratio > duration/expected+0.01 {
 			t.Errorf("it says %q", line)
 		}
+
 		n := a.figures().ContentionEvents
 		if n == 0 {
 			t.Error("it is not counted")
 		}
+
 		freeze(a, what)
 		if m := a.figures().ContentionEvents; m <= n {
 			t.Errorf("%d were counted, and then %d", n, m)
 		}
 		if lines := a.said("contention:detected"); len(lines) != 1 {
-			t.Errorf("it was told %d times within 30s", len(lines))
+			t.Errorf("it was logged %d times within 30s", len(lines))
 		}
 		if body := a.until("/leader", 200); body["epoch"] != 1.0 {
 			t.Errorf("the term was lost: %v", body)
 		}
+
 		a.stop()
 	}
 
@@ -86,6 +99,7 @@ func TestHeartbeatFigures(t *testing.T) {
 		a.until("/leader", 200)
 		freeze(a, a.cmd.Process)
 		freeze(a, r.cmd.Process)
+
 		if n, lines := a.figures().ContentionEvents, a.said("contention"); n != 0 || len(lines) != 0 {
 			t.Errorf("%d counted, and %q", n, lines)
 		}
@@ -107,10 +121,12 @@ func TestHeartbeatFigures(t *testing.T) {
 			case f.HeartbeatLatencyP99 <= 0 || f.Note != "":
 				t.Errorf("after %d heartbeats: %v, %q", f.Heartbeats, f.HeartbeatLatencyP99, f.Note)
 			}
+
 			return true
 		})
+
 		if early == 0 {
-			t.Error("nobody looked in time")
+			t.Error("the test was too slow")
 		}
 		a.stop()
 	})
@@ -123,13 +139,17 @@ func TestHeartbeatFigures(t *testing.T) {
 		a.until("/leader", 200)
 		const slow = 300 * time.Millisecond
 		p.delay.Store(int64(slow))
-		seen(a, "/v1/metrics", func(f api.Figures) bool { return f.HeartbeatLatencyP50 > 0 && f.HeartbeatLatencyP99 >= slow })
+		seen(a, "/v1/metrics", func(f api.Figures) bool {
+			return f.HeartbeatLatencyP50 > 0 && f.HeartbeatLatencyP99 >= slow
+		})
 		p.delay.Store(0)
 		before := a.figures()
+
 		f := seen(a, "/v1/metrics", func(f api.Figures) bool { return f.HeartbeatLatencyP99 < slow })
-		if f.Heartbeats < before.Heartbeats+90 { // it is a hundred, but for those that were slow when they were counted
+		if f.Heartbeats < before.Heartbeats+90 { // a hundred, less those that were slow when they were counted
 			t.Errorf("slow ones were forgotten after %d heartbeats", f.Heartbeats-before.Heartbeats)
 		}
+
 		a.stop()
 	})
 }

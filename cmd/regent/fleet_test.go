@@ -1,166 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"math"
-	"net"
 	"os"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// served is a command that a server has run.
-type served struct {
-	at     float64 // seconds of the server's clock
-	name   string
-	line   string
-	script bool // called by a script, not by a client
-}
-
-// serverLog is all commands that a Redis server runs, as the server itself reports them.
-type serverLog struct {
-	server *redisServer
-
-	mu  sync.Mutex
-	all []served
-}
-
-var monitorLine = regexp.MustCompile(`^\+?(\d+\.\d+) \[\d+ (\S+?)\] "([^"]*)"`)
-
-// monitor has a server report every command from now on.
-func (r *redisServer) monitor() *serverLog {
-	r.t.Helper()
-	conn, err := net.Dial("tcp", "127.0.0.1:"+r.port)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
-		r.t.Fatal(err)
-	}
-	in := bufio.NewReader(conn)
-	if ok, err := in.ReadString('\n'); err != nil || strings.TrimSpace(ok) != "+OK" {
-		r.t.Fatalf("MONITOR: %q, %v", ok, err)
-	}
-
-	l := &serverLog{server: r}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			line, err := in.ReadString('\n')
-			if err != nil {
-				return
-			}
-			if m := monitorLine.FindStringSubmatch(line); m != nil {
-				at, _ := strconv.ParseFloat(m[1], 64)
-				l.mu.Lock()
-				l.all = append(l.all, served{at, strings.ToLower(m[3]), line, m[2] == "lua"})
-				l.mu.Unlock()
-			}
-		}
-	}()
-	r.t.Cleanup(func() { _ = conn.Close(); <-done })
-	return l
-}
-
-// catchUp waits until the log has all that the server has done so far.
-func (l *serverLog) catchUp() {
-	l.server.t.Helper()
-	mark := "caught-up-" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	l.server.cli("ECHO", mark)
-	waitFor(l.server.t, "the server's log shows "+mark, func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return slices.ContainsFunc(l.all, func(c served) bool { return strings.Contains(c.line, mark) })
-	})
-}
-
-// writes returns when clients sent writes of an election's register for a holder, or for anybody. A call of the script that
-// writes has at least six arguments after the two keys, and one that reads has one.
-func (l *serverLog) writes(election, holder string) []float64 {
-	l.server.t.Helper()
-	l.catchUp()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var at []float64
-	for _, c := range l.all {
-		words := monitorWord.FindAllStringSubmatch(c.line, -1)
-		if c.script || !strings.HasPrefix(c.name, "eval") || len(words) < 11 || words[3][1] != election {
-			continue
-		}
-		if strings.HasPrefix(words[8][1], holder) {
-			at = append(at, c.at)
-		}
-	}
-	return at
-}
-
-var monitorWord = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
-
-// now returns the server's time.
-func (r *redisServer) now() float64 {
-	r.t.Helper()
-	parts := strings.Fields(r.cli("TIME"))
-	if len(parts) != 2 {
-		r.t.Fatalf("TIME: %q", parts)
-	}
-	seconds, _ := strconv.ParseFloat(parts[0], 64)
-	micros, _ := strconv.ParseFloat(parts[1], 64)
-	return seconds + micros/1e6
-}
-
-// seconds counts the commands in each second from a time on: those of clients, or those of scripts as well.
-func (l *serverLog) seconds(from float64, n int, scripts bool) []int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	counts := make([]int, n)
-	for _, c := range l.all {
-		if k := int(math.Floor(c.at - from)); k >= 0 && k < n && c.name != "monitor" && (scripts || !c.script) {
-			counts[k]++
-		}
-	}
-	return counts
-}
-
-// even fails if clients sent more than three times the mean in some second. It reports false if that cannot be told: the
-// server ran nothing for a second in which many members renewed their leases, so that it, or the machine, stood still.
-func (l *serverLog) even(t *testing.T, from float64, n int) bool {
-	t.Helper()
-	counted, err := l.spread(t, from, n)
-	if err != nil {
-		t.Error(err)
-	}
-	return counted
-}
-
-// spread returns an error if clients sent more than three times the mean in some second, and whether that can be told.
-func (l *serverLog) spread(t *testing.T, from float64, n int) (counted bool, err error) {
-	t.Helper()
-	counts := l.seconds(from, n, false)
-	sum := 0
-	for _, c := range counts {
-		sum += c
-	}
-	mean := float64(sum) / float64(n)
-	top := slices.Max(counts)
-	t.Logf("%d commands, %.1f a second, at most %d: %v", sum, mean, top, counts)
-	t.Logf("with those of scripts: %v", l.seconds(from, n, true))
-	if slices.Contains(counts[n/2:], 0) {
-		t.Logf("the server stood still: this does not count")
-		return false, nil
-	}
-	if float64(top) > 3*mean {
-		return true, fmt.Errorf("%d commands in second %d, the mean is %.1f", top, slices.Index(counts, top), mean)
-	}
-	return true, nil
-}
 
 // fleet is many real nodes of profile fleet on one Redis server.
 type fleet struct {
@@ -174,16 +20,19 @@ type fleet struct {
 
 func newFleet(t *testing.T, size int, args ...string) *fleet {
 	t.Helper()
-	if _, err := binary(); err != nil { // built before the clock runs
+
+	if _, err := binary(); err != nil { // so that no measurement includes the build
 		t.Fatal(err)
 	}
 	r := newRedis(t)
-	r.sync = "no" // what is measured is what nodes send, not the disk
+	r.sync = "no" // the test measures what nodes send, not the disk
 	r.start()
+
 	f := &fleet{t: t, redis: r, size: size, args: append([]string{"--profile", "fleet"}, args...)}
 	for range size {
 		f.dirs = append(f.dirs, t.TempDir())
 	}
+
 	return f
 }
 
@@ -201,6 +50,7 @@ func (f *fleet) start() {
 // stop stops all nodes at once, and waits for them.
 func (f *fleet) stop() {
 	f.t.Helper()
+
 	for _, d := range f.nodes {
 		d.signal(syscall.SIGTERM)
 	}
@@ -213,11 +63,12 @@ func (f *fleet) stop() {
 	}
 }
 
-// leader waits until all nodes name the same leader, each by its own word, and returns it.
+// leader waits until all nodes name the same leader, and returns it.
 func (f *fleet) leader() *daemon {
 	f.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+
 	for limit := time.Now().Add(90 * time.Second); time.Now().Before(limit); <-tick.C {
 		var first *daemon
 		for _, d := range f.nodes {
@@ -226,6 +77,7 @@ func (f *fleet) leader() *daemon {
 				break
 			}
 		}
+
 		if first == nil {
 			continue
 		}
@@ -235,27 +87,18 @@ func (f *fleet) leader() *daemon {
 				known++
 			}
 		}
+
 		if known == f.size {
 			return first
 		}
 	}
+
 	f.t.Fatal("no leader that all nodes name")
 	return nil
 }
 
-// logged returns when a node logged a line.
-func (d *daemon) logged(pattern string) time.Time {
-	d.t.Helper()
-	d.await(pattern)
-	at, err := time.Parse(time.RFC3339Nano, regexp.MustCompile(`time=(\S+)`).FindStringSubmatch(d.said(pattern)[0])[1])
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return at
-}
-
-// prompt reports whether this machine was quick enough for the smallest ID to be known in time: it had joined when the first
-// of all nodes was done with its wait for the others. On a slow machine processes do not start at once, whatever a test does.
+// prompt reports whether this machine was quick enough: the smallest ID had joined before the first node ended its wait
+// for the others. On a slow machine processes do not start at once.
 func (f *fleet) prompt(jitter time.Duration) bool {
 	first := f.nodes[0].logged("msg=serving")
 	for _, d := range f.nodes {
@@ -263,11 +106,12 @@ func (f *fleet) prompt(jitter time.Duration) bool {
 			first = at
 		}
 	}
+
 	return f.nodes[0].logged("member:joined").Before(first.Add(jitter + 800*time.Millisecond))
 }
 
-// watchMachine measures how late this process is scheduled, until the function that it returns is called. That one returns
-// the longest delay. Where it is long, the nodes were late as well, whatever they did.
+// watchMachine measures how late this process is scheduled. The returned function ends that and returns the longest
+// delay. If it is long, the nodes were late as well.
 func watchMachine() func() time.Duration {
 	const step = 20 * time.Millisecond
 	stop, longest := make(chan struct{}), make(chan time.Duration)
@@ -284,30 +128,40 @@ func watchMachine() func() time.Duration {
 			}
 		}
 	}()
-	return func() time.Duration { close(stop); return <-longest }
+
+	return func() time.Duration {
+		close(stop)
+		return <-longest
+	}
 }
 
-// led checks who leads: the smallest ID, in this many rounds of restarting all nodes over the same store. Each starts them,
-// and reports whether the round counts. A round in which another node leads does not count if the machine stood still.
+// led checks that the smallest ID leads, in this many rounds of restarting all nodes over the same store. The function
+// each starts them, and reports whether the round counts. A round in which another node leads does not count if the
+// machine stalled.
 func (f *fleet) led(jitter time.Duration, rounds int, each func() bool) {
 	f.t.Helper()
 	const still = 300 * time.Millisecond
+
 	for done, tries := 0, 0; done < rounds; tries++ {
 		if tries > rounds+5 {
-			f.t.Skipf("only %d of %d rounds count: the machine is too slow to start %d processes at once; TestFleet of the "+
+			f.t.Skipf("only %d of %d rounds count: the machine is too slow to start %d processes at once; TestFleet "+
+				"of the "+
 				"library proves the same in virtual time", done, tries, f.size)
 		}
+
 		delay := watchMachine()
 		counts := each()
 		first := f.leader()
 		late := delay()
 		f.t.Logf("%s leads; this process was late by at most %v", first.name, late)
+
 		if counts && (first == f.nodes[0] || late < still && f.prompt(jitter)) {
 			done++
 			if first != f.nodes[0] {
 				f.t.Errorf("round %d: %s leads", done, first.name)
 			}
 		}
+
 		f.stop()
 	}
 }
@@ -315,33 +169,40 @@ func (f *fleet) led(jitter time.Duration, rounds int, each func() bool) {
 func TestFleet(t *testing.T) {
 	const half = 30 // seconds
 
-	// Few processes vary more than many: so they have more time, and chance may spoil one round, but not three.
-	t.Run("J01_J11_J13_no_second_of_the_first_half_minute_has_three_times_the_mean_and_the_smallest_ID_leads", func(t *testing.T) {
-		t.Parallel()
-		f := newFleet(t, 24, "--startup-jitter-max", "10s")
-		log := f.redis.monitor()
-		uneven := 0
-		f.led(10*time.Second, 1, func() bool {
-			from := f.redis.now()
-			f.start()
-			<-time.After((half + 1) * time.Second)
-			counted, err := log.spread(t, from, half)
-			if err == nil {
-				return counted
-			}
-			if uneven++; uneven == 3 {
-				t.Error(err)
-				return true
-			}
-			t.Logf("chance, or a herd: %v", err)
-			return false
+	// A few processes vary more than many. So they have more time, and one round may fail by chance, but not three.
+	t.Run("J01_J11_J13_no_second_of_the_first_half_minute_has_three_times_the_mean_and_the_smallest_ID_leads",
+		func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 24, "--startup-jitter-max", "10s")
+			log := f.redis.monitor()
+			uneven := 0
+			f.led(10*time.Second, 1, func() bool {
+				from := f.redis.now()
+				f.start()
+				<-time.After((half + 1) * time.Second)
+
+				counted, err := log.spread(t, from, half)
+				if err == nil {
+					return counted
+				}
+
+				if uneven++; uneven == 3 {
+					t.Error(err)
+					return true
+				}
+
+				t.Logf("chance, or a herd: %v", err)
+				return false
+			})
 		})
-	})
 
 	t.Run("J15_after_every_restart_of_all_over_a_used_store_the_smallest_ID_leads", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(t, 10, "--startup-jitter-max", "2s", "--heartbeat-interval", "2s")
-		f.led(2*time.Second, 4, func() bool { f.start(); return true })
+		f.led(2*time.Second, 4, func() bool {
+			f.start()
+			return true
+		})
 	})
 
 	for _, size := range []int{40, 50} {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
 )
@@ -21,19 +20,19 @@ Usage:
   regent help serve                        the flags of serve alone, and its exit codes
   regent help run                          the flags of run alone, and its exit codes
   regent help config                       every key: its flag, its variable, its default in each profile
-  regent version                           what this is
+  regent version                           the version of this binary
 `
 
 const serveHelp = `regent serve [flags]
 
-Runs a node until it gets TERM or INT: it campaigns, does the work of a leader while it leads, and serves HTTP.
+Runs a node until it gets TERM or INT. The node campaigns, runs duties and polls while it leads, and serves HTTP.
 
-  --check-config   print the configuration and where each value comes from, ask the store whether it can be used, and exit
+  --check-config   print the configuration and where each value comes from, check the store, and exit
   -o FORMAT        with --check-config: text or json
   -h, --help       this text, and every key of the configuration
 
-Exit codes: 0 stopped as asked; 1 it failed, and to start it again may help; 64 the command line makes no sense;
-78 the configuration, the store or a file of dataDir must be changed first.
+Exit codes: 0 stopped by a signal; 1 it failed, and may work when it is started again; 64 the command line makes no
+sense; 78 the configuration, the store or a file of dataDir must be changed first.
 `
 
 const runHelp = `regent run ELECTION [flags] -- CMD ...
@@ -41,26 +40,27 @@ const runHelp = `regent run ELECTION [flags] -- CMD ...
 Runs CMD while this process leads ELECTION, and stops it when leadership is lost.
 
   --timeout DURATION   how long to wait for leadership, such as 30s; 0, the default, waits for ever
-  --once               run CMD at most once: the default, spelt out
-  --restart            run CMD again when it fails, and when leadership comes back
+  --once               run CMD at most once; this is the default
+  --restart            run CMD again when it fails, and when this process leads again
   -h, --help           this text, and every key of the configuration
 
-Exit codes: that of CMD, or 128 and the signal that it died of; 64 the command line makes no sense; 69 with --timeout:
-the store was never reached; 75 with --timeout: leadership was not won; 78 the configuration or the store must be changed
-first; 90 leadership was lost, and CMD was stopped; 126 and 127 CMD cannot be run, or is not there.
+Exit codes: that of CMD, or 128 and the signal that it died of; 64 the command line makes no sense; 69 the store was
+never reached within --timeout; 75 leadership was not won within --timeout; 78 the configuration or the store must be
+changed first; 90 leadership was lost, and CMD was stopped; 126 CMD cannot be run; 127 there is no program CMD.
 `
 
 const otherKeys = "\nEvery key of the configuration is a flag too: see 'regent help config'.\n"
 
-// topics are what 'regent help' knows more about.
+// topics returns the topics of 'regent help'.
 func topics() []string { return []string{"config", "run", "serve"} }
 
-// help writes the text of 'regent help', or that of one topic.
+// help writes the text of 'regent help', or of one topic.
 func help(out io.Writer, args []string) error {
 	topic := ""
 	if len(args) > 0 {
 		topic = args[0]
 	}
+
 	text := ""
 	switch topic {
 	case "":
@@ -72,13 +72,14 @@ func help(out io.Writer, args []string) error {
 	case "serve":
 		text = serveHelp + otherKeys
 	default:
-		return fmt.Errorf("help %q: there is no such topic, only %s: %w", topic, strings.Join(topics(), ", "), errUsage)
+		return fmt.Errorf("help %q: no such topic; there are %s: %w", topic, strings.Join(topics(), ", "), errUsage)
 	}
+
 	_, err := io.WriteString(out, text)
 	return err
 }
 
-// helpWithKeys writes what --help of a command prints: its own flags, and every key.
+// helpWithKeys writes the text of --help of a command: its own flags, and every key.
 func helpWithKeys(out io.Writer, text string) error {
 	if _, err := io.WriteString(out, text+"\n"); err != nil {
 		return err
@@ -86,22 +87,10 @@ func helpWithKeys(out io.Writer, text string) error {
 	return config.WriteHelp(out, "text")
 }
 
-// asksForHelp reports whether help was asked for among the arguments before a program.
+// asksForHelp reports whether -h or --help is among the arguments before a program.
 func asksForHelp(args []string) bool {
 	if split := slices.Index(args, "--"); split >= 0 {
 		args = args[:split]
 	}
 	return slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "-help" || a == "--help" })
-}
-
-// waitFlag returns what reads --timeout.
-func waitFlag(to *time.Duration) func(string) error {
-	return func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return fmt.Errorf("must be a duration such as 500ms, 30s or 5m, and not negative; 0 waits for ever")
-		}
-		*to = d
-		return nil
-	}
 }

@@ -15,18 +15,20 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/api"
 )
 
-// dial connects to a server as a client does that nobody has written yet.
+// dial opens a connection to a server.
 func dial(t *testing.T, url string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// cutOff returns how long it takes the other side to close a connection on which b is written again and again, until limit.
+// cutOff returns how long it takes the other side to close a connection on which b is written every interval, up to
+// limit.
 func cutOff(t *testing.T, c net.Conn, b string, every, limit time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -35,8 +37,10 @@ func cutOff(t *testing.T, c net.Conn, b string, every, limit time.Duration) time
 		defer close(closed)
 		_, _ = io.Copy(io.Discard, c)
 	}()
+
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-closed:
@@ -59,8 +63,10 @@ func TestSlowClients(t *testing.T) {
 		}{
 			"no_header": {"", "", 5 * time.Second},
 			"header":    {"GET /livez HTTP/1.1\r\nHost: localhost\r\n", "X: y\r\n", 5 * time.Second},
-			"body":      {"POST /v1/elections/coordinator/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{", " ", 10 * time.Second},
-			"chunks":    {"POST /v1/elections/coordinator/pause HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n", 10 * time.Second},
+			"body": {"POST /v1/elections/coordinator/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+				"60000\r\n\r\n{", " ", 10 * time.Second},
+			"chunks": {"POST /v1/elections/coordinator/pause HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n", "1\r\n \r\n", 10 * time.Second},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -68,10 +74,13 @@ func TestSlowClients(t *testing.T) {
 				if _, err := io.WriteString(c, tt.begin); err != nil {
 					t.Fatal(err)
 				}
-				if took := cutOff(t, c, tt.more, 200*time.Millisecond, tt.after+20*time.Second); took < tt.after-time.Second {
+
+				if took := cutOff(t, c, tt.more, 200*time.Millisecond,
+					tt.after+20*time.Second); took < tt.after-time.Second {
 					t.Errorf("cut off after %v, which is no time for an honest client", took)
 				}
-				// Others are served meanwhile, and after.
+
+				// Others are served meanwhile, and afterwards.
 				if code, _ := a.get("/livez"); code != 200 {
 					t.Errorf("/livez is %d", code)
 				}
@@ -82,19 +91,25 @@ func TestSlowClients(t *testing.T) {
 	t.Run("an_idle_connection_is_closed_and_every_limit_is_set", func(t *testing.T) {
 		t.Parallel()
 		server := httptest.NewUnstartedServer(nil)
-		server.Config = api.Server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }), slog.New(slog.DiscardHandler))
+		server.Config = api.Server(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "ok")
+		}), slog.New(slog.DiscardHandler))
 		s := server.Config
-		for name, d := range map[string]time.Duration{"ReadHeaderTimeout": s.ReadHeaderTimeout, "ReadTimeout": s.ReadTimeout, "WriteTimeout": s.WriteTimeout, "IdleTimeout": s.IdleTimeout} {
+		for name, d := range map[string]time.Duration{"ReadHeaderTimeout": s.ReadHeaderTimeout,
+			"ReadTimeout": s.ReadTimeout, "WriteTimeout": s.WriteTimeout, "IdleTimeout": s.IdleTimeout} {
 			if d <= 0 || d > time.Minute {
 				t.Errorf("%s is %v", name, d)
 			}
 		}
+
 		if s.MaxHeaderBytes <= 0 || s.MaxHeaderBytes > 64<<10 {
 			t.Errorf("MaxHeaderBytes is %d", s.MaxHeaderBytes)
 		}
+
 		s.IdleTimeout = 3 * time.Second // a minute is too long for a test
 		server.Start()
 		defer server.Close()
+
 		c := dial(t, server.URL)
 		answers := bufio.NewReader(c)
 		for range 2 { // it is kept alive
@@ -103,9 +118,11 @@ func TestSlowClients(t *testing.T) {
 			if err != nil || resp.StatusCode != 200 {
 				t.Fatalf("%v %v", resp, err)
 			}
+
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
 		}
+
 		if took := cutOff(t, c, "", time.Hour, 30*time.Second); took > 25*time.Second {
 			t.Errorf("closed after %v", took)
 		}
@@ -115,11 +132,24 @@ func TestSlowClients(t *testing.T) {
 		t.Parallel()
 		a := start(t, "a", "memory:", nil)
 		c := dial(t, a.url)
-		_, _ = io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 100<<10)+"\r\n\r\n")
+		_, _ = io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 100<<10)+
+			"\r\n\r\n")
+
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Fatalf("%v %v", resp, err)
 		}
+
 		_ = resp.Body.Close()
 	})
+}
+
+// TestAddressInUse starts a node on the address of another.
+func TestAddressInUse(t *testing.T) {
+	a := start(t, "a", "memory:", nil)
+	address := strings.TrimPrefix(a.url, "http://")
+	code, out := ends(t, command(t, nil, serveArgs(t, "b", "memory:", "--listen", address)...))
+	if code != exitFailure || !strings.Contains(out, "address already in use") || !strings.Contains(out, "--listen") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
 }

@@ -24,17 +24,17 @@ import (
 const (
 	exitFailure     = 1
 	exitUsage       = 64
-	exitUnreachable = 69 // the store, in all the time that 'regent run --timeout' gave it
+	exitUnreachable = 69 // the store was not reached within 'regent run --timeout'
 	exitConfig      = 78
 )
 
-// errUsage says that the command line makes no sense.
+// errUsage means that the command line makes no sense.
 var errUsage = errors.New("see 'regent help'")
 
 // exitError is an error with an exit code of its own.
 type exitError struct {
 	code int
-	err  error // nil to say nothing
+	err  error // nil to print nothing
 }
 
 func (e *exitError) Error() string {
@@ -47,7 +47,7 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil))) // the reaper's log
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil))) // of the reaper
 	reaper.Main(openForReaper)
 
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -55,10 +55,11 @@ func main() {
 	if err != nil && (!errors.As(err, &exit) || exit.err != nil) {
 		fmt.Fprintln(os.Stderr, "regent:", err)
 	}
+
 	os.Exit(exitCode(err))
 }
 
-// exitCode is the process's answer to how it went.
+// exitCode returns the exit code of this process for an error.
 func exitCode(err error) int {
 	var exit *exitError
 	var conf *config.Error
@@ -72,25 +73,36 @@ func exitCode(err error) int {
 	case errors.Is(err, errUsage), errors.Is(err, config.ErrUsage):
 		return exitUsage
 	}
+
 	return exitFailure
 }
 
+// run runs the command that args name.
 func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) error {
-	command := "help"
-	if len(args) > 0 {
-		command, args = args[0], args[1:]
+	if len(args) == 0 {
+		args = []string{"help"}
 	}
-	switch {
-	case command == container.Command && len(args) > 0: // below a process that adopts orphans
-		command, args = args[0], args[1:]
-	case (command == "serve" || command == "run") && container.Where() != container.Outside:
-		return contain(append([]string{command}, args...))
+
+	contained := args[0] == container.Command && len(args) > 1
+	if contained { // this process is the child that [contain] started
+		args = args[1:]
 	}
-	if command == "run" { // which passes signals on
+
+	command := args[0]
+	long := command == "serve" || command == "run"
+	if long && !contained && container.Where() != container.Outside {
+		return contain(args)
+	}
+
+	args = args[1:]
+
+	if command == "run" { // it forwards signals
 		return runProgram(ctx, args, in, out, errs)
 	}
+
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+
 	switch command {
 	case "help", "-h", "--help":
 		return help(out, args)
@@ -109,10 +121,11 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 	case demo.NodeCommand:
 		return demo.RunNode(ctx, args, in, out)
 	}
+
 	return fmt.Errorf("unknown command %q: %w", command, errUsage)
 }
 
-// contain runs a command below this process, and stays until its reaper is done.
+// contain runs a command as a child of this process, and returns when the child and its reaper have ended.
 func contain(args []string) error {
 	code, err := container.Run(args, reaper.Command)
 	if code == 0 && err == nil {
@@ -121,30 +134,34 @@ func contain(args []string) error {
 	return &exitError{code, err}
 }
 
-// startReaper starts the companion process, where there can be one. Without it everything works by lease alone.
+// startReaper starts the reaper. It returns nil if there is none: then the lease of a dead leader has to expire.
 func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *reaper.Reaper {
-	if !s.Reaper || strings.HasPrefix(s.Store, "memory:") { // which ends with this process
+	if !s.Reaper || strings.HasPrefix(s.Store, "memory:") { // a store in memory ends with this process
 		return nil
 	}
-	r, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log,
-		Adopter: container.Adopter()})
+
+	r, err := reaper.Start(ctx, reaper.Options{
+		Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log, Adopter: container.Adopter(),
+	})
 	if err != nil {
-		log.Warn("no reaper: a crash is noticed when the lease runs out", "error", err)
+		log.Warn("no reaper: after a crash a standby takes over when the lease expires", "error", err)
 		return nil
 	}
+
 	if container.Adopter() != 0 {
-		log.Warn("this is a container, which the reaper cannot outlive: if all of it is killed at once, takeover takes the lease",
-			"leaseDuration", s.Regent.LeaseDuration)
+		log.Warn("this is a container, which the reaper cannot outlive: if all of it is killed at once, "+
+			"a standby takes over when the lease expires", "leaseDuration", s.Regent.LeaseDuration)
 	}
+
 	return r
 }
 
-// openForReaper opens the store in the companion process.
+// openForReaper opens the store in the reaper.
 func openForReaper(ctx context.Context, address string) (driver.Store, error) {
 	return opener(address, true, 0, func(string) {})(ctx)
 }
 
-// version is what the Go tool has stamped into the binary.
+// version returns the version that the Go tool has stamped into the binary.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

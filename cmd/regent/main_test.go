@@ -17,6 +17,7 @@ func TestCommands(t *testing.T) {
 		err := run(t.Context(), args, nil, &out, io.Discard)
 		return out.String(), err
 	}
+
 	t.Run("help_names_every_command", func(t *testing.T) {
 		for _, args := range [][]string{nil, {"help"}, {"--help"}} {
 			out, err := run(args...)
@@ -25,9 +26,11 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("help_names_the_flags_of_run_and_serve", func(t *testing.T) {
 		for want, all := range map[string][][]string{
-			"--timeout":      {{"help"}, {"help", "run"}, {"run", "--help"}, {"run", "x", "-h"}, {"run", "x", "--help", "--", "true"}},
+			"--timeout": {{"help"}, {"help", "run"}, {"run", "--help"}, {"run", "x", "-h"},
+				{"run", "x", "--help", "--", "true"}},
 			"--check-config": {{"help"}, {"help", "serve"}, {"serve", "--help"}},
 			"at most one":    {{"help"}},
 			"--store":        {{"run", "--help"}, {"serve", "--help"}, {"help", "config"}},
@@ -39,6 +42,7 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_topic_that_is_not_there_is_refused_with_those_that_are", func(t *testing.T) {
 		_, err := run("help", "nosuch")
 		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), `"nosuch"`) ||
@@ -46,6 +50,7 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+
 	t.Run("a_timeout_that_is_no_duration_is_refused_with_the_rule", func(t *testing.T) {
 		for _, value := range []string{"abc", "5", "-1s", ""} {
 			_, err := run("run", "x", "--timeout", value, "--", "true")
@@ -54,11 +59,13 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("version_says_something", func(t *testing.T) {
 		if out, err := run("version"); err != nil || !strings.HasPrefix(out, "regent ") {
 			t.Errorf("%q, %v", out, err)
 		}
 	})
+
 	t.Run("nonsense_is_refused_by_name", func(t *testing.T) {
 		for _, args := range [][]string{{"rule"}, {"demo", "now"}} {
 			if _, err := run(args...); !errors.Is(err, errUsage) || !strings.Contains(err.Error(), args[len(args)-1]) {
@@ -74,14 +81,17 @@ func TestDemo(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+
 	out, err := exec.CommandContext(t.Context(), bin, "demo").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+
 	t.Logf("\n%s", out)
 	if got := regexp.MustCompile(`leads, epoch \d: [\d.]+ ms later`).FindAll(out, -1); len(got) != 3 {
 		t.Errorf("%d takeovers in\n%s", len(got), out)
 	}
+
 	t.Run("a_wrong_command_exits_with_64", func(t *testing.T) {
 		err := exec.CommandContext(t.Context(), bin, "rule").Run()
 		var exit *exec.ExitError

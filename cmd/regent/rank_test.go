@@ -1,18 +1,18 @@
 package main
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// TestRanks is who leads after whom, with real processes. Others wait one heartbeat for a better candidate: it is long, so
-// that a busy machine does not decide.
+// TestRanks checks which real process leads next. Others wait one heartbeat for a better candidate: the heartbeat is
+// long, so that a busy machine does not decide.
 func TestRanks(t *testing.T) {
 	timing := []string{"--lease-duration", "30s", "--heartbeat-interval", "8s", "--election-interval", "2s"}
-	// world starts nodes of one cluster, each when the one before has joined.
-	world := func(t *testing.T, rank string) (join func(name string, args ...string) *daemon) {
-		store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+
+	// cluster returns a function that starts a node of one cluster and waits until it has joined.
+	cluster := func(t *testing.T, rank string) (join func(name string, args ...string) *daemon) {
+		store := sqliteStore(t)
 		return func(name string, args ...string) *daemon {
 			args = append(append([]string{"--rank", rank}, timing...), args...)
 			d := start(t, name, store, nil, args...)
@@ -24,6 +24,7 @@ func TestRanks(t *testing.T) {
 		t.Helper()
 		leader.stop()
 		next.until("/leader", 200)
+
 		for _, d := range others {
 			if len(d.said("became leader")) != 0 {
 				t.Errorf("%s led before %s", d.name, next.name)
@@ -33,16 +34,18 @@ func TestRanks(t *testing.T) {
 
 	t.Run("P01_the_highest_priority_leads_next_and_does_not_preempt_unless_asked", func(t *testing.T) {
 		t.Parallel()
-		join := world(t, "priority")
+		join := cluster(t, "priority")
 		a := join("a", "--priority", "1")
 		a.until("/leader", 200)
 		c := join("c", "--priority", "3")
+
 		b := join("b", "--priority", "5")
 		for _, d := range []*daemon{b, c} {
 			if body := d.until("/standby", 200); body["leader"] != "a" {
 				t.Errorf("%s says %v", d.name, body)
 			}
 		}
+
 		stops(t, a, b, c)
 		again := join("a", "--priority", "1")
 		stops(t, b, c, again)
@@ -52,16 +55,18 @@ func TestRanks(t *testing.T) {
 
 	t.Run("P01_with_preemption_a_better_node_is_handed_the_election", func(t *testing.T) {
 		t.Parallel()
-		join := world(t, "priority")
+		join := cluster(t, "priority")
 		a := join("a", "--priority", "1")
 		a.until("/leader", 200)
 		b := join("b", "--priority", "5", "--preempt")
+
 		if got := a.await("lost leadership.*"); !strings.Contains(got, "reason=handoff") {
 			t.Errorf("a says %q", got)
 		}
 		if body := b.until("/leader", 200); body["epoch"] != 2.0 {
 			t.Errorf("b says %v", body)
 		}
+
 		a.until("/standby", 200)
 		b.stop()
 		a.stop()
@@ -69,7 +74,7 @@ func TestRanks(t *testing.T) {
 
 	t.Run("P04_the_first_region_of_the_list_leads_next", func(t *testing.T) {
 		t.Parallel()
-		join := world(t, "region:eu,us")
+		join := cluster(t, "region:eu,us")
 		a := join("a", "--region", "us")
 		a.until("/leader", 200)
 		b := join("b", "--region", "ap")

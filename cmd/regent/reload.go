@@ -10,17 +10,17 @@ import (
 	"github.com/regentd/regent/internal/signed"
 )
 
-// reloader takes in what may change while a node runs: the token, the log level, and certificates.
+// reloader applies what may change while a node runs: the token, the log level, and certificates.
 type reloader struct {
 	load   func() (*config.Settings, error)
-	began  *config.Settings // what the node was started with
+	began  *config.Settings // at the start of the node
 	token  *signed.Secret
 	level  *slog.LevelVar
-	peers  *peers
+	certs  *certificates
 	log    *slog.Logger
 	signal <-chan os.Signal
 
-	publish func(token string) error // tells other members of a new token
+	publish func(token string) error // publishes the digest of a new token to other members
 }
 
 // run reloads at each signal, until ctx ends.
@@ -35,35 +35,42 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration again. One that is wrong changes nothing.
+// reload reads the configuration again. A configuration that is refused changes nothing.
 func (r *reloader) reload() {
-	r.peers.reload()
+	r.certs.reload()
 	now, err := r.load()
 	if err != nil {
 		r.log.Warn("configuration cannot be reloaded: the former one stays in use", "error", err)
 		return
 	}
+
 	if now.Token == "" && r.token.Token() != "" {
-		r.log.Warn("configuration cannot be reloaded: it has no token any more, and a reload never switches authentication "+
-			"off: the former one stays in use; set the key again, or restart the node to run it without", "key", r.began.TokenKey())
+		r.log.Warn("configuration cannot be reloaded: it has no token any more, and a reload never switches "+
+			"authentication off: the former one stays in use; set the key again, or restart the node to run it without",
+			"key", r.began.TokenKey())
 		return
 	}
+
 	for _, w := range now.Warnings {
 		r.log.Warn(w)
 	}
+
 	if !now.Given("advertise") && now.Listen == r.began.Listen {
-		now.Advertise = r.began.Advertise // which was chosen when the node was started
+		now.Advertise = r.began.Advertise // it was chosen at the start
 	}
 	if keys := r.began.Changed(now); len(keys) > 0 {
 		r.log.Warn("configuration has changed in keys that take effect at a restart", "keys", strings.Join(keys, ","))
 	}
+
 	newToken := now.Token != r.token.Token()
 	r.token.Set(now.Token)
+
 	if newToken && r.publish != nil {
 		if err := r.publish(now.Token); err != nil {
-			r.log.Warn("other members cannot be told that the token is another one", "error", err)
+			r.log.Warn("other members cannot be informed of the new token", "error", err)
 		}
 	}
+
 	r.level.Set(now.LogLevel)
 	r.log.Info("configuration reloaded", "logLevel", now.LogLevel, "newToken", newToken)
 }

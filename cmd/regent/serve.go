@@ -19,23 +19,28 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/internal/signed"
+	"github.com/regentd/regent/reaper"
 )
 
-// serve runs a node until ctx ends.
+// serve is 'regent serve [flags]': it runs a node until ctx ends.
 func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	set := flag.NewFlagSet("regent serve", flag.ContinueOnError)
-	check := set.Bool("check-config", false, "print the configuration, and where each value comes from, ask the store whether it can be used, and exit")
+	check := set.Bool("check-config", false, "print the configuration, check the store, and exit")
 	format := set.String("o", "text", "with --check-config: text or json")
 	source := config.Flags(set)
+
 	switch err := config.Parse(set, args); {
 	case errors.Is(err, flag.ErrHelp):
 		return helpWithKeys(out, serveHelp)
 	case err != nil:
 		return fmt.Errorf("serve: %w", err)
 	}
-	hangups := make(chan os.Signal, 1) // from now on, so that a signal at any time reloads, and none ends the node
+
+	// From now on a hang-up reloads the configuration. Before, it would end the process.
+	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+
 	load := func() (*config.Settings, error) { return source.Load(os.Environ(), config.ReadFile) }
 	settings, err := load()
 	if err != nil {
@@ -44,36 +49,22 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	if len(settings.Args) > 0 {
 		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
 	}
+
 	storeUnshared(settings)
 	if err := settings.ChooseAdvertise(config.ThisMachine()); err != nil {
 		return err
 	}
+
 	if *check {
 		refused := probeStore(ctx, settings)
 		return errors.Join(settings.Explain(out, *format), refused)
 	}
+
 	level := new(slog.LevelVar)
 	level.Set(settings.LogLevel)
-	return runNode(ctx, settings, &reloader{load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups})
-}
-
-// cannotListen says what to do where another process listens already.
-func cannotListen(err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w: another process listens there: stop it, or choose another address with --listen "+
-			"(port 0 takes any free one)", err)
-	}
-	return err
-}
-
-// withPort returns the address of a listener, with a host that others can reach in place of one that stands for all.
-func withPort(address string, listener net.Listener) string {
-	tcp, ok := listener.Addr().(*net.TCPAddr)
-	host, _, err := net.SplitHostPort(address)
-	if !ok || err != nil || !tcp.IP.IsUnspecified() {
-		return listener.Addr().String()
-	}
-	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+	return runNode(ctx, settings, &reloader{
+		load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups,
+	})
 }
 
 func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
@@ -84,111 +75,202 @@ func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// storeWarning logs what a store warns of.
+// checkStart logs the warnings of the configuration. It returns an error if the store cannot work.
+func checkStart(s *config.Settings, log *slog.Logger) error {
+	for _, w := range s.Warnings {
+		log.Warn(w)
+	}
+	return validateStore(s.Store)
+}
+
+// storeWarning returns a function that logs a warning of the store.
 func storeWarning(log *slog.Logger) func(string) {
 	return func(w string) { log.Warn("store warning", "warning", w) }
 }
 
-// runNode starts what a node consists of, and stops it in the order of C06: duties, the seat, then everything else.
+// runNode starts a node with its listener and its reaper. It returns when all of them have stopped.
 func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 	log := reload.log
-	for _, w := range s.Warnings {
-		log.Warn(w)
-	}
-	if err := validateStore(s.Store); err != nil {
+	if err := checkStart(s, log); err != nil {
 		return err
 	}
+
 	notifier, err := node.NewNotifier()
 	if err != nil {
 		return err
 	}
-	others, err := newPeers(s, log)
-	if err != nil {
+	if reload.certs, err = newCertificates(s, log); err != nil {
 		return err
 	}
-	token := signed.NewSecret(s.Token)
-	reload.peers, reload.token = others, token
+
+	reload.token = signed.NewSecret(s.Token)
+
 	companion := startReaper(context.WithoutCancel(ctx), s, log)
 	defer companion.Close()
+
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
 	if err != nil {
 		return cannotListen(err)
 	}
-	advertise := s.Advertise
+
+	d := &daemonProcess{
+		settings: s, log: log, reload: reload, notifier: notifier, companion: companion,
+		listener: listener, advertise: s.Advertise, stopping: make(chan struct{}),
+	}
+
 	if !s.Given("advertise") {
-		advertise = withPort(advertise, listener) // which may have been left to the system
+		d.advertise = withPort(s.Advertise, listener) // the system may have chosen the port
 	}
-	factsOf := func(token string) (map[string]string, error) {
-		return node.Facts(s.Election, token, s.Profile, version(), s.Regent.LeaseDuration)
-	}
-	facts, err := factsOf(s.Token)
-	if err != nil {
-		return err
-	}
-	client, scheme := others.client()
-	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(log))
-	n, err := node.New(node.Options{
-		Facts: facts, Now: testClock(os.Getenv(testClockFile)),
-		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: advertise, Log: log, Store: location(s.Store),
-		Open:     forElection(s.Election, storeWarning(log), open),
-		Lifeline: companion.Lifeline, Duties: programs(s, companion, log),
-		Crew: node.Crew{Token: token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
-			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls},
-	})
-	if err != nil {
+
+	if err := d.build(); err != nil {
 		_ = listener.Close()
 		return err
 	}
-	reload.publish = func(token string) error {
-		facts, err := factsOf(token)
+
+	return d.run(ctx)
+}
+
+// daemonProcess is a node with its HTTP server.
+type daemonProcess struct {
+	settings  *config.Settings
+	log       *slog.Logger
+	reload    *reloader
+	notifier  node.Notifier
+	companion *reaper.Reaper
+	listener  net.Listener
+	advertise string
+	stopping  chan struct{} // closed when the node has stopped: event streams end
+
+	node   *node.Node
+	server *http.Server
+}
+
+// facts returns what the member publishes about itself. The token is published as a digest.
+func (d *daemonProcess) facts(token string) (map[string]string, error) {
+	s := d.settings
+	return node.Facts(s.Election, token, s.Profile, version(), s.Regent.LeaseDuration)
+}
+
+// build makes the node and its server. It starts nothing.
+func (d *daemonProcess) build() error {
+	s := d.settings
+	facts, err := d.facts(s.Token)
+	if err != nil {
+		return err
+	}
+
+	client, scheme := d.reload.certs.client()
+	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(d.log))
+	d.node, err = node.New(node.Options{
+		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: d.advertise, Facts: facts, Log: d.log,
+		Store: location(s.Store), Open: forElection(s.Election, storeWarning(d.log), open),
+		Lifeline: d.companion.Lifeline, Duties: programs(s, d.companion, d.log),
+		Now: testClock(os.Getenv(testClockFile)),
+		Coordination: node.Coordination{
+			Token: d.reload.token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
+			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls,
+			RetireAfter: s.RetireAfter,
+		},
+	})
+	if err != nil {
+		return err
+	}
+
+	d.reload.publish = func(token string) error {
+		facts, err := d.facts(token)
 		if err != nil {
 			return err
 		}
-		return n.Publish(facts)
+		return d.node.Publish(facts)
 	}
-	stopping := make(chan struct{})
-	host, _, _ := net.SplitHostPort(advertise)
-	limits := api.NewLimits(log)
-	server := api.Server(api.New(api.Options{Node: n, Log: log, Token: token, Guarded: s.Exposed(), Hosts: []string{host}, Version: version(), Limits: limits}, stopping), log)
-	accepting := limits.Attach(server, listener)
-	served := make(chan error, 1)
-	go func() {
-		if server.TLSConfig = others.server(); server.TLSConfig != nil {
-			served <- server.ServeTLS(accepting, "", "")
-		} else {
-			served <- server.Serve(accepting)
-		}
-	}()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go n.Watchdog(ctx, notifier)
-	go others.watch(ctx)
-	go reload.run(ctx)
+
+	host, _, _ := net.SplitHostPort(d.advertise)
+	limits := api.NewLimits(d.log)
+	handler := api.New(api.Options{
+		Node: d.node, Log: d.log, Token: d.reload.token, Guarded: s.Exposed(),
+		Hosts: []string{host}, Version: version(), Limits: limits,
+	}, d.stopping)
+	d.server = api.Server(handler, d.log)
+	d.server.TLSConfig = d.reload.certs.server()
+	d.listener = limits.Attach(d.server, d.listener)
+
+	return nil
+}
+
+// run serves until ctx ends. It stops in the order of C06: duties, the election, then everything else.
+func (d *daemonProcess) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
 	failed := make(chan error, 1)
 	go func() {
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		if err := d.accept(); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("listener: %w", err)
-			cancel(nil)
+			cancel()
 		}
 	}()
-	log.Info("serving", "listen", listener.Addr().String(), "advertise", advertise, "election", s.Election,
+
+	go d.node.Watchdog(ctx, d.notifier)
+	go d.reload.certs.watch(ctx)
+	go d.reload.run(ctx)
+
+	s := d.settings
+	d.log.Info("serving", "listen", d.listener.Addr().String(), "advertise", d.advertise, "election", s.Election,
 		"store", location(s.Store), "profile", s.Profile)
-	if err := notifier.Ready(); err != nil {
-		log.Warn("service manager does not listen", "error", err)
+
+	if err := d.notifier.Ready(); err != nil {
+		d.log.Warn("service manager cannot be notified", "error", err)
 	}
-	context.AfterFunc(ctx, func() { _ = notifier.Stopping() })
-	err = n.Run(ctx)
-	close(stopping)
-	// The face stays until the seat is released, so that whoever asks in between is told.
-	end, done := context.WithTimeout(context.Background(), 5*time.Second)
-	defer done()
-	if serr := server.Shutdown(end); serr != nil {
-		_ = server.Close()
-	}
-	log.Info("stopped")
+
+	context.AfterFunc(ctx, func() { _ = d.notifier.Stopping() })
+
+	err := d.node.Run(ctx)
+	d.shutDown()
+
 	select {
 	case err = <-failed:
 	default:
 	}
+
 	return err
+}
+
+// accept serves the listener until the server is shut down.
+func (d *daemonProcess) accept() error {
+	if d.server.TLSConfig != nil {
+		return d.server.ServeTLS(d.listener, "", "")
+	}
+	return d.server.Serve(d.listener)
+}
+
+// shutDown stops the server. It comes after the release of the election, so that the node answers until then.
+func (d *daemonProcess) shutDown() {
+	close(d.stopping)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+
+	if err := d.server.Shutdown(ctx); err != nil {
+		_ = d.server.Close()
+	}
+	d.log.Info("stopped")
+}
+
+// cannotListen adds to an error what to do about it, if another process listens already.
+func cannotListen(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: another process listens there: stop it, or choose another address with --listen "+
+			"(port 0 takes any free one)", err)
+	}
+	return err
+}
+
+// withPort returns the address of a listener. If the listener has all addresses, it returns that address with the port.
+func withPort(address string, listener net.Listener) string {
+	tcp, ok := listener.Addr().(*net.TCPAddr)
+	host, _, err := net.SplitHostPort(address)
+	if !ok || err != nil || !tcp.IP.IsUnspecified() {
+		return listener.Addr().String()
+	}
+
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }

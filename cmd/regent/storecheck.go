@@ -29,16 +29,18 @@ func location(address string) string {
 	return config.Redact(address)
 }
 
-// storeUnshared warns of a store that other nodes may not have: one in memory, and the default, which depends on the working
-// directory.
+// storeUnshared adds a warning if other nodes may not have the same store: one in memory, or the default, which depends
+// on the working directory.
 func storeUnshared(s *config.Settings) {
 	if strings.HasPrefix(s.Store, "memory:") {
-		s.Warnings = append(s.Warnings, "store memory: is for this process alone: it leads whoever else does, and forgets every "+
-			"epoch when it ends; use it to try things out, and sqlite: or redis:// for more than one process")
+		s.Warnings = append(s.Warnings,
+			"store memory: is for this process alone: it leads whoever else does, and forgets every "+
+				"epoch when it ends; use it to try things out, and sqlite: or redis:// for more than one process")
 	}
 	if !s.Given("store") {
-		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working directory: a node that "+
-			"was started in another directory has another store, and may lead at the same time; set store")
+		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working "+
+			"directory: a node that was started in another directory has another store, and may lead at the same "+
+			"time; set store")
 	}
 }
 
@@ -55,12 +57,12 @@ func validateStore(address string) error {
 	return nil
 }
 
-// electionChecker is a store whose names may collide with those of other programs.
+// electionChecker is a store in which the name of an election may collide with the keys of other programs.
 type electionChecker interface {
 	CheckElection(ctx context.Context, name string) (warning string, err error)
 }
 
-// forElection returns what opens a store and makes sure that the election's name can be used in it.
+// forElection returns a function that opens a store, and checks that the name of the election can be used in it.
 func forElection(election string, warn func(string), open openFunc) openFunc {
 	return func(ctx context.Context) (driver.Store, error) {
 		store, err := open(ctx)
@@ -71,15 +73,15 @@ func forElection(election string, warn func(string), open openFunc) openFunc {
 		if !ok {
 			return store, nil
 		}
-		short, cancel := context.WithTimeout(ctx, probeTimeout) // a server that hangs now is found by the next request
+
+		short, cancel := context.WithTimeout(ctx, probeTimeout)
 		warning, err := checker.CheckElection(short, election)
 		cancel()
 		switch {
 		case errors.Is(err, driver.ErrRefused):
 			_ = store.Close()
 			return nil, err
-		case err != nil:
-			// It is found again by whoever reads the election.
+		case err != nil: // the next request meets the same error
 		case warning != "":
 			warn(warning)
 		}
@@ -93,8 +95,8 @@ type openFunc = func(context.Context) (driver.Store, error)
 // probeTimeout is how long --check-config waits for a store, and a start for the check of an election's name.
 const probeTimeout = 5 * time.Second
 
-// probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this configuration, and
-// says in a warning if the store could not be asked. It creates nothing.
+// probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this
+// configuration, and says in a warning if the store could not be asked. It creates nothing.
 func probeStore(ctx context.Context, s *config.Settings) error {
 	if err := validateStore(s.Store); err != nil {
 		return err
@@ -125,11 +127,13 @@ func wouldCreate(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	if _, err := os.Stat(real); !errors.Is(err, fs.ErrNotExist) {
-		return false, nil // whether it can be written, its opening tells
+		return false, nil // the opening shows whether it can be written
 	}
 	if err := writableDir(filepath.Dir(real)); err != nil {
-		return true, driver.Refused(fmt.Errorf("store %q: this user must be able to write its directory: %w", path, err))
+		return true, driver.Refused(fmt.Errorf("store %q: this user must be able to write its directory: %w",
+			path, err))
 	}
 	return true, nil
 }

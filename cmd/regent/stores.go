@@ -14,13 +14,16 @@ import (
 	"github.com/regentd/regent/store/sqlite"
 )
 
-// opener returns what opens the store at an address. Where duties are processes of their own, the death of this process proves nothing of
-// them, and the store is told so. What a store warns of at its opening goes to warn. With start-up jitter many processes may
-// start at once: each then checks its server in steps, over one to six times that time, and not all at once. How long is
-// random, unlike every wait of the protocol (rule 11): no election waits for the check, and a member's phase is not known here.
+// opener returns a function that opens the store at an address. Where duties are processes of their own, the death of
+// this process proves nothing of them, so the store proves no deaths then. Warnings of the store go to warn.
+//
+// With start-up jitter many processes may start at once. Each of them then checks its server in steps, over one to
+// six times that jitter. How long is random, unlike every wait of the protocol (rule 11): no election waits for the
+// check, and the phase of the member is not known here.
 //
 // An error that is a [driver.ErrRefused] stays until somebody changes something.
-func opener(address string, children bool, jitter time.Duration, warn func(string)) func(context.Context) (driver.Store, error) {
+func opener(address string, children bool, jitter time.Duration,
+	warn func(string)) func(context.Context) (driver.Store, error) {
 	return func(ctx context.Context) (driver.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {

@@ -37,9 +37,12 @@ func newAuthority(t *testing.T) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.key, a.cert = key, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+
+	a.key, a.cert = key, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	a.write("ca", a.cert, a.key)
+
 	return a
 }
 
@@ -52,11 +55,14 @@ func (a *authority) write(name string, cert *x509.Certificate, key *ecdsa.Privat
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	for suffix, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: signed}, ".key": {Type: "PRIVATE KEY", Bytes: private}} {
+
+	for suffix, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: signed},
+		".key": {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(a.file(name+suffix), pem.EncodeToMemory(block), 0o600); err != nil {
 			a.t.Fatal(err)
 		}
@@ -70,26 +76,39 @@ func (a *authority) issue(name string) (config string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	a.next++
-	a.write(name, &x509.Certificate{SerialNumber: big.NewInt(1 + a.next), Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, key)
+	a.write(name, &x509.Certificate{
+		SerialNumber: big.NewInt(1 + a.next),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    a.cert.NotBefore,
+		NotAfter:     a.cert.NotAfter,
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, key)
 	config = a.file(name + ".yaml")
-	text := fmt.Sprintf("tlsCert: %s\ntlsKey: %s\ntlsCA: %s\n", a.file(name+".crt"), a.file(name+".key"), a.file("ca.crt"))
+
+	text := fmt.Sprintf("tlsCert: %s\ntlsKey: %s\ntlsCA: %s\n", a.file(name+".crt"), a.file(name+".key"),
+		a.file("ca.crt"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		a.t.Fatal(err)
 	}
+
 	return config
 }
 
-// client trusts the authority, and proves itself with a certificate if one is named.
+// client returns a client that trusts the authority. It has a certificate if one is named.
 func (a *authority) client(name string) *http.Client {
 	a.t.Helper()
 	ca, err := os.ReadFile(a.file("ca.crt"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
+
 	conf := &tls.Config{RootCAs: x509.NewCertPool()}
 	conf.RootCAs.AppendCertsFromPEM(ca)
+
 	if name != "" {
 		pair, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
 		if err != nil {
@@ -97,12 +116,13 @@ func (a *authority) client(name string) *http.Client {
 		}
 		conf.Certificates = []tls.Certificate{pair}
 	}
+
 	transport := &http.Transport{TLSClientConfig: conf}
 	a.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 40 * time.Second}
 }
 
-// TestCertificates has nodes prove themselves to each other by certificates.
+// TestCertificates runs nodes that prove themselves to each other by certificates.
 func TestCertificates(t *testing.T) {
 	ask := func(t *testing.T, client *http.Client, method, url, body string, into any) int {
 		t.Helper()
@@ -110,11 +130,13 @@ func TestCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		resp, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
+
 		b, _ := io.ReadAll(resp.Body)
 		_ = json.Unmarshal(b, into)
 		return resp.StatusCode
@@ -123,7 +145,7 @@ func TestCertificates(t *testing.T) {
 		t.Run("polls_run_between_nodes_with_certificates_"+name, func(t *testing.T) {
 			t.Parallel()
 			ca := newAuthority(t)
-			store := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+			store := sqliteStore(t)
 			node := func(name string, more ...string) (*daemon, string) {
 				d := start(t, name, store, token, append([]string{"--config", ca.issue(name)}, more...)...)
 				return d, "https" + strings.TrimPrefix(d.url, "http")
@@ -135,42 +157,55 @@ func TestCertificates(t *testing.T) {
 			ca.issue("operator")
 			known, stranger := ca.client("operator"), ca.client("")
 			define := fmt.Sprintf(`{"kind":"http","target":%q,"interval":"1h","timeout":"20s"}`, webTarget(t))
-			task := `{"election":"coordinator","epoch":1,"tasks":[{"id":"x","kind":"tcp","payload":{"target":"127.0.0.1:1"}}]}`
+			task := `{"election":"coordinator","epoch":1,"tasks":[{"id":"x","kind":"tcp",` +
+				`"payload":{"target":"127.0.0.1:1"}}]}`
+
 			for _, url := range []string{leader, standby} {
-				for _, r := range []struct{ method, path, body string }{{"PUT", "/v1/polls/p", define}, {"DELETE", "/v1/polls/p", ""}, {"POST", "/v1/polls/p/run", `{"epoch":1}`},
+				for _, r := range []struct{ method, path, body string }{{"PUT", "/v1/polls/p", define},
+					{"DELETE", "/v1/polls/p", ""}, {"POST", "/v1/polls/p/run", `{"epoch":1}`},
 					{"POST", "/v1/elections/coordinator/pause", `{"epoch":1}`}} {
 					var answer map[string]any
-					if code := ask(t, stranger, r.method, url+r.path, r.body, &answer); code != http.StatusUnauthorized {
+					if code := ask(t, stranger, r.method, url+r.path, r.body,
+						&answer); code != http.StatusUnauthorized {
 						t.Errorf("%s %s by a stranger: %d %v", r.method, r.path, code, answer)
 					}
 				}
 			}
+
 			for _, path := range []string{"/v1/tasks", "/v1/tasks/results"} {
 				var answer map[string]any
 				if code := ask(t, stranger, "POST", standby+path, task, &answer); code != http.StatusUnauthorized {
 					t.Errorf("%s by a stranger: %d %v", path, code, answer)
 				}
 			}
+
 			var answer map[string]any
 			if code := ask(t, known, "PUT", standby+"/v1/polls/p", define, &answer); code != http.StatusCreated {
 				t.Fatalf("%d %v", code, answer)
 			}
+
 			var run struct{ Outcome, Worker, Message string }
 			code := ask(t, known, "POST", standby+"/v1/polls/p/run", `{"epoch":1}`, &run)
-			for limit := time.Now().Add(30 * time.Second); strings.Contains(run.Message, "no worker takes it") && time.Now().Before(limit); { // b is not known yet
+
+			for limit := time.Now().Add(30 * time.Second); strings.Contains(run.Message, "no worker takes it") &&
+				time.Now().Before(limit); { // b is not known yet
 				run.Message = ""
 				code = ask(t, known, "POST", standby+"/v1/polls/p/run", `{"epoch":1}`, &run)
 			}
+
 			if code != http.StatusOK || run.Outcome != "ok" || run.Worker != "b" {
 				t.Errorf("%d %+v", code, run)
 			}
-			// Anybody may look.
+
+			// Anybody may read.
 			var members struct{ Status string }
 			for limit := time.Now().Add(60 * time.Second); members.Status != "healthy"; {
-				if code := ask(t, stranger, "GET", standby+"/v1/members", "", &members); code != http.StatusOK || time.Now().After(limit) {
+				if code := ask(t, stranger, "GET", standby+"/v1/members", "", &members); code != http.StatusOK ||
+					time.Now().After(limit) {
 					t.Fatalf("%d %+v", code, members)
 				}
 			}
+
 			b.stop()
 			a.stop()
 		})

@@ -12,23 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/orchestrate"
 )
 
-// pollSeen is what /v1/polls/{name} tells.
+// pollSeen is the answer of /v1/polls/{name}.
 type pollSeen struct {
 	Name, Target, Source, State string
 	Waiting                     int
 	Interval                    string
 	Counts                      map[string]uint64
-	Results                     []poll.Run
+	Results                     []orchestrate.Run
 }
 
-// holding is a web server that keeps its first request waiting.
+// holding is a web server that does not answer its first request before the test lets it.
 type holding struct {
 	*httptest.Server
 	held    chan struct{} // closed when the first request is there
-	release chan struct{} // close it, and that is answered
+	release chan struct{} // the test closes it: the first request is answered
 }
 
 func newHolding(t *testing.T) *holding {
@@ -47,6 +47,7 @@ func newHolding(t *testing.T) *holding {
 		}
 	}))
 	t.Cleanup(h.Close)
+
 	return h
 }
 
@@ -55,32 +56,39 @@ func TestOneWorkerPerDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := start(t, "a", "memory:", nil, "--data-dir", dir)
-	second := command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen", "127.0.0.1:0", "--data-dir", dir)
+	second := command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen", "127.0.0.1:0", "--data-dir",
+		dir)
 	out, _ := second.CombinedOutput()
+
 	if code := second.ProcessState.ExitCode(); code != exitFailure {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker uses it",
+		"dataDir: journal " + filepath.Join(dir, "a", "journal") + ": another worker has it open",
 		`another process is node "a" with this dataDir: stop it, or give this one another name (node)`,
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%s does not say %s", out, want)
 		}
 	}
+
 	a.signal(syscall.SIGKILL)
 	<-a.gone
 	start(t, "a", "memory:", nil, "--data-dir", dir).stop()
 }
 
-// TestUnusableData starts nodes on files that stay unusable: a service manager must not start them again and again.
+// TestUnusableData starts nodes on files that stay unusable. Their exit code keeps a service manager from restarting
+// them.
 func TestUnusableData(t *testing.T) {
 	t.Parallel()
+
 	for name, spoil := range map[string]func(dir string) error{
 		"journal is a symbolic link": func(dir string) error {
 			return os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "journal"))
 		},
-		"journal is a named pipe": func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "journal"), 0o600) },
+		"journal is a named pipe": func(dir string) error {
+			return syscall.Mkfifo(filepath.Join(dir, "journal"), 0o600)
+		},
 		"read fence": func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "epoch"), []byte("nonsense and more of it"), 0o600)
 		},
@@ -92,7 +100,9 @@ func TestUnusableData(t *testing.T) {
 			if err := errors.Join(os.Mkdir(dir, 0o700), spoil(dir)); err != nil {
 				t.Fatal(err)
 			}
-			code, out := ends(t, command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen", "127.0.0.1:0", "--data-dir", data))
+
+			code, out := ends(t, command(t, nil, "serve", "--node", "a", "--store", "memory:", "--listen",
+				"127.0.0.1:0", "--data-dir", data))
 			if code != exitConfig || !strings.Contains(out, name) {
 				t.Errorf("exit code %d:\n%s", code, out)
 			}
@@ -102,19 +112,22 @@ func TestUnusableData(t *testing.T) {
 
 // TestWorkerStops ends workers in the middle of a long check.
 func TestWorkerStops(t *testing.T) {
-	// slowly starts a leader, two workers, and a poll whose first check is held up, and returns who makes it, and the slot.
-	slowly := func(t *testing.T) (c *crew, target *holding, worker, slot string) {
+	// slowly starts a leader, two workers, and a poll whose first check waits. It returns the worker and the slot.
+	slowly := func(t *testing.T) (c *cluster, target *holding, worker, slot string) {
 		t.Helper()
 		target = newHolding(t)
-		c = newCrew(t, "sqlite:"+filepath.Join(t.TempDir(), "x.db"),
-			fmt.Sprintf("polls:\n  slow: {kind: http, target: %q, interval: 2s, timeout: 20s, concurrency: 10}\n", target.URL))
+		c = newCluster(t, sqliteStore(t),
+			fmt.Sprintf("polls:\n  slow: {kind: http, target: %q, interval: 2s, timeout: 20s, concurrency: 10}\n",
+				target.URL))
 		c.polls, c.workers = 1, []string{"w1", "w2"}
 		c.start("a", "--worker=false")
+
 		for _, w := range c.workers {
 			c.start(w, "--eligible=false")
 		}
+
 		<-target.held
-		c.wait("one check is under way, and no other", func() bool {
+		waitFor(c.t, "one check is under way, and no other", func() bool {
 			n := 0
 			for _, w := range c.workers {
 				open := map[string]bool{}
@@ -122,18 +135,22 @@ func TestWorkerStops(t *testing.T) {
 					open[l.Begin] = true
 					delete(open, l.ID)
 				}
+
 				delete(open, "")
 				for id := range open {
 					worker, slot = w, id
 					n++
 				}
 			}
+
 			return n == 1
 		})
+
 		return c, target, worker, slot
 	}
-	// ends returns the lines of a slot that tell of an end, by worker and attempt.
-	ends := func(c *crew, slot string) map[string]string {
+
+	// ends returns how the attempts of a slot have ended, by worker and attempt.
+	ends := func(c *cluster, slot string) map[string]string {
 		all := map[string]string{}
 		for _, w := range c.workers {
 			for _, l := range c.lines(w) {
@@ -142,6 +159,7 @@ func TestWorkerStops(t *testing.T) {
 				}
 			}
 		}
+
 		return all
 	}
 
@@ -151,13 +169,16 @@ func TestWorkerStops(t *testing.T) {
 		d := c.nodes[victim]
 		d.signal(syscall.SIGKILL)
 		<-d.gone
+
 		other := "w1"
 		if victim == other {
 			other = "w2"
 		}
-		c.wait(slot+" is made by "+other, func() bool { return ends(c, slot)[other+"#1"] == "done" })
+
+		waitFor(c.t, slot+" is made by "+other, func() bool { return ends(c, slot)[other+"#1"] == "done" })
 		c.again(victim).until("/readyz", 200)
 		c.goesOn(1)
+
 		if got := ends(c, slot); len(got) != 2 || got[victim+"#"] != "interrupted" {
 			t.Errorf("the slot ended as %v", got)
 		}
@@ -166,59 +187,74 @@ func TestWorkerStops(t *testing.T) {
 		}
 	})
 
-	// stopped has a worker end its check before it stops. It has a second for that: if it is not let in time, that is no finding, and false.
+	// stopped stops a worker that ends its check first. It has a second for that. If the check does not end in time,
+	// stopped returns false.
 	stopped := func(t *testing.T) bool {
 		c, target, worker, slot := slowly(t)
 		d := c.nodes[worker]
 		term := d.learned(1)
-		told := time.Now()
+		began := time.Now()
 		d.signal(syscall.SIGTERM)
-		for n := 0; ; n++ { // until it takes nothing more
-			task := fmt.Sprintf(`{"election":"coordinator","leader":"a","epoch":1,"term":%q,"dispatchedMs":%d,"tasks":[{"id":"any-%d","kind":"http","payload":{"target":%q}}]}`,
+
+		for n := 0; ; n++ { // until it takes no task
+			task := fmt.Sprintf(`{"election":"coordinator","leader":"a","epoch":1,"term":%q,"dispatchedMs":%d,`+
+				`"tasks":[{"id":"any-%d","kind":"http","payload":{"target":%q}}]}`,
 				term, time.Now().UnixMilli(), n, target.URL)
 			code, _, answer, err := d.try("POST", "/v1/tasks", task)
-			if err != nil || code == http.StatusServiceUnavailable && strings.Contains(fmt.Sprint(answer["error"]), "stopping") {
+			if err != nil || code == http.StatusServiceUnavailable &&
+				strings.Contains(fmt.Sprint(answer["error"]), "stopping") {
 				break
 			}
+
 			if code != http.StatusOK {
 				t.Fatalf("%d %v", code, answer)
 			}
 		}
+
 		close(target.release)
-		late := time.Since(told)
+		late := time.Since(began)
 		<-d.gone
+
 		if late > 500*time.Millisecond && c.hurried() {
-			t.Logf("it was let go on only after %v", late)
+			t.Logf("its check ended only after %v", late)
 			return false
 		}
+
 		if code := d.cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
 		if got := ends(c, slot); len(got) != 1 || got[worker+"#"] != "done" {
 			t.Errorf("the slot ended as %v", got)
 		}
+
 		seen(c.nodes["a"], "/v1/polls/slow", func(p pollSeen) bool {
 			for _, r := range p.Results {
 				if r.Slot == slot {
 					return r.Worker == worker && r.Outcome == "ok" && r.Attempts == 1
 				}
 			}
+
 			return false
 		})
 		c.again(worker).until("/readyz", 200)
 		c.goesOn(1)
+
 		if r := c.check(); r.Cut != 0 {
 			t.Errorf("%d runs were cut short", r.Cut)
 		}
+
 		return true
 	}
-	t.Run("a_worker_that_is_told_to_stop_ends_its_check_first", func(t *testing.T) {
+
+	t.Run("a_worker_that_is_began_to_stop_ends_its_check_first", func(t *testing.T) {
 		t.Parallel()
+
 		for range 5 {
 			if stopped(t) {
 				return
 			}
 		}
+
 		t.Error("it never had the time")
 	})
 
@@ -228,13 +264,15 @@ func TestWorkerStops(t *testing.T) {
 		if code := c.nodes[worker].stop(); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
+
 		c.nodes[worker].await("stopping with tasks under way")
-		c.wait(slot+" has ended at both", func() bool {
+		waitFor(c.t, slot+" has ended at both", func() bool {
 			got := ends(c, slot)
 			return len(got) == 2 && got[worker+"#"] == "interrupted"
 		})
 		c.again(worker).until("/readyz", 200)
 		c.goesOn(1)
+
 		if r := c.check(); r.Cut != 1 {
 			t.Errorf("%d runs were cut short", r.Cut)
 		}

@@ -2,5 +2,5 @@
 
 package main
 
-// writableDir cannot be told here without writing: the opening of the store tells.
+// writableDir returns nil: only a write would show it here, and the store writes when it is opened.
 func writableDir(string) error { return nil }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writableDir reports why this user cannot create files in a directory, or nil.
+// writableDir returns an error if this user cannot create files in a directory.
 func writableDir(dir string) error {
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return &os.PathError{Op: "access", Path: dir, Err: err}

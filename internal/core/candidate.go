@@ -92,7 +92,7 @@ func (c *Core) refreshRecord(e *election) {
 		e.wake(at)
 		return
 	}
-	if e.vanished && e.awaits { // why it has no register any more is told by the floor
+	if e.vanished && e.awaits { // the floor says why it has no register any more
 		return
 	}
 	if c.now >= e.pollAt {
@@ -231,7 +231,7 @@ func (c *Core) wantsNothing(e *election) bool {
 }
 
 // rest is what an election does while the member closes: a claim with a lease of its own that may have been applied is
-// looked for once, and given back. Any other ends with the member's heartbeat.
+// read once, and given back. Any other ends with the member's heartbeat.
 func (c *Core) rest(e *election) {
 	if c.cfg.OwnLease && len(e.claims) > 0 && c.now < c.tidyEnd {
 		switch {

@@ -194,7 +194,8 @@ func TestListPortions(t *testing.T) {
 	for x.c.roster.call.id == 0 {
 		s := x.pending[0]
 		x.pending = x.pending[1:]
-		x.step(Answer{ID: s.ID, Outcome: Done, Record: driver.Record{Name: s.Record.Name, Rev: "2", Epoch: 1, Nonce: 51}})
+		x.step(Answer{ID: s.ID, Outcome: Done, Record: driver.Record{Name: s.Record.Name, Rev: "2", Epoch: 1,
+			Nonce: 51}})
 	}
 	before := 0
 	most := 0

@@ -40,8 +40,8 @@ func (c *Core) notBefore(e *election, r *driver.Record) Time {
 	return at
 }
 
-// returned reports whether the holder of a record has joined again before anybody took over: it has a head start, unless
-// a rank decides who should lead.
+// returned reports whether the holder of a record has joined again before anybody took over: it has a head start,
+// unless a rank decides who should lead.
 func (c *Core) returned(r *driver.Record) bool {
 	i, ok := c.sighted[r.Via]
 	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID || c.rank.kind != rankFirst {
@@ -54,8 +54,8 @@ func (c *Core) returned(r *driver.Record) bool {
 // exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
 func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
-// bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5), and over the
-// floor (rule 13).
+// bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5), and over
+// the floor (rule 13).
 func (c *Core) bid(e *election, r *driver.Record) {
 	next := driver.Record{
 		Name: e.name, Rev: r.Rev, Addr: c.cfg.Addr, Epoch: c.epochAfter(e, r), Nonce: c.src.Nonce(),

@@ -26,7 +26,7 @@ type Core struct {
 	healthy    bool
 	failing    bool // a duty keeps failing
 
-	subscribed bool // the shell was told to subscribe
+	subscribed bool // a Subscribe effect was sent
 	lookAt     Time // when elections are first read
 	joinedAt   Time // when the member was started, before the start-up jitter
 	outranked  bool // a notification has named a member with a smaller ID

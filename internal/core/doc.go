@@ -16,7 +16,7 @@
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
 //   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
 //   - member.go, join.go: the member's own register; sweep.go, poll.go: when elections are read
-//   - ending.go, event.go: why terms end, and what is told of it
+//   - ending.go, event.go: why terms end, and which events say so
 //   - request.go: checkpoints, and requests to whoever leads
 //   - rank.go: who should claim a free election; roster.go, order.go: the members, as they were last listed; share.go:
 //     the sharing of many free elections
@@ -30,8 +30,8 @@
 // There are six kinds of entity: the member, an election, a sight, which is a member register that elections of
 // others depend on, the roster, which lists the members, the epoch floor, and a retirement, which is a register that is
 // to be removed. Each has at most one request under way, so that answers never overtake each other, and a time at
-// which it is due. An input changes the entities that it concerns and queues them; each is then advanced: it looks at
-// its state, does what is due, and says when it is due again. No step looks at all elections or all members: what
+// which it is due. An input changes the entities that it concerns and queues them; each is then advanced: it checks
+// its state, does what is due, and says when it is due again. No step visits all elections or all members: what
 // concerns all of them is done in portions. A list is taken in in portions, too, and the candidates are kept in their
 // order.
 //

@@ -31,7 +31,7 @@ type (
 		Verb    Verb
 		Record  driver.Record // for a Get, a List or Named, Name alone; for a Remove, Name, Rev and Epoch
 		Timeout time.Duration
-		Asked   bool // somebody is told of the outcome: a checkpoint is written
+		Asked   bool // somebody waits for the outcome: a checkpoint is written
 		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
@@ -43,7 +43,7 @@ type (
 		Deadline    Time
 		Guard       Time // before the deadline: when the term ends, even if the core is not stepped in time (rule 7)
 	}
-	// End tells the duty of a term to stop. The term is not believed any more.
+	// End stops the duty of a term. The term is not believed any more.
 	End struct {
 		Election string
 		Epoch    uint64
@@ -57,8 +57,8 @@ type (
 		Epoch    uint64
 		Kept     bool // the store did not take the release
 	}
-	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them, for
-	// that cause; an End of each of them follows.
+	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them,
+	// for that cause; an End of each of them follows.
 	Renewed struct {
 		Register string
 		Deadline Time
@@ -115,7 +115,8 @@ type (
 	Withdrawn struct{ Election string }
 	// Wake is when to call Step with a Tick, at the latest. It is the last effect, and left out if it has not changed.
 	Wake struct{ At Time }
-	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at once.
+	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at
+	// once.
 	Subscribe struct{}
 	// Decision says what was decided and by which rule, before the effects of that, if Config.Explain asks for it. A
 	// shell has nothing to do about it.
@@ -126,7 +127,8 @@ type (
 	}
 	// Closed says that nothing is left to do.
 	Closed struct {
-		Left bool // the member register is known to be vacant, or this process never tried to write it and saw no other's
+		// the member register is known to be vacant, or this process never tried to write it and saw no other's
+		Left bool
 	}
 )
 

@@ -97,7 +97,7 @@ type termState uint8
 const (
 	noTerm    termState = iota
 	leading             // the duty runs
-	stopping            // the duty was told to stop
+	stopping            // the duty has to stop
 	releasing           // the duty has stopped; the election is released
 )
 

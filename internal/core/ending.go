@@ -7,7 +7,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// This file is about why a term ended, as its successor writes it into the record's past. What people are told comes
+// This file is about why a term ended, as its successor writes it into the record's past. What people read comes
 // from there, so it must be true: a death that was proved is no expiry.
 
 // Reasons in a record's past, and in events, that are no causes.
@@ -131,7 +131,7 @@ func (c *Core) endOf(who driver.Identity) (ending, bool) {
 	return ending{}, false
 }
 
-// pastOf returns what the first heartbeat of an incarnation tells of the one before, whose record it replaces.
+// pastOf returns what the first heartbeat of an incarnation says of the one before, whose record it replaces.
 func (c *Core) pastOf(r *driver.Record) []driver.Past {
 	if end, known := c.endOf(r.Holder); known {
 		return ended(&driver.Record{Epoch: r.Epoch, Holder: r.Holder, Since: r.Since}, end.at, end.reason)
@@ -140,7 +140,7 @@ func (c *Core) pastOf(r *driver.Record) []driver.Past {
 }
 
 // unsaid returns the last term of a record if its leader has died, or fallen silent, and was not a former run of this
-// very process: nobody else tells of its end.
+// very process: nobody else reports its end.
 func (c *Core) unsaid(e *election, r *driver.Record, past []driver.Past) driver.Past {
 	if len(past) == 0 || slices.Contains(c.endings, r.Holder) {
 		return driver.Past{}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Metadata returns what an event is told with, under the names that people know. The text of EventWaiting, and the
+// Metadata returns what an event carries, under the names that people know. The text of EventWaiting, and the
 // facts that the other process has published, are left to the shell, which knows their form.
 func (e *Event) Metadata() map[string]string {
 	switch e.Kind {
@@ -45,7 +45,7 @@ func (e *Event) Metadata() map[string]string {
 	return nil
 }
 
-// Measurements returns what was measured. Without any the shell tells the time, as it does for a new leader in any
+// Measurements returns what was measured. Without any the shell adds the time, as it does for a new leader in any
 // case.
 func (e *Event) Measurements() map[string]float64 {
 	switch e.Kind {

@@ -119,7 +119,7 @@ func TestEventKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := regexp.MustCompile(`Event\w+\s+= "(\w+:\w+)"`).FindAllStringSubmatch(string(source), -1)
+	listed := regexp.MustCompile(`Event\w+\s+EventKind = "(\w+:\w+)"`).FindAllStringSubmatch(string(source), -1)
 	equal(t, "kinds", len(kinds), len(listed))
 	for _, m := range listed {
 		kind := EventKind(m[1])

@@ -7,14 +7,14 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// This file is the epoch floor of rule 13. Registers that nobody uses are removed from the store, and with the register of
-// an election goes the record of its last epoch. So there is one register for the whole store that is never removed: no
-// claim in any election gets an epoch up to the one that it shows.
+// This file is the epoch floor of rule 13. Registers that nobody uses are removed from the store, and with the
+// register of an election goes the record of its last epoch. So there is one register for the whole store that is
+// never removed: no claim in any election gets an epoch up to the one that it shows.
 //
 // A floor that was read counts for a while, and no longer: the floor is raised before the register of an election is
-// removed, and has stood for longer than that while by then. So a claim whose floor still counts when the claim is known
-// to be applied is above every epoch of every register that was removed before, whenever the register itself was read. It
-// costs one read in each half of that while, and no claim waits for it.
+// removed, and has stood for longer than that while by then. So a claim whose floor still counts when the claim is
+// known to be applied is above every epoch of every register that was removed before, whenever the register itself
+// was read. It costs one read in each half of that while, and no claim waits for it.
 
 // floor is the epoch floor as this member knows it.
 type floor struct {
@@ -26,7 +26,7 @@ type floor struct {
 	read    Time          // when the newest read of it was sent
 	raise   uint64        // what it is to be raised to
 	retry   retry         // after it could not be read
-	prune   int           // how many of the elections that were dropped are still to be looked at
+	prune   int           // how many of the elections that were dropped are still to be checked
 	waiting []ref         // elections and retirements for which a newer read, or a higher floor, makes a difference
 }
 
@@ -118,7 +118,8 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 	if r.Epoch < f.epoch { // the store has lost writes: it gets its floor back
 		if f.raise < f.epoch {
 			c.emit(Event{Kind: EventRegressed, Register: driver.FloorRegister, Epoch: f.epoch, Error: fmt.Sprintf(
-				"%s shows epoch %d, but epoch %d was seen before: the store has lost writes; this member raises it again",
+				"%s shows epoch %d, but epoch %d was seen before: "+
+					"the store has lost writes; this member raises it again",
 				driver.FloorRegister, r.Epoch, f.epoch)})
 		}
 		f.raise = max(f.raise, f.epoch)
@@ -144,8 +145,8 @@ func (c *Core) learnFloor(epoch uint64) {
 	}
 }
 
-// retired reports whether an election that has no register, although there was one, had it removed. Otherwise the store has
-// lost it (rule 5). The second result is false while the floor must be read to tell.
+// retired reports whether an election that has no register, although there was one, had it removed. Otherwise the
+// store has lost it (rule 5). The second result is false while the floor must be read to know.
 func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 	switch {
 	case c.cfg.Rest == 0 || r.Rev != "" || c.memory[e.name] == 0:
@@ -158,14 +159,14 @@ func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 	return false, c.floorFresh() || e.term.state == leading
 }
 
-// heldLately reports whether an election was seen to be held so short a time ago that its register cannot have been removed
-// since: it would have had to stay as it is, vacant, for all of Rest (rule 13). So the store has lost it.
+// heldLately reports whether an election was seen to be held so short a time ago that its register cannot have been
+// removed since: it would have had to stay as it is, vacant, for all of Rest (rule 13). So the store has lost it.
 func (c *Core) heldLately(e *election) bool {
 	return e.heldAt != 0 && c.now < e.heldAt.Add(c.floorLife())
 }
 
-// dropped is an election in which this member has no interest any more. What it knows of its epochs is kept (rule 5) until
-// the floor covers it.
+// dropped is an election in which this member has no interest any more. What it knows of its epochs is kept (rule 5)
+// until the floor covers it.
 type dropped struct {
 	name string
 	at   Time
@@ -178,8 +179,9 @@ func (c *Core) noteDropped(name string) {
 	}
 }
 
-// pruneMemory forgets the epochs of elections that the floor has come up to, a portion of them at a time. Whoever was seen to
-// hold one of them was seen more than a lease ago, so that there is no wait left to keep after a rollback (rule 5).
+// pruneMemory forgets the epochs of elections that the floor has come up to, a portion of them at a time. Whoever was
+// seen to hold one of them was seen more than a lease ago, so that there is no wait left to keep after a rollback
+// (rule 5).
 func (c *Core) pruneMemory() {
 	f := &c.floor
 	for n := 0; n < portion && f.prune > 0; n++ {

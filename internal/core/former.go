@@ -8,7 +8,7 @@ import (
 
 // This file is the end of a term: the duty stops, then the election is released, then the event is sent (rule 7).
 
-// end ends a term: from now on it is not believed, and its duty is told to stop.
+// end ends a term: from now on it is not believed, and its duty has to stop.
 func (c *Core) end(e *election, cause Cause, next string) {
 	t := &e.term
 	t.state = stopping

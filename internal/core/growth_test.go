@@ -8,8 +8,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// BenchmarkGrowth shows that a step costs the same however many elections there are: what concerns one election costs that
-// one, and what concerns all of them is done in portions.
+// BenchmarkGrowth shows that a step costs the same however many elections there are: what concerns one election costs
+// that one, and what concerns all of them is done in portions.
 func BenchmarkGrowth(b *testing.B) {
 	for _, n := range []int{100, 1_000, 10_000, 100_000} {
 		for name, cfg := range map[string]Config{"own": lockConfig(), "member": clusterConfig()} {

@@ -45,7 +45,7 @@ func (b *beat) lives(now Time) bool { return !b.ended && now < b.deadline }
 // guardAt is when the terms that depend on the heartbeat end: before the deadline (rule 7).
 func (b *beat) guardAt() Time { return b.deadline - Time(b.trust/100) }
 
-// attempt returns the record of the next heartbeat, with a nonce of its own (rule 3: so that a later read tells which
+// attempt returns the record of the next heartbeat, with a nonce of its own (rule 3: so that a later read shows which
 // attempt arrived).
 func (c *Core) attempt(b *beat, r driver.Record) driver.Record {
 	r.Nonce = c.src.Nonce()
@@ -98,7 +98,8 @@ func lostText(b *beat, r *driver.Record) string {
 	if r.Holder != b.who {
 		return fmt.Sprintf("%s now shows %s", b.register, r.Holder)
 	}
-	return b.register + " shows a heartbeat that this process did not send, or an older one (has the store lost writes?)"
+	return b.register +
+		" shows a heartbeat that this process did not send, or an older one (has the store lost writes?)"
 }
 
 // fate is what an answer means for a heartbeat.
@@ -174,8 +175,8 @@ func (c *Core) endBeat(b *beat, cause Cause) {
 	c.emit(Renewed{Register: b.register, Cause: cause, Detail: b.why})
 }
 
-// expired takes in that the shell has ended what depends on a heartbeat: whatever an answer shows that is received later,
-// it is not believed any more.
+// expired takes in that the shell has ended what depends on a heartbeat: whatever an answer shows that is received
+// later, it is not believed any more.
 func (c *Core) expired(in Expired) {
 	m := &c.member
 	if in.Register == m.rec.Name {
@@ -196,7 +197,7 @@ func (c *Core) expired(in Expired) {
 	}
 }
 
-// lifeline tells the reaper what depends on a heartbeat. A heartbeat that is answered after all has stopped is not
+// lifeline reports to the reaper what depends on a heartbeat. A heartbeat that is answered after all has stopped is not
 // reported any more.
 func (c *Core) lifeline(b *beat, stopped, over bool) {
 	if !stopped && (b.stopped || b.ended) {

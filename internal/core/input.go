@@ -39,19 +39,20 @@ type Config struct {
 	WorkerTimeout       time.Duration   // the lease of a member register on which no election depends
 	StartDelay          time.Duration   // the start-up jitter, drawn by the shell
 	StartDelayMax       time.Duration   // the longest start-up jitter; the member is one of a fleet if it is positive
-	Phase               float64         // the member's own among the members of a fleet: from 0 to 1, drawn by the shell
-	Restarted           bool            // it follows a core of the same process that has died: this is no start
-	Register            bool            // write a member register even where no election depends on it
-	Eligible            bool            // may lead
-	CheckHealth         bool            // lead only after a health result that says so
-	Rest                time.Duration   // how long a register stays as it is before it is removed; 0 if none ever is
-	Info                []byte          // what the member register carries about the member, until a Publish
-	ContentionThreshold float64         // of intervals that a heartbeat may take before it is reported; 0 for any
-	Rank                string          // who should win when several could: see the constants
-	Priority            int             // under rank priority: the higher, the better
-	Region              string          // under rank region
-	Preempt             bool            // ask a leader of lower rank to hand over
-	Explain             bool            // say which rule decides what: see Decision
+	// the member's own among the members of a fleet: from 0 to 1, drawn by the shell
+	Phase               float64
+	Restarted           bool          // it follows a core of the same process that has died: this is no start
+	Register            bool          // write a member register even where no election depends on it
+	Eligible            bool          // may lead
+	CheckHealth         bool          // lead only after a health result that says so
+	Rest                time.Duration // how long a register stays as it is before it is removed; 0 if none ever is
+	Info                []byte        // what the member register carries about the member, until a Publish
+	ContentionThreshold float64       // of intervals that a heartbeat may take before it is reported; 0 for any
+	Rank                string        // who should win when several could: see the constants
+	Priority            int           // under rank priority: the higher, the better
+	Region              string        // under rank region
+	Preempt             bool          // ask a leader of lower rank to hand over
+	Explain             bool          // say which rule decides what: see Decision
 }
 
 // Source is where a core gets what must be new or from outside. It is the only thing that a core calls.
@@ -86,7 +87,7 @@ type (
 		Record  driver.Record // as read, or as written with its new revision
 		Gone    bool          // if Send.Witness asked for it: the process that wrote the record is proved dead
 		Error   string        // what the store said, if it failed; for people to read
-		Err     error         // the same, for whoever asked for a checkpoint; the core does not look at it
+		Err     error         // the same, for whoever asked for a checkpoint; the core does not use it
 
 		Records []driver.Record // of a List: those that could be read
 	}
@@ -100,8 +101,8 @@ type (
 		Election string
 		Epoch    uint64
 	}
-	// Expired says that the shell has ended the terms that depend on a heartbeat, before its deadline, without waiting for
-	// an End. It comes before the DutyStopped of these terms.
+	// Expired says that the shell has ended the terms that depend on a heartbeat, before its deadline, without
+	// waiting for an End. It comes before the DutyStopped of these terms.
 	Expired struct {
 		Register    string
 		Incarnation string
@@ -111,7 +112,7 @@ type (
 		Healthy     bool // its health check says so, or it has none
 		DutyFailing bool // a duty keeps failing: it leads only if nobody healthy is there
 	}
-	// Publish changes what the member register carries about the member. Others are told with the next heartbeat.
+	// Publish changes what the member register carries about the member. Others read it with the next heartbeat.
 	Publish struct{ Info []byte }
 	// Shown is a record that the store has shown to somebody who asked through this member, without the core.
 	Shown struct{ Record driver.Record }
@@ -158,8 +159,8 @@ type (
 		Epoch    uint64 // of the term that was refused
 		Newest   uint64
 	}
-	// Retire removes a register that nobody uses any more: of an election, or of a member. It takes as long as the register
-	// must stay as it is: Idle, and at least Config.Rest.
+	// Retire removes a register that nobody uses any more: of an election, or of a member. It takes as long as the
+	// register must stay as it is: Idle, and at least Config.Rest.
 	Retire struct {
 		ID       uint64
 		Register string

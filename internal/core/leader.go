@@ -16,7 +16,8 @@ func (c *Core) begin(e *election, k claim) bool {
 	b := &c.member.beat
 	if c.cfg.OwnLease {
 		w := min(r.Duration, maxDuration)
-		e.beat = beat{register: e.name, who: k.who, every: c.cfg.interval(c.cfg.RenewInterval, w), trust: c.cfg.trust(w)}
+		e.beat = beat{register: e.name, who: k.who, every: c.cfg.interval(c.cfg.RenewInterval, w),
+			trust: c.cfg.trust(w)}
 		b = &e.beat
 		b.tries = []try{{k.nonce, k.sent}}
 		b.deadline = k.sent.Add(b.trust)
@@ -58,7 +59,8 @@ func (c *Core) begin(e *election, k claim) bool {
 	return true
 }
 
-// announce tells of a term that begins, of how the term before it ended, and of a leader that could not say so itself.
+// announce emits the events of a term that begins: the term, how the one before ended, and the end of a leader that
+// could not report it.
 func (c *Core) announce(e *election, k claim) {
 	if p := k.ended; p.Epoch != 0 {
 		c.emit(Event{

@@ -89,7 +89,8 @@ func (c *Core) keepMember() {
 		m.fresh = nil
 		next := m.rec
 		next.Data = c.info
-		next.Past = nil // the first heartbeat alone tells how the incarnation before ended, so that the others stay small
+		// the first heartbeat alone says how the incarnation before ended, so that the others stay small
+		next.Past = nil
 		c.swap(&m.entity, renewCall, c.attempt(b, next))
 	}
 }

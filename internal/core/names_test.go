@@ -10,9 +10,9 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// TestManyLockNames has a member use many names for a short time each, and retire them. However many there were, the registers
-// that are left are those of the last Rest, and so is what the core knows. REGENT_NAMES says how many: "make soak" takes a
-// million.
+// TestManyLockNames has a member use many names for a short time each, and retire them. However many there were, the
+// registers that are left are those of the last Rest, and so is what the core knows. REGENT_NAMES says how many:
+// "make soak" takes a million.
 func TestManyLockNames(t *testing.T) {
 	names := 4000
 	if text := os.Getenv("REGENT_NAMES"); text != "" {

@@ -179,60 +179,62 @@ func TestRollback(t *testing.T) {
 		equal(t, "epoch", find[Begin](r).Epoch, 8)
 	})
 
-	t.Run("a_store_that_goes_back_again_is_waited_for_again_if_only_a_late_answer_showed_what_it_had", func(t *testing.T) {
-		r := newRig(t, lockConfig())
-		r.put(held(other, 7, ""))
-		r.start()
-		r.run(time.Second)
-		vacant := driver.Record{Name: election1, Epoch: 5, Nonce: 70, Duration: 6 * time.Second}
-		vacant.Next = "c" // so that it is not claimed at once
-		r.put(vacant)
-		r.step(Notice{driver.Record{Name: election1}})
-		r.serve()
-		equal(t, "highest", r.event(EventRegressed).Epoch, 7)
+	t.Run("a_store_that_goes_back_again_is_waited_for_again_if_only_a_late_answer_showed_what_it_had",
+		func(t *testing.T) {
+			r := newRig(t, lockConfig())
+			r.put(held(other, 7, ""))
+			r.start()
+			r.run(time.Second)
+			vacant := driver.Record{Name: election1, Epoch: 5, Nonce: 70, Duration: 6 * time.Second}
+			vacant.Next = "c" // so that it is not claimed at once
+			r.put(vacant)
+			r.step(Notice{driver.Record{Name: election1}})
+			r.serve()
+			equal(t, "highest", r.event(EventRegressed).Epoch, 7)
 
-		// It shows epoch 7 once more, and 5 again. Epoch 7 is known, and was waited for.
-		r.run(5 * time.Second)
-		r.forget()
-		r.step(Notice{driver.Record{Name: election1}})
-		late := r.take(election1)
-		r.pass(2300 * time.Millisecond) // longer than its timeout: another read is under way
-		back := held(other, 7, "")
-		back.Rev = "lost"
-		r.answer(late, Done, back)
-		r.answer(r.take(election1), Done, r.store[election1])
-		r.absent(EventRegressed) // that read may be older
-		r.run(time.Second)
-		equal(t, "highest", r.event(EventRegressed).Epoch, 7)
-		r.run(5 * time.Second)
-		equal(t, "terms", len(every[Begin](r)), 0)
-	})
+			// It shows epoch 7 once more, and 5 again. Epoch 7 is known, and was waited for.
+			r.run(5 * time.Second)
+			r.forget()
+			r.step(Notice{driver.Record{Name: election1}})
+			late := r.take(election1)
+			r.pass(2300 * time.Millisecond) // longer than its timeout: another read is under way
+			back := held(other, 7, "")
+			back.Rev = "lost"
+			r.answer(late, Done, back)
+			r.answer(r.take(election1), Done, r.store[election1])
+			r.absent(EventRegressed) // that read may be older
+			r.run(time.Second)
+			equal(t, "highest", r.event(EventRegressed).Epoch, 7)
+			r.run(5 * time.Second)
+			equal(t, "terms", len(every[Begin](r)), 0)
+		})
 
-	t.Run("a_store_that_goes_back_again_is_waited_for_again_if_a_notification_came_before_the_answer", func(t *testing.T) {
-		r := newRig(t, lockConfig())
-		r.put(held(other, 7, ""))
-		r.start()
-		r.run(time.Second)
-		vacant := driver.Record{Name: election1, Epoch: 5, Nonce: 70, Duration: 6 * time.Second}
-		vacant.Next = "c" // so that it is not claimed at once
-		r.put(vacant)
-		r.step(Notice{driver.Record{Name: election1}})
-		r.serve()
-		r.run(5 * time.Second)
-		r.forget()
+	t.Run("a_store_that_goes_back_again_is_waited_for_again_if_a_notification_came_before_the_answer",
+		func(t *testing.T) {
+			r := newRig(t, lockConfig())
+			r.put(held(other, 7, ""))
+			r.start()
+			r.run(time.Second)
+			vacant := driver.Record{Name: election1, Epoch: 5, Nonce: 70, Duration: 6 * time.Second}
+			vacant.Next = "c" // so that it is not claimed at once
+			r.put(vacant)
+			r.step(Notice{driver.Record{Name: election1}})
+			r.serve()
+			r.run(5 * time.Second)
+			r.forget()
 
-		r.step(Notice{driver.Record{Name: election1}})
-		read := r.take(election1)
-		r.step(Notice{driver.Record{Name: election1}}) // so the read may be older
-		lost := held(other, 6, "")
-		lost.Rev = "lost"
-		r.answer(read, Done, lost)
-		r.absent(EventRegressed)
-		r.serve()
-		r.event(EventRegressed)
-		r.run(5 * time.Second)
-		equal(t, "terms", len(every[Begin](r)), 0)
-	})
+			r.step(Notice{driver.Record{Name: election1}})
+			read := r.take(election1)
+			r.step(Notice{driver.Record{Name: election1}}) // so the read may be older
+			lost := held(other, 6, "")
+			lost.Rev = "lost"
+			r.answer(read, Done, lost)
+			r.absent(EventRegressed)
+			r.serve()
+			r.event(EventRegressed)
+			r.run(5 * time.Second)
+			equal(t, "terms", len(every[Begin](r)), 0)
+		})
 
 	t.Run("an_epoch_that_no_term_can_follow_is_reported_once_and_not_remembered", func(t *testing.T) {
 		r := newRig(t, lockConfig())

@@ -7,7 +7,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// This file keeps the candidates in their order, so that the best one is found without a look at the others.
+// This file keeps the candidates in their order, so that the best one is found without reading the others.
 
 // order holds the indexes of peers, the best first.
 type order []uint32

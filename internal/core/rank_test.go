@@ -76,8 +76,12 @@ func TestRank(t *testing.T) {
 			return r
 		}
 		for name, rec := range map[string]driver.Record{
-			"unhealthy":  better(func(r *driver.Record) { r.Data = []byte(`{"eligible":true,"elections":["e"],"priority":9}`) }),
-			"ineligible": better(func(r *driver.Record) { r.Data = []byte(`{"healthy":true,"elections":["e"],"priority":9}`) }),
+			"unhealthy": better(func(r *driver.Record) {
+				r.Data = []byte(`{"eligible":true,"elections":["e"],"priority":9}`)
+			}),
+			"ineligible": better(func(r *driver.Record) {
+				r.Data = []byte(`{"healthy":true,"elections":["e"],"priority":9}`)
+			}),
 			"elsewhere": better(func(r *driver.Record) {
 				r.Data = []byte(`{"eligible":true,"healthy":true,"elections":["f"],"priority":9}`)
 			}),
@@ -102,7 +106,8 @@ func TestRank(t *testing.T) {
 
 	t.Run("the_run_that_has_just_released_the_election_is_not_waited_for", func(t *testing.T) {
 		run := driver.Identity{ID: "x", Incarnation: "1.x"}
-		for want, who := range map[time.Duration]driver.Identity{0: run, interval: {ID: "x", Incarnation: "of a lease"}} {
+		for want, who := range map[time.Duration]driver.Identity{0: run, interval: {ID: "x",
+			Incarnation: "of a lease"}} {
 			r := newRig(t, ranked(RankPriority))
 			via := driver.MemberRegister("x")
 			if who != run {

@@ -81,8 +81,8 @@ func (c *Core) settleSave(e *election, r *driver.Record) {
 	}
 }
 
-// endSaves answers the checkpoints of a term that has ended. One that is under way, or was, may have been written, unless
-// the term ends because of the record that was read after it.
+// endSaves answers the checkpoints of a term that has ended. One that is under way, or was, may have been written,
+// unless the term ends because of the record that was read after it.
 func (c *Core) endSaves(e *election) {
 	for i, s := range e.saves {
 		code := NotLeader

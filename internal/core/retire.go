@@ -9,8 +9,8 @@ import (
 
 // This file is the removal of registers that nobody uses any more (rule 13).
 
-// retirement is one register that is to be removed. The register must be vacant, and stay as it is for as long as it takes.
-// Whether it did is not read again: the removal is conditional on the revision that was read first.
+// retirement is one register that is to be removed. The register must be vacant, and stay as it is for as long as it
+// takes. Whether it did is not read again: the removal is conditional on the revision that was read first.
 type retirement struct {
 	entity
 	id     uint64 // the request
@@ -94,8 +94,8 @@ func (c *Core) covered(t *retirement) bool {
 	return t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch
 }
 
-// raiseFor waits until the floor covers the epochs of an election. From then on the register must stay as it is, and the
-// floor must stand, for all of the time (rule 13).
+// raiseFor waits until the floor covers the epochs of an election. From then on the register must stay as it is, and
+// the floor must stand, for all of the time (rule 13).
 func (c *Core) raiseFor(t *retirement) {
 	if !c.covered(t) {
 		c.raiseFloor(t.rec.Epoch, &t.entity)
@@ -122,8 +122,9 @@ func (c *Core) awaitRest(t *retirement) {
 	c.enqueue(t.ref)
 }
 
-// revokeFor revokes the heartbeat of a member that has been silent for long, on the very revision that was read first, when
-// a read and a whole lease after that have passed too (rules 2 and 10). Like any register that is left, it then has to rest.
+// revokeFor revokes the heartbeat of a member that has been silent for long, on the very revision that was read
+// first, when a read and a whole lease after that have passed too (rules 2 and 10). Like any register that is left,
+// it then has to rest.
 func (c *Core) revokeFor(t *retirement) {
 	if expires := t.dead.expires(); c.now < expires {
 		t.wake(expires)
@@ -132,8 +133,8 @@ func (c *Core) revokeFor(t *retirement) {
 	c.swap(&t.entity, revokeCall, c.revoked(&t.dead))
 }
 
-// remove sends the removal, on the revision that was read first. Where the store has lost the floor meanwhile, everything
-// begins anew.
+// remove sends the removal, on the revision that was read first. Where the store has lost the floor meanwhile,
+// everything begins anew.
 func (c *Core) remove(t *retirement) {
 	switch {
 	case !t.isMember() && !c.floorFresh():

@@ -28,11 +28,14 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	}
 	if !removed && c.wentBack(e, r, highest) {
 		e.barredFor = highest
-		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest, e.rec.Epoch))
+		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest,
+			e.rec.Epoch))
 		if r.Epoch == e.lastHeld.Epoch {
-			what = fmt.Sprintf("%s shows that %s had epoch %d, but %s was seen to hold it", e.name, holderOf(r), r.Epoch,
+			what = fmt.Sprintf("%s shows that %s had epoch %d, but %s was seen to hold it", e.name, holderOf(r),
+				r.Epoch,
 				e.lastHeld.Holder.ID)
-			e.lastHeld.Holder = driver.Identity{ID: holderOf(r)} // else the same record would bar the election at every read
+			// else the same record would bar the election at every read
+			e.lastHeld.Holder = driver.Identity{ID: holderOf(r)}
 		}
 		c.regressed(e, highest, what)
 	}
@@ -110,7 +113,8 @@ func (c *Core) reportExhausted(e *election, r *driver.Record) {
 	if exhausted(r.Epoch) && !e.exhausted {
 		c.emit(Event{
 			Kind: EventUnreadable, Election: e.name, Register: e.name,
-			Error: fmt.Sprintf("epoch %d: no counting of terms can reach it, so something else than a member has written "+
+			Error: fmt.Sprintf("epoch %d: no counting of terms can reach it, so "+
+				"something else than a member has written "+
 				"it; nobody can claim the election until the register is removed from the store", r.Epoch),
 		})
 	}
@@ -168,7 +172,7 @@ func (c *Core) dropClaims(e *election) {
 	})
 }
 
-// noteLeader tells watchers and the events what has become of an election.
+// noteLeader emits what watchers and events are to show of an election.
 func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	r := &e.rec
 	moved := notable(r, previous)

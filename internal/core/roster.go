@@ -11,7 +11,7 @@ import (
 
 // This file is what a core knows of the other members. Ranks need it, and unhealthy leaders. It is a hint and never a
 // proof. The members are listed only when a decision depends on them, and what was listed counts for a short time. The
-// candidates are kept in their order, so that a decision looks at the best of them and at no other.
+// candidates are kept in their order, so that a decision reads the best of them and no other.
 
 // roster is the list of the other members, as it was last read.
 type roster struct {
@@ -36,8 +36,8 @@ type roster struct {
 	attending bool            // attend waits for a list
 	left      int             // how many of the elections are not yet attended to
 
-	handoverAt Time // when an unhealthy member next looks for a successor
-	preemptAt  Time // when a member next looks for leaders that it outranks
+	handoverAt Time // when an unhealthy member next searches for a successor
+	preemptAt  Time // when a member next searches for leaders that it outranks
 }
 
 // peer is another member.
@@ -245,9 +245,9 @@ func (c *Core) watchedSince(rec *driver.Record) Time {
 	return c.now
 }
 
-// showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer. Where the
-// watcher waits for an answer of its own, it takes in only that the heartbeat was replaced: should the one before come
-// back, the store has gone back, and it is watched anew (rule 2).
+// showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer. Where
+// the watcher waits for an answer of its own, it takes in only that the heartbeat was replaced: should the one before
+// come back, the store has gone back, and it is watched anew (rule 2).
 func (c *Core) showSight(rec *driver.Record) {
 	i, ok := c.sighted[rec.Name]
 	if !ok {

@@ -9,7 +9,7 @@ import (
 // This file shares many free elections among the candidates under rank first, for example those of a member that has
 // died. Every member finds the same owner for an election if they know the same candidates, and most of the same owners
 // if they do not quite (consistent hashing). The candidates have points on a ring; the owner of an election is the one
-// whose point comes next after the election's. So finding it looks at a few points, and not at all candidates.
+// whose point comes next after the election's. So finding it reads a few points, and not all candidates.
 
 const (
 	pointsEach  = 64      // of one candidate: so many that shares are about equal

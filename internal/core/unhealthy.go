@@ -79,7 +79,7 @@ func (c *Core) mayRevoke(s *sight) bool {
 }
 
 // registers reports whether the member has a register of its own. An unhealthy leader, and one that is ranked, can only
-// tell by those whether anybody else is there.
+// know by those whether anybody else is there.
 func (c *Core) registers() bool {
 	return !c.cfg.OwnLease || c.cfg.Register || c.rank.kind != rankFirst || c.cfg.CheckHealth
 }
@@ -121,7 +121,7 @@ func (c *Core) put(s *subset, of func(*election) *spot, e *election, in bool) {
 func ledSpot(e *election) *spot   { return &e.led }
 func rivalSpot(e *election) *spot { return &e.rival }
 
-// attendable keeps the subsets that attend looks at in step with an election.
+// attendable keeps the subsets that attend reads in step with an election.
 func (c *Core) attendable(e *election) {
 	c.put(&c.led, ledSpot, e, e.term.state == leading)
 	if c.preempts() {

@@ -51,7 +51,7 @@ func (c *Core) View(name string, now Time) (View, bool) {
 	return v, true
 }
 
-// show tells whoever is newly interested in an election what is known of it.
+// show emits what is known of an election to whoever is newly interested in it.
 func (c *Core) show(e *election) {
 	if e.seen {
 		c.emit(Changed{e.rec})

@@ -115,7 +115,7 @@ type sight struct {
 	fresh   uint64   // the core's refresh when it was last read because of that
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
-	cleared int      // how many of deps nobody healthy runs for, as far as they were looked at
+	cleared int      // how many of deps nobody healthy runs for, as far as they were checked
 }
 
 // sightOf returns the sight of a member register, new if need be.
@@ -253,7 +253,7 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 		c.shareSight(&r, done)
 	case done.kind == readCall:
 		c.unread(&s.retry, s.name, done, o)
-	default: // a revocation that is not known to be applied is none: the next read tells
+	default: // a revocation that is not known to be applied is none: the next read shows it
 		s.proof = 0
 		s.revoke = false
 		if o == Conflict {

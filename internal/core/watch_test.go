@@ -47,7 +47,8 @@ func TestMovedWatch(t *testing.T) {
 		r.c.see(&w, &driver.Record{Rev: "1", Holder: other, Nonce: 7, Duration: 6}, call{id: 3 << 32, sent: 20})
 		w.replaced(&driver.Record{Rev: "2", Holder: other, Nonce: 8, Duration: 6}, 4, 9)
 		r.c.now = 41
-		r.c.see(&w, &driver.Record{Rev: "3", Holder: other, Nonce: 7, Edits: 1, Duration: 6}, call{id: 10 << 32, sent: 40})
+		r.c.see(&w, &driver.Record{Rev: "3", Holder: other, Nonce: 7, Edits: 1, Duration: 6}, call{id: 10 << 32,
+			sent: 40})
 		equal(t, "watched since", w.since, 41)
 	})
 

@@ -56,7 +56,8 @@ var verbs = [...]string{
 	"dropped", "notified", "crashes", "restarts", "store loses writes", "store loses a write of", "duty stops",
 	"asks to step down", "asks to hand over", "saves", "leaves",
 	"withdraws", "campaigns again", "falls asleep", "is awake", "retires", "retires the register of member",
-	"steps down", "asks to pause", "asks to resume", "sends a task", "task arrives from", "dies", "is killed by its reaper",
+	"steps down", "asks to pause", "asks to resume", "sends a task", "task arrives from", "dies",
+	"is killed by its reaper",
 	"reaper frees",
 }
 

@@ -17,7 +17,7 @@ type canon struct {
 	buf    []byte
 }
 
-// span is how far epochs are told apart, below and above that of the register.
+// span is up to which distance epochs differ, below and above that of the register.
 const span = 4
 
 func (c *canon) Rev(rev string) uint64 {

@@ -87,8 +87,8 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	return nil
 }
 
-// stopBy returns when the duty of a term that ends must have stopped. Its context ends at the deadline at the latest, also
-// if the core is not stepped.
+// stopBy returns when the duty of a term that ends must have stopped. Its context ends at the deadline at the latest,
+// also if the core is not stepped.
 func (w *world) stopBy(i int, name string) core.Time {
 	p := &w.procs[i]
 	at := w.now
@@ -122,7 +122,8 @@ func (w *world) checkDuties(i int, name string) error {
 	for j := range w.procs {
 		for _, d := range w.procs[j].stopping {
 			if j != i && d.election == name && w.now < d.until {
-				return fmt.Errorf("p%d begins a term of %s while the duty of p%d in epoch %d stops", i, name, j, d.epoch)
+				return fmt.Errorf("p%d begins a term of %s while the duty of p%d in epoch %d stops", i, name, j,
+					d.epoch)
 			}
 		}
 	}

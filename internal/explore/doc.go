@@ -26,9 +26,9 @@
 // shown the other's term and the heartbeat that the other relies on.
 //
 // Two states count as one if the cores encode alike (core.Core.Encode): revisions, nonces and incarnations are
-// renumbered, and times are counted from now. Epochs that are further than 4 from that of the register are not told
-// apart. A state is known by a hash of 128 bits. A test goes at random through worlds as they are, and checks that each
-// of them was explored.
+// renumbered, and times are counted from now. Epochs that are further than 4 from that of the register count as
+// one. A state is known by a hash of 128 bits. A test goes at random through worlds as they are, and checks that
+// each of them was explored.
 //
 // The default run takes about half a minute of processor time. The larger ones need a flag:
 //

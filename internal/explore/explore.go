@@ -201,7 +201,7 @@ func (g *graph) node(i uint32) []uint32 {
 	return g.to[g.end[i-1]:g.end[i]]
 }
 
-// checkLiveness looks for a state from which no run without further faults leads to one in which somebody leads: it
+// checkLiveness searches for a state from which no run without further faults leads to one in which somebody leads: it
 // walks back from all states in which somebody does, and what it has not met by then is stuck.
 func (x *explorer) checkLiveness() {
 	back := x.fair.reversed()

@@ -72,7 +72,8 @@ func (s *setup) holds(t *testing.T, own bool) {
 	t.Helper()
 	s.complete(own)
 	r := Explore(s.Setup)
-	t.Logf("%d states, %d steps, depth %d, in %v: %v", r.States, r.Steps, r.Depth, r.Elapsed.Round(time.Millisecond), r.Seen)
+	t.Logf("%d states, %d steps, depth %d, in %v: %v", r.States, r.Steps, r.Depth, r.Elapsed.Round(time.Millisecond),
+		r.Seen)
 	if r.Failure != nil {
 		t.Fatalf("%s\n%s", r.Failure.Violation, strings.Join(r.Failure.Trace, "\n"))
 	}
@@ -229,7 +230,8 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 				Late: 1, Reads: InstantReads},
 			TookOverExpired | Revoked | Adopted | WaitedForRollback},
 		"for_two_processes_with_one_id_with_every_fault_once": {huge,
-			Setup{IDs: shared, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, StepDowns: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: shared, Prompt: true, Freezes: 1, Losses: 1, Crashes: 1, StepDowns: 1, Late: 1,
+				Reads: InstantReads},
 			Rejoined | Adopted},
 	} {
 		t.Run(name, func(t *testing.T) {

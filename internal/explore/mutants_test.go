@@ -13,8 +13,9 @@ import (
 	"github.com/regentd/regent/internal/mutant"
 )
 
-// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, whose path counts from that of the
-// core, and must be caught by the test that is named: of this package, of the core itself, or of the simulation of cores.
+// fault is a fault of the core: it replaces a snippet that stands exactly once in a file, whose path counts from that
+// of the core, and must be caught by the test that is named: of this package, of the core itself, or of the
+// simulation of cores.
 type fault struct{ name, file, old, new, caught string }
 
 const root = "../.." // of the repository

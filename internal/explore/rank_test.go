@@ -36,7 +36,8 @@ func TestRanksHold(t *testing.T) {
 			Setup{IDs: two, Config: ranked(false), Vary: idle, Prompt: true, Late: 1, Reads: InstantReads},
 			Listed | TookOverReleased},
 		"when_the_better_one_crashes": {small,
-			Setup{IDs: two, Config: ranked(false), Vary: priorities, Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: ranked(false), Vary: priorities, Prompt: true, Crashes: 1, Late: 1,
+				Reads: InstantReads},
 			Listed | TookOverExpired | Revoked},
 		"with_lists_that_take_their_time": {small,
 			Setup{IDs: two, Config: ranked(false), Vary: priorities, Prompt: true, Reads: AtomicReads},
@@ -45,7 +46,8 @@ func TestRanksHold(t *testing.T) {
 			Setup{IDs: two, Config: ranked(true), Vary: priorities, Prompt: true, Late: 1, Reads: InstantReads},
 			Listed | HandedOver},
 		"when_the_better_one_asks_for_the_election_and_freezes": {huge,
-			Setup{IDs: two, Config: ranked(true), Vary: priorities, Prompt: true, Freezes: 1, Late: 1, Reads: InstantReads},
+			Setup{IDs: two, Config: ranked(true), Vary: priorities, Prompt: true, Freezes: 1, Late: 1,
+				Reads: InstantReads},
 			Listed | HandedOver | TookOverExpired},
 	} {
 		t.Run(name, func(t *testing.T) {

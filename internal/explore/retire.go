@@ -139,11 +139,13 @@ func (w *world) checkBegin(i, k int, epoch uint64) error {
 }
 
 // checkAlarm checks that a store which has lost nothing is not reported to have: a register that was removed must not
-// look like one that was lost. A claim that is applied after the register was removed for which it was meant may do so.
+// be taken for one that was lost. A claim that is applied after the register was removed for which it was meant may
+// do so.
 func (w *world) checkAlarm(i int, e *core.Event) error {
 	if w.setup.Rollbacks > w.left.rollbacks || w.outran {
 		return nil
 	}
-	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch, e.Election,
+	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch,
+		e.Election,
 		e.Register)
 }

@@ -73,8 +73,8 @@ func (s *store) named(name string) (driver.Record, core.Outcome) {
 	return driver.Record{}, core.NotFound
 }
 
-// remove removes a register if its revision is the expected one, and returns what was there. A removal without a revision
-// removes whatever is there: a faulty core could send one.
+// remove removes a register if its revision is the expected one, and returns what was there. A removal without a
+// revision removes whatever is there: a faulty core could send one.
 func (s *store) remove(r driver.Record, keep int) (driver.Record, core.Outcome) {
 	i := s.index(r.Name)
 	if r.Rev != "" && s.records[i].Rev != r.Rev {

@@ -6,20 +6,23 @@ import (
 	"testing"
 )
 
-// TestExplorationCoversPlainStates goes at random through worlds as they are, and checks that each of them is among those
-// that were explored, of which only one of all that are encoded alike was followed.
+// TestExplorationCoversPlainStates goes at random through worlds as they are, and checks that each of them is among
+// those that were explored, of which only one of all that are encoded alike was followed.
 func TestExplorationCoversPlainStates(t *testing.T) {
 	own := ticks(true)
 	beat := ticks(false)
 	for name, s := range map[string]Setup{
-		"of_leases_of_their_own": {IDs: two, Config: own, Prompt: true, Freezes: 1, Losses: 1, Late: 1, Reads: InstantReads},
+		"of_leases_of_their_own": {IDs: two, Config: own, Prompt: true, Freezes: 1, Losses: 1, Late: 1,
+			Reads: InstantReads},
 		"of_members":             {IDs: two, Config: beat, Prompt: true, Freezes: 1, Late: 1, Reads: InstantReads},
 		"of_members_with_one_id": {IDs: shared, Config: beat, Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
 		"of_a_store_that_loses_writes": {IDs: two, Config: own, Prompt: true, Rollbacks: 1, Undo: 2, Late: 1,
 			Reads: InstantReads},
-		"of_registers_that_are_retired": {IDs: two, Config: resting(true), Prompt: true, Withdraws: 1, Retires: 1, Sleeps: 1,
+		"of_registers_that_are_retired": {IDs: two, Config: resting(true), Prompt: true, Withdraws: 1, Retires: 1,
+			Sleeps: 1,
+			Reads:  InstantReads},
+		"of_members_with_reapers": {IDs: two, Config: beat, Prompt: true, Crashes: 1, Reapers: true,
 			Reads: InstantReads},
-		"of_members_with_reapers": {IDs: two, Config: beat, Prompt: true, Crashes: 1, Reapers: true, Reads: InstantReads},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.complete(false)

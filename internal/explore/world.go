@@ -32,7 +32,7 @@ type Setup struct {
 	Freezes   int  // time passes although a process has something to do; Unbounded by default, see Prompt
 	Prompt    bool // processes do what is due before time passes, but for Freezes times
 	Notices   bool // releases and claims are notified, or not
-	SlowDuty  bool // a duty stops some time after it was told to
+	SlowDuty  bool // a duty stops some time after it had to
 	Withdraws int  // a process, and the first before all others, ends its candidacy until nobody else campaigns
 	Sleeps    int  // the last process does nothing, and gets no answer, until it wakes: for however long
 	Retires   int  // the first process retires an election that is vacant
@@ -107,7 +107,7 @@ type proc struct {
 	idle      []bool     // by election: it does not campaign
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time
-	stopping  []stopping // duties that were told to stop and have not
+	stopping  []stopping // duties that have to stop and have not
 	notices   []driver.Record
 	shown     []shown  // by register
 	rests     []uint64 // by register: the attempt that its deadline rests on
@@ -382,7 +382,8 @@ func (w *world) checkLeaders(k int) error {
 		if w.setup.Rollbacks > w.left.rollbacks && w.unaware(first, i, k) {
 			continue
 		}
-		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i, b)
+		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i,
+			b)
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 func TestDocumentsRun(t *testing.T) {
 	tests := testSource(t)
 	makefile := read(t, "Makefile")
-	commands := read(t, "cmd/regent/main_test.go") + read(t, "cmd/regent/serve_test.go") + read(t, "cmd/regent/slots_test.go")
+	commands := read(t, "cmd/regent/main_test.go") + read(t, "cmd/regent/serve_test.go") +
+		read(t, "cmd/regent/run_test.go") + read(t, "cmd/regent/slots_test.go")
 
 	for _, path := range files(t, ".md") {
 		for _, block := range blocks(read(t, path), "go") {
@@ -42,7 +43,8 @@ func TestDocumentsRun(t *testing.T) {
 			switch {
 			case isGo(code):
 				if !strings.Contains(tests, flat(code)) {
-					t.Errorf("the package comment in %s shows this program, which no test runs as a whole:\n%s", path, code)
+					t.Errorf("the package comment in %s shows this program, which no test runs as a whole:\n%s", path,
+						code)
 				}
 			case strings.Contains(code, ":="):
 				t.Errorf("the package comment in %s shows a program that cannot be parsed:\n%s", path, code)

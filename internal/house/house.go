@@ -1,2 +1,3 @@
-// Package house holds the rules of the house, as tests: what may require what, what must be documented, and which behaviour is proved where.
+// Package house holds the rules of the house, as tests: what may require what, what must be documented, and which
+// behaviour is proved where.
 package house

@@ -28,7 +28,8 @@ func files(t *testing.T, suffix string) []string {
 			return err
 		}
 		rel, _ := filepath.Rel(root, path)
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "node_modules" || d.Name() == "testdata") {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "node_modules" ||
+			d.Name() == "testdata") {
 			return filepath.SkipDir
 		}
 		if !d.IsDir() && strings.HasSuffix(path, suffix) {
@@ -60,7 +61,8 @@ func parse(t *testing.T, path string, mode parser.Mode) *ast.File {
 	return f
 }
 
-// TestFileNames forbids names that a module, or a checkout on some system, cannot have, and what a test or a build has left.
+// TestFileNames forbids names that a module, or a checkout on some system, cannot have, and what a test or a build
+// has left.
 func TestFileNames(t *testing.T) {
 	for _, path := range files(t, "") {
 		name := filepath.Base(path)
@@ -77,7 +79,8 @@ func TestFileNames(t *testing.T) {
 
 func TestRootRequiresNothing(t *testing.T) {
 	for line := range strings.Lines(read(t, "go.mod")) {
-		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"require", "replace", "tool"}, word) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"require", "replace",
+			"tool"}, word) {
 			t.Errorf("go.mod: %s", line)
 		}
 	}
@@ -92,8 +95,10 @@ func TestImports(t *testing.T) {
 			driver := strings.HasPrefix(path, "store/")
 			switch {
 			case driver && ours && imported != module && imported != module+"/driver" &&
-				(!test || imported != module+"/storetest" && imported != module+"/"+filepath.ToSlash(filepath.Dir(path))):
-				t.Errorf("%s imports %s: a driver imports package driver and the root, and in tests storetest", path, imported)
+				(!test || imported != module+"/storetest" &&
+					imported != module+"/"+filepath.ToSlash(filepath.Dir(path))):
+				t.Errorf("%s imports %s: a driver imports package driver and the root, and in tests storetest", path,
+					imported)
 			case !driver && !strings.HasPrefix(path, "cmd/") && !strings.HasPrefix(path, "bench/") &&
 				!strings.HasPrefix(path, "reaper/") && !ours &&
 				strings.Contains(strings.Split(imported, "/")[0], "."):
@@ -131,7 +136,8 @@ func TestModulesAreOneWorkspace(t *testing.T) {
 		if !strings.Contains(work, "\t"+use+"\n") {
 			t.Errorf("go.work does not use %s", use)
 		}
-		if line, _, _ := strings.Cut(makefile[strings.Index(makefile, "MODULES"):], "\n"); !slices.Contains(strings.Fields(line), dir) {
+		if line, _, _ := strings.Cut(makefile[strings.Index(makefile, "MODULES"):],
+			"\n"); !slices.Contains(strings.Fields(line), dir) {
 			t.Errorf("the Makefile's MODULES lacks %s", dir)
 		}
 	}
@@ -179,7 +185,8 @@ func TestVirtualTimeSurvivesTheRaceDetector(t *testing.T) {
 				return true
 			}
 			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "synctest" {
-				t.Errorf("%s uses synctest.%s: use internal/virtual, or the race detector may crash", path, call.Sel.Name)
+				t.Errorf("%s uses synctest.%s: use internal/virtual, or the race detector may crash", path,
+					call.Sel.Name)
 			}
 			return true
 		})

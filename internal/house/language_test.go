@@ -67,7 +67,10 @@ var (
 // blank takes out what matches, and keeps the line breaks in it.
 func blank(text string, matches ...*regexp.Regexp) string {
 	for _, m := range matches {
-		text = m.ReplaceAllStringFunc(text, func(s string) string { return "`" + strings.Repeat("\n", strings.Count(s, "\n")) + "`" })
+		text = m.ReplaceAllStringFunc(text, func(s string) string {
+			return "`" + strings.Repeat("\n", strings.Count(s,
+				"\n")) + "`"
+		})
 	}
 
 	return text

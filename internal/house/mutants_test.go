@@ -37,7 +37,7 @@ const (
 )
 
 var coordinatorFaults = []fault{
-	{"C01", settings, "TestProfiles/C01_", []mutant.Edit{edit("config.go", "	Eligible:                   true,\n", "	Eligible:                   false,\n")}},
+	{"C01", settings, "TestProfiles/C01_", []mutant.Edit{edit("config.go", "		LeaseDuration:       6 * time.Second,\n", "		LeaseDuration:       6 * time.Second,\n		Ineligible:          true,\n")}},
 	{"C02", library, "TestWatch/C02_", []mutant.Edit{edit("internal/core/unhealthy.go", "	return c.cfg.Eligible && !c.closing &&", "	return !c.closing &&")}},
 	{"C02", daemon, "TestServe/C02_", []mutant.Edit{edit("internal/core/unhealthy.go", "	return c.cfg.Eligible && !c.closing &&", "	return !c.closing &&")}},
 	{"C03", library, "TestLead/C03_", []mutant.Edit{edit("run.go", "		go t.serve()\n", "		go func() { <-st.Context().Done(); t.dutyStopped(false) }()\n")}},
@@ -49,7 +49,7 @@ var coordinatorFaults = []fault{
 	{"C07", library, "TestTakeover/C07_", []mutant.Edit{edit("internal/core/candidate.go", "		s.revoke = true\n", "")}},
 	{"C07", daemon, "TestServe/C07_after_kill_9_at_a_30s_lease_a_standby_leads_at_once_lock", []mutant.Edit{edit("cmd/regent/main.go", "	if !s.Reaper || ", "	if true || "),
 		edit("cmd/regent/stores.go", "NoWitness: children", "NoWitness: true")}},
-	{"C08", "cmd/regent/internal/poll", "TestConduct/C08_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C08", "cmd/regent/internal/orchestrate", "TestOrchestrator/C08_", []mutant.Edit{edit("cmd/regent/internal/orchestrate/load.go", "readCheckpoint(t.Saved())", "readCheckpoint(nil)")}},
 	{"C09", library, "TestLead/C09_", []mutant.Edit{edit("internal/core/candidate.go", "	case r.Vacant(): // rule 10: no takeover delay after a release\n", "	case r.Vacant() || c.runs > 1:\n")}},
 	{"C10", library, "TestLead/C10_", []mutant.Edit{edit("internal/core/election.go", "		e.stale = true\n		e.call.old = true\n		c.enqueue(e.ref)\n	default: //", "	default: //"),
 		edit("internal/core/claim.go", "		c.failed()\n	}\n	e.stale = true\n", "		c.failed()\n	}\n")}},
@@ -66,9 +66,9 @@ var coordinatorFaults = []fault{
 	{"C15", library, "TestEvents/C15_whoever", []mutant.Edit{edit("internal/core/leader.go", "	if p := k.ended; p.Epoch != 0 {\n", "	if p := k.ended; p.Epoch == maxEpoch {\n")}},
 	{"C16", library, "TestEvents/C16_", []mutant.Edit{edit("internal/core/rollback.go", "Holder: r.Holder, Previous: was.leader,\n", "Holder: r.Holder,\n")}},
 	{"C17", library, "TestTakeover/C17_", []mutant.Edit{edit("run.go", "	go r.shell.Do(core.Close{Cause: core.Panicked})\n", "")}},
-	{"C18", settings, "TestWarnings/C18_", []mutant.Edit{edit("cmd/regent/internal/config/file.go", "key.Value == \"cluster_coordinator\" || key.Value == \"clusterCoordinator\"", "key.Value == \"\"")}},
-	{"C19", settings, "TestWarnings/C19_", []mutant.Edit{edit("cmd/regent/internal/config/file.go", "	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled\n", "")}},
-	{"C20", daemon, "TestCrew/C20_", []mutant.Edit{edit("cmd/regent/internal/poll/conduct.go", "readCheckpoint(c.term.Saved())", "readCheckpoint(nil)")}},
+	{"C18", settings, "TestWarnings/C18_", []mutant.Edit{edit("cmd/regent/internal/config/yaml.go", "key.Value == \"cluster_coordinator\" || key.Value == \"clusterCoordinator\"", "key.Value == \"\"")}},
+	{"C19", settings, "TestWarnings/C19_", []mutant.Edit{edit("cmd/regent/internal/config/yaml.go", "	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled\n", "")}},
+	{"C20", daemon, "TestRollingRestart/C20_", []mutant.Edit{edit("cmd/regent/internal/orchestrate/load.go", "readCheckpoint(t.Saved())", "readCheckpoint(nil)")}},
 	{"C21", library, "TestLead/C21_", []mutant.Edit{edit("run.go", "	c.StartDelay = cfg.StartupJitterMin\n", "	c.StartDelay = cfg.StartupJitterMin + 500*time.Millisecond\n")}},
 	{"C22", library, "TestConfig/C22_a_negative_delay", []mutant.Edit{edit("config.go", "	check(c.TakeoverDelay >= 0, \"takeoverDelay\", c.TakeoverDelay, \"cannot be negative\")\n", "")}},
 }
@@ -80,9 +80,9 @@ var epochFaults = []fault{
 	{"E04", library, "TestFence/E04_", []mutant.Edit{edit("member.go", "	if f := m.fences[election]; f != nil {\n", "	if f := m.fences[election]; f != nil && epoch == 0 {\n")}},
 	{"E05", library, "TestStats/E05_", []mutant.Edit{edit("internal/core/event.go", "slow.ratio() <= c.cfg.ContentionThreshold", "slow.ratio() <= 100*c.cfg.ContentionThreshold")}},
 	{"E06", library, "TestStats/E06_", []mutant.Edit{edit("internal/core/event.go", "c.now >= c.contended.Add(contentionQuiet)", "c.now >= c.contended")}},
-	{"E07", library, "TestStats/E07_", []mutant.Edit{edit("run.go", "	if cfg.ContentionDetectionEnabled {\n", "	if true {\n")}},
-	{"E08", library, "TestStats/E08_", []mutant.Edit{edit("stats.go", "at(50), at(95), at(99)", "at(50), at(95), at(50)")}},
-	{"E09", library, "TestStats/E09_", []mutant.Edit{edit("stats.go", "	if len(recent) < enough {\n", "	if len(recent) == 0 {\n")}},
+	{"E07", library, "TestStats/E07_", []mutant.Edit{edit("run.go", "	if !cfg.ContentionDetectionOff {\n", "	if true {\n")}},
+	{"E08", library, "TestStats/E08_", []mutant.Edit{edit("stats.go", "percentile(recent, 99)", "percentile(recent, 50)")}},
+	{"E09", library, "TestStats/E09_", []mutant.Edit{edit("stats.go", "	if len(recent) < minHeartbeats {\n", "	if len(recent) == 0 {\n")}},
 	{"E10", library, "TestStats/E10_", []mutant.Edit{edit("internal/core/event.go", "	latencies = 100 ", "	latencies = 1000 ")}},
 	{"E11", library, "TestFence/E11_", []mutant.Edit{edit("fence.go", "age < 0 || age > f.Grace || ", "age < 0 || ")}},
 	{"E12", library, "TestFence/E12_", []mutant.Edit{edit("fence.go", "	if t.Epoch+1 != f.highest.Epoch || t.against(f.previous) == tokenStale {\n", "	if t.Epoch == 0 {\n")}},
@@ -115,7 +115,7 @@ var fleetFaults = []fault{
 }
 
 var lockFaults = []fault{
-	{"L01", "store/redis", "TestLock/L01_", []mutant.Edit{edit("store/redis/swap.go", "	return !l.Vacant() && l.Via == \"\" && l.Duration > 0 &&", "	return l.Vacant() && l.Via == \"\" && l.Duration > 0 &&")}},
+	{"L01", "store/redis", "TestLock/L01_", []mutant.Edit{edit("store/redis/request.go", "	return !l.Vacant() && l.Via == \"\" && l.Duration > 0 &&", "	return l.Vacant() && l.Via == \"\" && l.Duration > 0 &&")}},
 	{"L02", "store/redis", "TestLock/L02_", []mutant.Edit{edit("store/redis/swap.go", "	switch err := res.Error(); {\n	case err == nil:\n		l.Rev = rev\n", "	switch err := res.Error(); {\n	case err == nil || rueidis.IsRedisNil(err):\n		l.Rev = rev\n")}},
 	{"L03", "store/redis", "TestLock/L03_", []mutant.Edit{edit("config.go", "	c.RenewInterval = 10 * time.Second\n", "	c.RenewInterval = 20 * time.Second\n")}},
 	{"L04", library, "TestLock/L04_a_failing", []mutant.Edit{edit("config.go", "[]time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second},", "[]time.Duration{time.Second, time.Second, 2 * time.Second},")}},

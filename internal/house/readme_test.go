@@ -41,7 +41,8 @@ func TestReadmeRuns(t *testing.T) {
 	})
 }
 
-// oneOfThree fails if f fails three times: a busy machine may stop a leader for longer than its lease, but not each time.
+// oneOfThree fails if f fails three times: a busy machine may stop a leader for longer than its lease, but not each
+// time.
 func oneOfThree(t *testing.T, f func() error) {
 	t.Helper()
 
@@ -65,7 +66,8 @@ func TestDocumentedCommandsRun(t *testing.T) {
 	bin := buildRegent(t)
 	script := readmeSteps(t)[0].commands // two nodes, the first of which leads
 	script += "curl() { command curl --silent --show-error --fail --output /dev/null \"$@\"; }\n"
-	script += `curl -X PUT localhost:7468/v1/polls/home -d '{"kind":"http","target":"https://example.com/","interval":"10s"}'` + "\n"
+	script += `curl -X PUT localhost:7468/v1/polls/home -d ` +
+		`'{"kind":"http","target":"https://example.com/","interval":"10s"}'` + "\n"
 	script += `curl --retry 30 --retry-delay 1 localhost:7468/v1/polls/home` + "\n"
 	ran := 0
 	for _, path := range []string{"docs/OPERATIONS.md", "docs/COORDINATION.md", "docs/HTTP.md"} {
@@ -92,7 +94,8 @@ func documentedCommands(markdown string) []string {
 		if !strings.HasPrefix(line, "| ") {
 			continue
 		}
-		for _, cell := range regexp.MustCompile("`((curl|\\.bin/regent serve) [^`]*)`").FindAllStringSubmatch(line, -1) {
+		for _, cell := range regexp.MustCompile("`((curl|\\.bin/regent serve) [^`]*)`").FindAllStringSubmatch(line,
+			-1) {
 			found = append(found, cell[1])
 		}
 	}
@@ -163,7 +166,8 @@ func readmeScript(t *testing.T, dir string, steps []step) string {
 		replace = append(replace, "127.0.0.1:"+port, "127.0.0.1:"+free, "localhost:"+port, "127.0.0.1:"+free)
 		replace = append(replace, "https://example.com/", "http://127.0.0.1:"+free+"/livez") // a target that answers
 	}
-	script := "set -e\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n" // a node that is left would keep the output open
+	// a node that is left would keep the output open
+	script := "set -e\ntrap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT\n"
 	for _, s := range steps {
 		script += strings.NewReplacer(replace...).Replace(s.commands) + "printf '%s' '" + mark + "'\n"
 	}
@@ -177,7 +181,8 @@ func runScript(t *testing.T, bin string, steps []step) (string, error) {
 	t.Helper()
 
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, ".bin"), 0o755), os.Symlink(bin, filepath.Join(dir, ".bin", "regent"))); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, ".bin"), 0o755), os.Symlink(bin, filepath.Join(dir, ".bin",
+		"regent"))); err != nil {
 		t.Fatal(err)
 	}
 

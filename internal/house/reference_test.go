@@ -39,7 +39,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, path := range sources(t, apiDir) {
 		calls(t, path, func(name string, args []ast.Expr) {
 			switch name {
-			case "desc", "tell":
+			case "desc", "send":
 				if text, ok := value(args[0], nil); ok {
 					metrics["regent_"+text] = true
 				}
@@ -49,7 +49,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 		})
 	}
 	if descriptors != 2 {
-		t.Errorf("%s makes metrics in %d places: desc and tell are known here, teach this test the others", apiDir, descriptors)
+		t.Errorf("%s makes metrics in %d places: desc and send are known here, teach this test the others", apiDir,
+			descriptors)
 	}
 
 	compare(t, "docs/EVENTS.md", metrics, firstCells(t, "docs/EVENTS.md", regexp.MustCompile(`^regent_[a-z_]+$`)))

@@ -29,7 +29,8 @@ func scenarios() []string {
 	return ids
 }
 
-// proofs returns, for each scenario, the files with a test whose name, or whose subtest's name, begins with its ID or lists it there.
+// proofs returns, for each scenario, the files with a test whose name, or whose subtest's name, begins with its ID or
+// lists it there.
 func proofs(t *testing.T) map[string][]string {
 	id := regexp.MustCompile(`(?:^|_|^Test)([CEJLP]\d\d)(?:_|$)`)
 	found := map[string][]string{}
@@ -76,7 +77,8 @@ func way(t *testing.T, path string) string {
 		return "real processes"
 	case strings.HasPrefix(dir, "store/"):
 		return "real server"
-	case strings.Contains(source, "bubble("), strings.Contains(source, "synctest."), strings.Contains(source, "virtual.Test("):
+	case strings.Contains(source, "bubble("), strings.Contains(source, "synctest."), strings.Contains(source,
+		"virtual.Test("):
 		return "virtual time"
 	}
 	return "unit"
@@ -92,7 +94,8 @@ func waysOf(t *testing.T, paths []string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestScenarios checks docs/SCENARIOS.md: every scenario has a row, and each row names the files that prove it, and how, or says that it is open.
+// TestScenarios checks docs/SCENARIOS.md: every scenario has a row, and each row names the files that prove it, and
+// how, or says that it is open.
 func TestScenarios(t *testing.T) {
 	rows, hows := map[string]string{}, map[string]string{}
 	for line := range strings.Lines(read(t, "docs/SCENARIOS.md")) {

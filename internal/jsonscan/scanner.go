@@ -1,23 +1,23 @@
-// Package jsonscan reads JSON in the one form in which Regent writes it: known keys in a known order, no white
-// space, no escapes. It is several times faster than encoding/json, which must read everything else: a Scanner
-// that fails does not mean that its input is wrong.
+// Package jsonscan reads JSON in the one form in which Regent writes it: known keys in a known order, no white space,
+// no escapes. It is several times faster than encoding/json. A failed Scanner does not mean that its input is wrong:
+// the caller must try encoding/json then.
 package jsonscan
 
 import "encoding/json"
 
-// Scanner reads from the beginning of a text. After the first failure all that it returns is meaningless.
+// Scanner reads a text from its beginning. After the first failure the values that it returns are meaningless.
 type Scanner struct {
 	rest   []byte
 	failed bool
 }
 
-// New returns a Scanner of b, which must not change while it is read.
+// New returns a Scanner of b. b must not change while it is read.
 func New(b []byte) Scanner { return Scanner{rest: b} }
 
-// Fail marks the text as one that has another form.
+// Fail makes Done return false.
 func (s *Scanner) Fail() { s.failed = true }
 
-// Done reports whether the whole text was read, and nothing has failed.
+// Done reports whether the whole text was read without a failure.
 func (s *Scanner) Done() bool { return !s.failed && len(s.rest) == 0 }
 
 // Len returns how many bytes are left.
@@ -32,14 +32,14 @@ func (s *Scanner) Has(text string) bool {
 	return true
 }
 
-// Want reads a text that must come next.
+// Want reads a text, and fails if it does not come next.
 func (s *Scanner) Want(text string) {
 	if !s.Has(text) {
 		s.failed = true
 	}
 }
 
-// Text reads a string without escapes. The result is part of what the Scanner reads.
+// Text reads a string without escapes. The result points into the input.
 func (s *Scanner) Text() []byte {
 	s.Want(`"`)
 	for i, c := range s.rest {
@@ -50,6 +50,7 @@ func (s *Scanner) Text() []byte {
 			return text
 		}
 	}
+
 	s.failed = true
 	return nil
 }
@@ -61,15 +62,17 @@ func (s *Scanner) Number() uint64 {
 	for ; i < len(s.rest) && s.rest[i] >= '0' && s.rest[i] <= '9'; i++ {
 		n = n*10 + uint64(s.rest[i]-'0')
 	}
+
 	if i == 0 || i > 18 || i > 1 && s.rest[0] == '0' {
 		s.failed = true
 		return 0
 	}
+
 	s.rest = s.rest[i:]
 	return n
 }
 
-// Value reads any value. The result is part of what the Scanner reads.
+// Value reads any value. The result points into the input.
 func (s *Scanner) Value() json.RawMessage {
 	n := compactLen(s.rest, 0)
 	if n == 0 {
@@ -80,8 +83,8 @@ func (s *Scanner) Value() json.RawMessage {
 	return v
 }
 
-// List reads the rest of an array whose opening bracket was read. It calls element for each one, and fails if
-// there are more than most.
+// List reads the rest of an array whose opening bracket was read. It calls element for each element, and fails if there
+// are more than most.
 func (s *Scanner) List(most int, element func()) {
 	if s.Has("]") {
 		return
@@ -95,10 +98,11 @@ func (s *Scanner) List(most int, element func()) {
 		}
 		element()
 	}
+
 	s.Want("]")
 }
 
-// Plain reports whether s stands for itself in a JSON string, so that Text can read it.
+// Plain reports whether s needs no escapes in a JSON string, so that Text can read it.
 func Plain(s string) bool {
 	for i := range len(s) {
 		if !plain[s[i]] {
@@ -108,7 +112,7 @@ func Plain(s string) bool {
 	return true
 }
 
-// plain are the bytes that stand for themselves in a string.
+// plain are the bytes that need no escape in a string.
 var plain = func() (is [256]bool) {
 	for c := range is {
 		is[c] = c >= ' ' && c <= '~' && c != '"' && c != '\\'

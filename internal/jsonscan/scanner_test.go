@@ -16,15 +16,18 @@ func TestScanner(t *testing.T) {
 		s.Want(`,"b":`)
 		b := s.Number()
 		s.Want(`,"c":[`)
+
 		var c []uint64
 		s.List(2, func() { c = append(c, s.Number()) })
 		s.Want(`,"d":`)
 		d := string(s.Value())
 		s.Want("}")
+
 		if !s.Done() || a != "x" || b != 12 || len(c) != 2 || c[1] != 2 || d != `{"e":[]}` {
 			t.Error(s.Done(), a, b, c, d)
 		}
 	})
+
 	list := func(s *jsonscan.Scanner) { s.Want("["); s.List(2, func() { s.Number() }) }
 	for name, c := range map[string]struct {
 		text string
@@ -61,13 +64,16 @@ func FuzzValid(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
+
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if jsonscan.Compact(b) && !json.Valid(b) {
 			t.Fatalf("%q is no JSON", b)
 		}
+
 		if jsonscan.Valid(b) != json.Valid(b) {
 			t.Fatalf("%q: JSON or not", b)
 		}
+
 		s := jsonscan.New(b)
 		if v := s.Value(); s.Done() && string(v) != string(b) {
 			t.Fatalf("%q was read as %q", b, v)

@@ -1,6 +1,6 @@
-// Package mutant compiles code with deliberate faults, so that a test can show that other tests find them. A fault is a list
-// of edits of source files. The edited copies replace the originals by the -overlay flag of the go command, and the
-// originals stay as they are.
+// Package mutant compiles code with deliberate faults, so that a test can show that other tests find them. A fault is
+// a list of edits of source files. The edited copies replace the originals by the -overlay flag of the go command,
+// and the originals stay as they are.
 package mutant
 
 import (
@@ -19,7 +19,8 @@ type Edit struct {
 	New  string
 }
 
-// Check returns an error unless the text that each edit replaces stands exactly once in its file, after the edits before it.
+// Check returns an error unless the text that each edit replaces stands exactly once in its file, after the edits
+// before it.
 func Check(root string, edits ...Edit) error {
 	_, err := apply(root, edits)
 	return err
@@ -64,7 +65,9 @@ func apply(root string, edits []Edit) (map[string][]byte, error) {
 			}
 		}
 		if n := bytes.Count(source, []byte(e.Old)); n != 1 {
-			return nil, fmt.Errorf("%s holds the text that a mutant replaces %d times, and not once: adapt the mutant\n%s", e.File, n, e.Old)
+			return nil,
+				fmt.Errorf("%s holds the text that a mutant replaces %d times, and not once: adapt the mutant\n%s",
+					e.File, n, e.Old)
 		}
 		edited[e.File] = bytes.Replace(source, []byte(e.Old), []byte(e.New), 1)
 	}

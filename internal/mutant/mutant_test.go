@@ -18,7 +18,8 @@ func TestOverlay(t *testing.T) {
 	}
 
 	t.Run("edits_of_a_file_follow_each_other_and_the_file_stays_as_it_is", func(t *testing.T) {
-		list, err := mutant.Overlay(root, t.TempDir(), mutant.Edit{"a.txt", "one", "1"}, mutant.Edit{"a.txt", "1\ntwo\n", "2\n"})
+		list, err := mutant.Overlay(root, t.TempDir(), mutant.Edit{"a.txt", "one", "1"}, mutant.Edit{"a.txt",
+			"1\ntwo\n", "2\n"})
 		if err != nil {
 			t.Fatal(err)
 		}

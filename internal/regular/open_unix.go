@@ -5,6 +5,6 @@ package regular
 import "syscall"
 
 const (
-	noFollow = syscall.O_NOFOLLOW // keeps an open from following a link
-	noWait   = syscall.O_NONBLOCK // keeps an open from waiting for the other end of a pipe
+	noFollow = syscall.O_NOFOLLOW // do not follow a symbolic link
+	noWait   = syscall.O_NONBLOCK // do not wait for the other end of a pipe
 )

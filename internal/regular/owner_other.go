@@ -4,5 +4,5 @@ package regular
 
 import "io/fs"
 
-// Stranger returns nothing: this system does not tell who owns a file.
+// Stranger returns an empty string: this system does not show who owns a file.
 func Stranger(fs.FileInfo) string { return "" }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Stranger returns "user 1001" if that user owns a file and is neither the user of this process nor root; else nothing. An
-// owner can change a file whatever its mode.
+// Stranger returns "user 1001" if that user owns a file and is neither the user of this process nor root; otherwise an
+// empty string. An owner can change a file in spite of its mode.
 func Stranger(info fs.FileInfo) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package regular opens files that must be files: no pipe that is waited for, no device, and no link that leads elsewhere
-// unless the caller allows links.
+// Package regular opens regular files only. It refuses pipes, devices, and symbolic links unless the caller allows
+// them, and never blocks.
 package regular
 
 import (
@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// ErrUnusable says that a file stays unusable until somebody changes it: to try again later does not help.
+// ErrUnusable is returned for a file that is unusable until somebody changes it: a retry does not help.
 var ErrUnusable = errors.New("unusable file")
 
-// Unusable makes an [ErrUnusable] of an error, in the same words.
+// Unusable wraps err so that it is also an [ErrUnusable]. The text stays the same.
 func Unusable(err error) error { return &unusableError{err} }
 
 type unusableError struct{ error }
@@ -20,26 +20,29 @@ type unusableError struct{ error }
 func (e *unusableError) Unwrap() error        { return e.error }
 func (e *unusableError) Is(target error) bool { return target == ErrUnusable }
 
-// Open is [os.OpenFile] for a regular file. It follows no link in the last part of the path, never waits, and returns an
-// error that names what is there instead. The directories above are their owner's business.
+// Open is [os.OpenFile] for a regular file. It does not follow a symbolic link in the last part of the path, never
+// blocks, and returns an error that names the type of any other file. It does not check the directories above.
 func Open(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return open(path, flag|noFollow, perm, os.Lstat)
 }
 
-// OpenLinked opens a regular file to read it, as [Open] does, but follows links: secrets of Kubernetes are links.
+// OpenLinked opens a regular file for reading, like [Open], but follows symbolic links: Kubernetes secrets are links.
 func OpenLinked(path string) (*os.File, error) { return open(path, os.O_RDONLY, 0, os.Stat) }
 
 func open(path string, flag int, perm fs.FileMode, stat func(string) (fs.FileInfo, error)) (*os.File, error) {
-	// Looked at first, since to open a device may do something; and again below, since it may have been replaced.
+	// Checked before, because opening a device may have an effect; and again below, because the file may have been
+	// replaced.
 	if info, err := stat(path); err == nil {
 		if err := check(path, info); err != nil {
 			return nil, err
 		}
 	}
+
 	f, err := os.OpenFile(path, flag|noWait, perm)
 	if err != nil {
 		return nil, err
 	}
+
 	info, err := f.Stat()
 	if err == nil {
 		err = check(path, info)
@@ -47,6 +50,7 @@ func open(path string, flag int, perm fs.FileMode, stat func(string) (fs.FileInf
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+
 	return f, nil
 }
 
@@ -66,5 +70,6 @@ func check(path string, info fs.FileInfo) error {
 	default:
 		what = "a device"
 	}
+
 	return Unusable(fmt.Errorf("%s is %s: it must be a regular file", path, what))
 }

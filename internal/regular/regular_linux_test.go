@@ -20,6 +20,7 @@ func TestOpen(t *testing.T) {
 		}
 		return filepath.Join(dir, name)
 	}
+
 	file := at("file", os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600))
 	paths := map[string]string{
 		"a directory":     dir,
@@ -27,6 +28,7 @@ func TestOpen(t *testing.T) {
 		"a named pipe":    at("pipe", syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)),
 		"a device":        "/dev/zero",
 	}
+
 	nowhere := at("nowhere", os.Symlink(filepath.Join(dir, "made"), filepath.Join(dir, "nowhere")))
 
 	for what, path := range paths {
@@ -40,6 +42,7 @@ func TestOpen(t *testing.T) {
 					}
 					done <- err
 				}()
+
 				select {
 				case err := <-done:
 					if err == nil || err.Error() != path+" is "+what+": it must be a regular file" {
@@ -51,17 +54,21 @@ func TestOpen(t *testing.T) {
 			})
 		}
 	}
+
 	t.Run("links_are_followed_to_files_only_where_that_is_allowed", func(t *testing.T) {
 		f, err := regular.OpenLinked(paths["a symbolic link"])
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		f.Close()
 		toPipe := at("to-pipe", os.Symlink(paths["a named pipe"], filepath.Join(dir, "to-pipe")))
-		if f, err := regular.OpenLinked(toPipe); err == nil || err.Error() != toPipe+" is a named pipe: it must be a regular file" {
+		if f, err := regular.OpenLinked(toPipe); err == nil || err.Error() != toPipe+
+			" is a named pipe: it must be a regular file" {
 			t.Errorf("got %v, %v", f, err)
 		}
 	})
+
 	t.Run("a_link_that_leads_nowhere_makes_no_file", func(t *testing.T) {
 		if _, err := regular.Open(nowhere, os.O_CREATE|os.O_RDWR, 0o600); err == nil {
 			t.Error("was opened")
@@ -70,6 +77,7 @@ func TestOpen(t *testing.T) {
 			t.Error("a file was made where the link leads")
 		}
 	})
+
 	t.Run("a_file_is_opened_and_made", func(t *testing.T) {
 		for _, path := range []string{file, filepath.Join(dir, "new")} {
 			f, err := regular.Open(path, os.O_CREATE|os.O_RDWR, 0o600)

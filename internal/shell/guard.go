@@ -19,7 +19,7 @@ type guard struct {
 	due leaseHeap
 }
 
-// guardCheck is how often the guard looks at the clock while there is a lease: timers stand still while the machine is
+// guardCheck is how often the guard reads the clock while there is a lease: timers stand still while the machine is
 // suspended, and the clock does not.
 const guardCheck = time.Second
 

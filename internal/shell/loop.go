@@ -18,7 +18,7 @@ type loop struct {
 
 	wakeAt atomic.Int64  // when the core is to be stepped
 	armed  atomic.Int64  // when the loop wakes; notWaiting while it does not wait
-	rearm  chan struct{} // receives when the loop is to look at all of this anew
+	rearm  chan struct{} // receives when the loop has to check all of this anew
 
 	members   atomic.Pointer[subscription]
 	elections atomic.Pointer[subscription]
@@ -33,9 +33,9 @@ const notWaiting = math.MinInt64
 
 // subscription is to the registers whose names begin with a prefix.
 type subscription struct {
-	prefix string
-	hints  <-chan driver.Record
-	cancel context.CancelFunc
+	prefix  string
+	notices <-chan driver.Record
+	cancel  context.CancelFunc
 }
 
 func (l *loop) init(s *Shell, store driver.Store) {
@@ -95,9 +95,9 @@ func (l *loop) wait() []core.Input {
 		if l.wakeAt.CompareAndSwap(at, int64(core.Never)) {
 			return []core.Input{core.Tick{}}
 		}
-	case r := <-hints(&l.elections):
+	case r := <-notices(&l.elections):
 		return []core.Input{core.Notice{Record: r}}
-	case r := <-hints(&l.members):
+	case r := <-notices(&l.members):
 		// A member that leaves has released its elections before: they can be claimed without a read.
 		return append(l.last(l.elections.Load()), core.Notice{Record: r})
 	case <-l.rearm:
@@ -106,9 +106,9 @@ func (l *loop) wait() []core.Input {
 	return nil
 }
 
-func hints(s *atomic.Pointer[subscription]) <-chan driver.Record {
+func notices(s *atomic.Pointer[subscription]) <-chan driver.Record {
 	if sub := s.Load(); sub != nil {
-		return sub.hints
+		return sub.notices
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (l *loop) wake(at core.Time) {
 	}
 }
 
-// again makes the loop look at what it waits for.
+// again makes the loop check what it waits for.
 func (l *loop) again() {
 	select {
 	case l.rearm <- struct{}{}:
@@ -182,7 +182,7 @@ func (l *loop) subscribe() {
 
 func (l *loop) open(prefix string) *subscription {
 	ctx, cancel := context.WithCancel(l.s.ctx)
-	return &subscription{prefix: prefix, hints: l.waker.Wake(ctx, prefix), cancel: cancel}
+	return &subscription{prefix: prefix, notices: l.waker.Wake(ctx, prefix), cancel: cancel}
 }
 
 // last returns the notification that a subscription has received and the loop has not.
@@ -191,7 +191,7 @@ func (l *loop) last(s *subscription) []core.Input {
 		return nil
 	}
 	select {
-	case r := <-s.hints:
+	case r := <-s.notices:
 		return []core.Input{core.Notice{Record: r}}
 	default:
 		return nil

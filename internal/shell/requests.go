@@ -235,7 +235,7 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 	defer func() {
 		if v := recover(); v != nil {
 			err := &PanicError{v, debug.Stack()}
-			if !j.sends[0].Asked { // else whoever asked is told
+			if !j.sends[0].Asked { // else whoever asked gets the error
 				r.s.panicked(err)
 			}
 			outs = failed(j, err)

@@ -125,7 +125,8 @@ func TestRetirementOverAFaultyStore(t *testing.T) {
 		left(t, store, "old", 7)
 		p := start(t, store, restingConfig("a"))
 		defer p.shell.Close()
-		p.client.SetFaults(memstore.Faults{Seed: 3, LoseAnswer: 0.3, LoseRequest: 0.2, Timeout: memstore.Delay{Max: time.Second}})
+		p.client.SetFaults(memstore.Faults{Seed: 3, LoseAnswer: 0.3, LoseRequest: 0.2,
+			Timeout: memstore.Delay{Max: time.Second}})
 		if code := p.retire("old")[0]; code != core.OK {
 			t.Errorf("result %d, want %d", code, core.OK)
 		}

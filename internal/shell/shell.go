@@ -1,16 +1,17 @@
 // Package shell steps a [core.Core] and executes its effects: it sends the requests, keeps the time, receives the
-// notifications, and tells its host when terms begin and end. The core decides; the shell has no protocol of its own.
+// notifications, and reports to its host when terms begin and end. The core decides; the shell has no protocol of its
+// own.
 //
 // # How it works
 //
 // Inputs are queued. Whoever queues one steps the core through the queue, unless somebody else does already. So the
-// core is stepped by one goroutine at a time, and no goroutine ever waits for its turn. One goroutine, the loop, waits
-// for the next time that the core asked for and for notifications. It sends the request that follows from a
-// notification itself, and another goroutine takes its place: between a notification and the begin of a term nothing is
-// handed over.
+// core is stepped by one goroutine at a time, and no goroutine ever waits for its turn. One goroutine, the loop,
+// waits for the next time that the core asked for and for notifications. It sends the request that follows from a
+// notification itself, and another goroutine takes its place: between a notification and the begin of a term nothing
+// is handed over.
 //
-// A request has a goroutine, a timeout, and one of a limited number of slots. An answer that comes after the timeout is
-// passed on, and the core ignores it. Nothing waits for a store that hangs.
+// A request has a goroutine, a timeout, and one of a limited number of slots. An answer that comes after the timeout
+// is passed on, and the core ignores it. Nothing waits for a store that hangs.
 //
 // # Deadlines
 //
@@ -64,7 +65,7 @@ type Config struct {
 	Host  Host
 	Cause func(cause core.Cause, detail string) error // what ends the context of a term; it must not wait for anything
 
-	// Panicked is told of a panic of the driver, of the host or of the core, from any goroutine. After one of the host
+	// Panicked gets a panic of the driver, of the host or of the core, from any goroutine. After one of the host
 	// or the core the shell is dead: all terms have ended, and the core is not stepped any more.
 	Panicked func(error)
 }
@@ -97,7 +98,7 @@ type Shell struct {
 	dead   chan struct{}  // closed when nobody steps the core any more, after a panic
 }
 
-// New starts a shell. It sends nothing before the core has been told to join.
+// New starts a shell. It sends nothing before the core has got a Join.
 func New(cfg Config) *Shell {
 	s := &Shell{core: cfg.Core, clock: cfg.Clock, host: cfg.Host, cause: cfg.Cause, panicked: cfg.Panicked}
 	s.leases = map[string]*lease{}

@@ -59,8 +59,9 @@ func TestHandover(t *testing.T) {
 
 func TestFaultsUnderALeader(t *testing.T) {
 	for name, faults := range map[string]memstore.Faults{
-		"refused":       {Outage: true},
-		"slow":          {Request: memstore.Delay{Min: 400 * time.Millisecond}, Answer: memstore.Delay{Min: 400 * time.Millisecond}},
+		"refused": {Outage: true},
+		"slow": {Request: memstore.Delay{Min: 400 * time.Millisecond},
+			Answer: memstore.Delay{Min: 400 * time.Millisecond}},
 		"answers_lost":  {CutAnswers: true},
 		"requests_lost": {CutRequests: true},
 		"late_driver":   {CutAnswers: true, Linger: 3 * time.Second},

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// Header is the header in which each answer of a receiver carries a challenge, for the next request.
+// Header is the header in which each answer of a receiver carries a challenge for the next request.
 const Header = "Regent-Challenge"
 
 // Lifetime is how long a challenge is accepted, by the receiver's monotonic clock.
 const Lifetime = 2 * time.Minute
 
-// again is what a receiver asks for, in the header WWW-Authenticate, if nothing but the challenge is wrong.
-const again = Scheme + " stale=true"
+// demandFresh is the value of the header WWW-Authenticate if only the challenge is wrong.
+const demandFresh = Scheme + " stale=true"
 
-// issuer makes challenges, and knows its own again without a memory of them: each holds the time since the issuer
-// was made, and an HMAC of that with a key that nobody else has. Those of an earlier process, and of other nodes,
-// are never accepted.
+// issuer creates challenges, and recognises its own without storing them: each holds the time since the issuer was
+// created, and an HMAC of that with a random key. Challenges of an earlier process, and of other nodes, are never
+// accepted.
 type issuer struct {
 	made time.Time
 	key  [32]byte
@@ -39,10 +39,10 @@ func newIssuer() *issuer {
 
 const (
 	agePart = 8  // bytes of a challenge that hold the time
-	macPart = 16 // bytes of a challenge that prove who has made it
+	macPart = 16 // bytes of a challenge that authenticate it
 )
 
-// challenge returns a new one.
+// challenge returns a new challenge.
 func (i *issuer) challenge() string {
 	raw := binary.BigEndian.AppendUint64(make([]byte, 0, agePart+macPart), uint64(time.Since(i.made)))
 	return base64.RawURLEncoding.EncodeToString(append(raw, i.mac(raw)...))
@@ -54,7 +54,7 @@ func (i *issuer) mac(raw []byte) []byte {
 	return h.Sum(nil)[:macPart]
 }
 
-// accepts reports whether a challenge was made by this issuer, within Lifetime.
+// accepts reports whether a challenge was created by this issuer within Lifetime.
 func (i *issuer) accepts(challenge string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(challenge)
 	if err != nil || len(raw) != agePart+macPart || !hmac.Equal(raw[agePart:], i.mac(raw[:agePart])) {
@@ -64,21 +64,21 @@ func (i *issuer) accepts(challenge string) bool {
 	return time.Since(i.made)-made <= Lifetime
 }
 
-// Demand returns what a 401 says in the header WWW-Authenticate if Verify has returned this error.
+// Demand returns the value of the header WWW-Authenticate for an error of Verify.
 func Demand(err error) string {
 	if errors.Is(err, ErrStale) {
-		return again
+		return demandFresh
 	}
 	return Scheme
 }
 
-// stale reports whether an answer refuses nothing but the challenge.
+// stale reports whether an answer refuses only the challenge.
 func stale(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusUnauthorized && slices.Contains(resp.Header.Values("WWW-Authenticate"), again)
+	return resp.StatusCode == http.StatusUnauthorized &&
+		slices.Contains(resp.Header.Values("WWW-Authenticate"), demandFresh)
 }
 
-// wellFormed reports whether a text may be a challenge: what a sender takes from an answer is put into its next
-// request.
+// wellFormed reports whether a text may be a challenge. A sender puts it from an answer into its next request.
 func wellFormed(challenge string) bool {
 	const max = 128
 	return challenge != "" && len(challenge) <= max && !strings.ContainsFunc(challenge, func(r rune) bool {
@@ -86,8 +86,7 @@ func wellFormed(challenge string) bool {
 	})
 }
 
-// challenges are the last ones that a sender was given, by receiver. The zero value is empty. It is safe for
-// concurrent use.
+// challenges are the last challenges of each receiver. The zero value is empty. It is safe for concurrent use.
 type challenges struct {
 	mu   sync.Mutex
 	last map[receiver]string
@@ -98,7 +97,7 @@ type receiver [sha256.Size]byte
 
 func receiverOf(id, addr string) receiver { return sha256.Sum256([]byte(id + "\x00" + addr)) }
 
-// maxReceivers bounds the memory of a sender. A challenge that was forgotten costs one more request.
+// maxReceivers bounds the memory of a sender. A forgotten challenge costs one more request.
 const maxReceivers = 4096
 
 // of returns the last challenge of a receiver; empty if none is known.
@@ -108,7 +107,7 @@ func (c *challenges) of(r receiver) string {
 	return c.last[r]
 }
 
-// learn takes the challenge out of an answer, so that nobody passes it on, and returns it; empty if there is none.
+// learn removes the challenge from an answer, so that nobody forwards it, and returns it; empty if there is none.
 func (c *challenges) learn(r receiver, resp *http.Response) string {
 	given := resp.Header.Values(Header)
 	resp.Header.Del(Header)
@@ -118,15 +117,18 @@ func (c *challenges) learn(r receiver, resp *http.Response) string {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	if _, known := c.last[r]; !known && len(c.last) >= maxReceivers {
 		for some := range c.last {
 			delete(c.last, some)
 			break
 		}
 	}
+
 	if c.last == nil {
 		c.last = map[receiver]string{}
 	}
+
 	c.last[r] = given[0]
 	return given[0]
 }

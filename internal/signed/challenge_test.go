@@ -13,7 +13,7 @@ import (
 	"github.com/regentd/regent/internal/virtual"
 )
 
-// verify has a verifier look at a message, without a network: for tests in virtual time.
+// verify has a verifier check a message, without a network: for tests in virtual time.
 func (m message) verify(v *Verifier) error {
 	r := httptest.NewRequest(m.method, m.path, strings.NewReader(m.body))
 	r.Header = m.header.Clone()
@@ -34,10 +34,12 @@ func TestChallenge(t *testing.T) {
 					t.Errorf("%v later: %v", age, err)
 				}
 			}
+
 			time.Sleep(time.Nanosecond)
 			if err := signedWith(t, challenge, 9).verify(v); !errors.Is(err, ErrStale) {
 				t.Errorf("after its lifetime: %v", err)
 			}
+
 			if err := signedFor(t, v, 10).verify(v); err != nil {
 				t.Errorf("a new one: %v", err)
 			}
@@ -57,6 +59,7 @@ func TestChallenge(t *testing.T) {
 			if err := m.verify(v); err == nil || !strings.Contains(err.Error(), "not accepted twice") {
 				t.Errorf("while the challenge is accepted: %v", err)
 			}
+
 			time.Sleep(time.Nanosecond)
 			v.forgetLocked()
 			if err := m.verify(v); !errors.Is(err, ErrStale) || len(v.seen) != 0 {
@@ -131,6 +134,7 @@ func TestClocks(t *testing.T) {
 		}
 		m = signedWith(t, challenge, 1)
 	})
+
 	if err := m.verify(v); err != nil {
 		t.Errorf("a sender whose clock is decades behind is refused: %v", err)
 	}

@@ -23,9 +23,11 @@ func (w *wire) send(r *http.Request) (*http.Response, error) {
 	if w.at != nil {
 		w.at(r)
 	}
+
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.sent = append(w.sent, r.Header)
 	if err == nil {
 		w.codes = append(w.codes, resp.StatusCode)
@@ -40,15 +42,18 @@ func (w *wire) do(t *testing.T, s *Signer, server, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	resp, err := s.Do(w.send, r, member, addr, []byte(body))
 	if err != nil {
 		t.Error(err)
 		return 0, ""
 	}
 	defer resp.Body.Close()
+
 	if resp.Header.Get(Header) != "" || r.Header.Get("Authorization") != "" {
 		t.Errorf("the challenge is passed on: %v; or the caller's request was changed: %v", resp.Header, r.Header)
 	}
+
 	b, _ := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(b)
 }
@@ -97,12 +102,14 @@ func TestDo(t *testing.T) {
 				w.WriteHeader(http.StatusUnauthorized)
 			}
 		}))
+
 		t.Cleanup(server.Close)
 		s, w := NewSigner(NewSecret(token)), &wire{}
 		w.do(t, s, server.URL, "a")
 		w.wants(t, 401, 200)
 		now.Store(verifier())
 		w.do(t, s, server.URL, "b")
+
 		w.do(t, s, server.URL, "c")
 		w.wants(t, 401, 200, 200)
 	})
@@ -118,6 +125,7 @@ func TestDo(t *testing.T) {
 				}
 			})
 		}
+
 		all.Wait()
 	})
 
@@ -128,6 +136,7 @@ func TestDo(t *testing.T) {
 		s, w := NewSigner(NewSecret(token)), &wire{}
 		w.do(t, s, server.URL, "a")
 		w.codes, w.sent = nil, nil
+
 		var held message
 		code := 0
 		r, _ := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/v1/tasks", nil)
@@ -136,15 +145,17 @@ func TestDo(t *testing.T) {
 				return w.send(r)
 			}
 			held = message{"POST", "/v1/tasks", "b", r.Header}
-			return refusal(v.issuer.challenge(), again), nil
+			return refusal(v.issuer.challenge(), demandFresh), nil
 		}, r, member, addr, []byte("b"))
 		if err == nil {
 			code = resp.StatusCode
 			resp.Body.Close()
 		}
+
 		if code != 200 {
 			t.Fatal(code, err)
 		}
+
 		if code, body := held.send(t, server.URL); code != 401 || !strings.Contains(body, "not accepted twice") {
 			t.Errorf("what was held back: %d %s", code, body)
 		}
@@ -166,15 +177,15 @@ func TestHostileReceivers(t *testing.T) {
 		challenge  func(n int) string
 		requests   int
 	}{
-		{"a_new_challenge_each_time", again, func(n int) string { return fmt.Sprint("c", n) }, 2},
-		{"the_same_challenge_each_time", again, func(int) string { return "c" }, 2},
+		{"a_new_challenge_each_time", demandFresh, func(n int) string { return fmt.Sprint("c", n) }, 2},
+		{"the_same_challenge_each_time", demandFresh, func(int) string { return "c" }, 2},
 		{"a_challenge_with_another_reason", Scheme, func(n int) string { return fmt.Sprint("c", n) }, 1},
-		{"no_challenge", again, func(int) string { return "" }, 1},
-		{"two_challenges", again, func(int) string { return "a | b" }, 1},
-		{"a_long_challenge", again, func(int) string { return strings.Repeat("a", 129) }, 1},
-		{"a_challenge_with_a_comma", again, func(int) string { return "a,b" }, 1},
-		{"a_challenge_with_a_line_break", again, func(int) string { return "a\nb" }, 1},
-		{"a_challenge_with_a_letter_of_another_script", again, func(int) string { return "ä" }, 1},
+		{"no_challenge", demandFresh, func(int) string { return "" }, 1},
+		{"two_challenges", demandFresh, func(int) string { return "a | b" }, 1},
+		{"a_long_challenge", demandFresh, func(int) string { return strings.Repeat("a", 129) }, 1},
+		{"a_challenge_with_a_comma", demandFresh, func(int) string { return "a,b" }, 1},
+		{"a_challenge_with_a_line_break", demandFresh, func(int) string { return "a\nb" }, 1},
+		{"a_challenge_with_a_letter_of_another_script", demandFresh, func(int) string { return "ä" }, 1},
 	} {
 		t.Run(c.fact+"_is_answered_once_at_most", func(t *testing.T) {
 			s := NewSigner(NewSecret(token))
@@ -194,9 +205,10 @@ func TestHostileReceivers(t *testing.T) {
 		s := NewSigner(NewSecret(token))
 		sent := 0
 		for range 3 {
-			_, _ = s.Do(func(*http.Request) (*http.Response, error) { sent++; return refusal("c", again), nil },
+			_, _ = s.Do(func(*http.Request) (*http.Response, error) { sent++; return refusal("c", demandFresh), nil },
 				httptest.NewRequest("POST", "/v1/tasks", nil), member, addr, nil)
 		}
+
 		if sent != 4 {
 			t.Errorf("%d requests", sent)
 		}
@@ -208,9 +220,11 @@ func TestHostileReceivers(t *testing.T) {
 			_, _ = s.Do(func(*http.Request) (*http.Response, error) { return refusal("c", Scheme), nil },
 				httptest.NewRequest("POST", "/v1/tasks", nil), fmt.Sprint(i), addr, nil)
 		}
+
 		if n := len(s.known.last); n != maxReceivers {
 			t.Errorf("%d are remembered", n)
 		}
+
 		if s.known.of(receiverOf(fmt.Sprint(maxReceivers+99), addr)) != "c" {
 			t.Error("the last one is not")
 		}

@@ -1,19 +1,18 @@
 // Package signed authenticates the requests that members send to members. Both know the cluster's token. The sender
-// proves that it does, by an HMAC over what it asks for and whom it asks, and never sends the token itself: the
-// address that a request goes to comes from the store, and whoever can write the store can name any address.
+// proves it by an HMAC over the request and its receiver, and never sends the token itself: the address of a request
+// comes from the store, and anybody who can write the store can write any address.
 //
-// What a signature covers: the method, the path with its query, the digest of the body, every header whose name
-// begins with Regent-, the receiver's member ID and address, a challenge of the receiver, and a number that the
-// sender never uses for another request.
+// What a signature covers: the method, the path with its query, the digest of the body, every header whose name begins
+// with Regent-, the receiver's member ID and address, a challenge of the receiver, and a number that the sender never
+// uses for another request.
 //
 // What a receiver refuses: a signature by another token, for another receiver, with a challenge that its own process
-// has not issued within [Lifetime], or seen before. No wall clock is read, on either side.
+// has not issued within [Lifetime], or seen before. Neither side reads a wall clock.
 //
-// A receiver sends a challenge with each answer, in the header [Header]. A sender keeps the last one of each
-// receiver. If it has none, or the receiver was started again, the request is refused with a new challenge, and is
-// sent once more.
+// A receiver sends a challenge with each answer, in the header [Header]. A sender keeps the last one of each receiver.
+// If it has none, or the receiver has restarted, the request is refused with a new challenge, and is sent once more.
 //
-// What it does not do: it hides nothing, and it does not prove who answers. TLS does both.
+// What it does not do: it encrypts nothing, and it does not authenticate the answer. TLS does both.
 package signed
 
 import (
@@ -35,7 +34,7 @@ import (
 // Scheme is the name of the scheme in the headers Authorization and WWW-Authenticate.
 const Scheme = "Regent-HMAC-SHA256"
 
-// Secret is a token that can be replaced while it is in use. A nil Secret, and the zero value, hold none.
+// Secret is a token that can be replaced while it is in use. A nil Secret and the zero value hold no token.
 type Secret struct{ token atomic.Pointer[string] }
 
 // NewSecret returns a Secret that holds a token.
@@ -67,17 +66,16 @@ type Signer struct {
 	known   challenges
 }
 
-// NewSigner returns a signer whose numbers are its own.
+// NewSigner returns a signer with a session of its own.
 func NewSigner(secret *Secret) *Signer {
 	var session [16]byte
 	_, _ = rand.Read(session[:]) // which never fails
 	return &Signer{secret: secret, session: hex.EncodeToString(session[:])}
 }
 
-// Do signs a request with this body to the member called id at addr, and sends it with send. If the receiver refuses
-// its challenge, and gives another one, Do sends it once more with that one. Both times it has the same number: a
-// receiver takes one of them at most, whatever becomes of the first on its way. Without a token it sends the request
-// as it is.
+// Do signs a request with this body to the member id at addr, and sends it with send. If the receiver refuses the
+// challenge and offers a new one, Do sends the request once more with that. Both attempts have the same number, so the
+// receiver accepts at most one of them. Without a token, Do sends the request unsigned.
 func (s *Signer) Do(
 	send func(*http.Request) (*http.Response, error), r *http.Request, id, addr string, body []byte,
 ) (*http.Response, error) {
@@ -91,10 +89,12 @@ func (s *Signer) Do(
 		to: url.QueryEscape(id), addr: url.QueryEscape(addr), challenge: s.known.of(receiver),
 		session: s.session, number: s.number.Add(1), body: digest(body),
 	}
+
 	resp, err := send(sign(token, r, &c, body))
 	if err != nil {
 		return resp, err
 	}
+
 	next := s.known.learn(receiver, resp)
 	if !stale(resp) || next == "" || next == c.challenge {
 		return resp, nil
@@ -107,6 +107,7 @@ func (s *Signer) Do(
 	if err == nil {
 		s.known.learn(receiver, resp)
 	}
+
 	return resp, err
 }
 
@@ -126,13 +127,13 @@ func withBody(r *http.Request, body []byte) *http.Request {
 	return r
 }
 
-// claims are what a signature is about, besides the request itself.
+// claims are the signed fields besides the request itself.
 type claims struct {
 	to        string // the receiver's member ID, escaped
-	addr      string // the address at which it was asked, escaped
+	addr      string // the receiver's address, escaped
 	challenge string // the receiver's; empty if none is known
 	session   string // of one signer: 16 random bytes, in hex
-	number    uint64 // from 1 on, each for one request of a session
+	number    uint64 // from 1 on, unique within a session
 	body      string // the SHA-256 of the body, in hex
 }
 
@@ -141,8 +142,8 @@ func (c *claims) header(mac []byte) string {
 		Scheme, c.to, c.addr, c.challenge, c.session, c.number, c.body, mac)
 }
 
-// mac computes the signature. No part of what it covers can hold a line break, so that two requests never look the
-// same.
+// mac computes the signature. No signed field can contain a line break, so two different requests never have the same
+// text.
 func (c *claims) mac(token, method, uri string, headers http.Header) []byte {
 	h := hmac.New(sha256.New, []byte(token))
 	fmt.Fprintf(h, "%s v1\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n",
@@ -153,10 +154,12 @@ func (c *claims) mac(token, method, uri string, headers http.Header) []byte {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	for _, name := range names {
 		fmt.Fprintf(h, "%s: %q\n", name, headers[name])
 	}
+
 	return h.Sum(nil)
 }
 
@@ -168,26 +171,30 @@ func digest(body []byte) string {
 // maxHeader is the length up to which the header is read: an ID of 250 bytes, each escaped, fits.
 const maxHeader = 4 << 10
 
-// parse reads what header wrote, and nothing else.
+// parse parses what header wrote, and nothing else.
 func parse(header string) (c claims, mac []byte, ok bool) {
 	if len(header) > maxHeader {
 		return c, nil, false
 	}
+
 	parts := strings.Split(header, ",")
 	names := []string{"to", "addr", "challenge", "session", "number", "body", "mac"}
 	if len(parts) != len(names) {
 		return c, nil, false
 	}
+
 	for i, name := range names {
 		if parts[i], ok = strings.CutPrefix(parts[i], name+"="); !ok {
 			return c, nil, false
 		}
 	}
+
 	number, err1 := strconv.ParseUint(parts[4], 10, 64)
 	mac, err2 := hex.DecodeString(parts[6])
 	if err1 != nil || err2 != nil || number == 0 || len(parts[3]) != 32 || parts[2] != "" && !wellFormed(parts[2]) {
 		return c, nil, false
 	}
+
 	c = claims{to: parts[0], addr: parts[1], challenge: parts[2], session: parts[3], number: number, body: parts[5]}
 	return c, mac, true
 }

@@ -32,6 +32,7 @@ func serve(t *testing.T, v *Verifier) *httptest.Server {
 		}
 		_, _ = io.Copy(w, r.Body)
 	}))
+
 	t.Cleanup(s.Close)
 	return s
 }
@@ -62,6 +63,7 @@ func signedWith(t *testing.T, challenge string, number uint64) message {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return m
 }
 
@@ -83,6 +85,7 @@ func (m message) send(t *testing.T, server string) (int, string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+
 	b, _ := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(b)
 }
@@ -105,6 +108,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("got %d %s", code, body)
 		}
 	})
+
 	t.Run("the_token_is_nowhere_in_it", func(t *testing.T) {
 		if text := fmt.Sprint(signedWith(t, "", 1)); strings.Contains(text, token) || strings.Contains(text, "long") {
 			t.Error(text)
@@ -127,10 +131,12 @@ func TestVerify(t *testing.T) {
 		{"a_header_of_regent_less", func(m *message) { m.header.Del("Regent-Epoch") }, "does not match"},
 		{"a_header_of_regent_more", func(m *message) { m.header.Set("Regent-Forwarded", "b") }, "does not match"},
 		{"a_header_twice", func(m *message) { m.header.Add("Regent-Epoch", "7") }, "does not match"},
-		{"another_challenge", func(m *message) { m.authorization(`challenge=....`, "challenge=AAAB") }, "does not match"},
+		{"another_challenge", func(m *message) { m.authorization(`challenge=....`, "challenge=AAAB") },
+			"does not match"},
 		{"no_challenge", func(m *message) { m.authorization(`challenge=[^,]*`, "challenge=") }, "does not match"},
 		{"a_malformed_challenge", func(m *message) { m.authorization(`challenge=.`, "challenge=+") }, "cannot be read"},
-		{"a_long_challenge", func(m *message) { m.authorization(`challenge=`, "challenge="+strings.Repeat("A", 128)) }, "cannot be read"},
+		{"a_long_challenge", func(m *message) { m.authorization(`challenge=`, "challenge="+strings.Repeat("A", 128)) },
+			"cannot be read"},
 		{"another_number", func(m *message) { m.authorization(`number=\d+`, "number=99") }, "does not match"},
 		{"another_session", func(m *message) { m.authorization(`session=..`, "session=zz") }, "does not match"},
 		{"another_receiver", func(m *message) { m.authorization(`to=[^,]*`, "to=b") }, "does not match"},
@@ -141,10 +147,13 @@ func TestVerify(t *testing.T) {
 		{"a_longer_signature", func(m *message) { m.authorization(`$`, "00") }, "does not match"},
 		{"number_0", func(m *message) { m.authorization(`number=\d+`, "number=0") }, "cannot be read"},
 		{"a_field_more", func(m *message) { m.authorization(`$`, ",x=1") }, "cannot be read"},
-		{"a_huge_header", func(m *message) { m.authorization(`to=`, "to="+strings.Repeat("a", 5000)) }, "cannot be read"},
-		{"two_headers", func(m *message) { m.header.Add("Authorization", m.header.Get("Authorization")) }, "not signed"},
+		{"a_huge_header", func(m *message) { m.authorization(`to=`, "to="+strings.Repeat("a", 5000)) },
+			"cannot be read"},
+		{"two_headers", func(m *message) { m.header.Add("Authorization", m.header.Get("Authorization")) },
+			"not signed"},
 		{"no_header", func(m *message) { m.header.Del("Authorization") }, "not signed"},
-		{"the_token_itself", func(m *message) { m.header.Set("Authorization", "Bearer "+token) }, "older version of Regent"},
+		{"the_token_itself", func(m *message) { m.header.Set("Authorization", "Bearer "+token) },
+			"older version of Regent"},
 	} {
 		t.Run(c.fact+"_is_refused", func(t *testing.T) {
 			v := NewVerifier(NewSecret(token), member, addr)
@@ -161,7 +170,8 @@ func TestVerify(t *testing.T) {
 		{"another_token", "another token of this length", member, addr, "does not match"},
 		{"a_receiver_without_a_token", "", member, addr, "does not match"},
 		{"another_member", token, "node-b", addr, `signed for member ` + member + `, and this is node-b`},
-		{"another_address", token, member, "10.0.0.1:7468", "signed for the address [::1]:7468, and this node's is 10.0.0.1:7468"},
+		{"another_address", token, member, "10.0.0.1:7468",
+			"signed for the address [::1]:7468, and this node's is 10.0.0.1:7468"},
 	} {
 		t.Run(c.fact+"_refuses_it", func(t *testing.T) {
 			v := NewVerifier(NewSecret(c.token), c.id, c.addr)
@@ -182,6 +192,7 @@ func TestVerify(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+
 	t.Run("a_token_that_is_replaced_counts_at_once", func(t *testing.T) {
 		secret := NewSecret("before")
 		v := NewVerifier(secret, member, addr)
@@ -189,6 +200,7 @@ func TestVerify(t *testing.T) {
 		if code, _ := signedFor(t, v, 1).send(t, s.URL); code != 401 {
 			t.Errorf("before: %d", code)
 		}
+
 		secret.Set(token)
 		if code, _ := signedFor(t, v, 1).send(t, s.URL); code != 200 {
 			t.Errorf("after: %d", code)
@@ -204,12 +216,14 @@ func TestReplay(t *testing.T) {
 		if code, body := m.send(t, s.URL); code != 200 {
 			t.Fatal(code, body)
 		}
+
 		for range 3 {
 			if code, body := m.send(t, s.URL); code != 401 || !strings.Contains(body, "not accepted twice") {
 				t.Errorf("got %d %s", code, body)
 			}
 		}
 	})
+
 	t.Run("of_many_copies_at_once_one_is_accepted", func(t *testing.T) {
 		v := NewVerifier(NewSecret(token), member, addr)
 		s := serve(t, v)
@@ -219,6 +233,7 @@ func TestReplay(t *testing.T) {
 		for range cap(codes) {
 			all.Go(func() { code, _ := m.send(t, s.URL); codes <- code })
 		}
+
 		all.Wait()
 		close(codes)
 		accepted := 0
@@ -227,10 +242,12 @@ func TestReplay(t *testing.T) {
 				accepted++
 			}
 		}
+
 		if accepted != 1 {
 			t.Errorf("%d were accepted", accepted)
 		}
 	})
+
 	t.Run("requests_may_overtake_each_other", func(t *testing.T) {
 		var n numbers
 		for _, number := range []uint64{3, 1, 2, 1024, 1000, 1026, 4} {
@@ -238,15 +255,18 @@ func TestReplay(t *testing.T) {
 				t.Errorf("%d is refused", number)
 			}
 		}
+
 		for _, number := range []uint64{1, 2, 3, 4, 1000, 1024, 1026} {
 			if n.take(number) {
 				t.Errorf("%d is accepted twice", number)
 			}
 		}
-		if !n.take(1<<40) || n.take(1<<40) || n.take(1<<40-reach) || !n.take(1<<40-reach+1) {
+
+		if !n.take(1<<40) || n.take(1<<40) || n.take(1<<40-replayWindow) || !n.take(1<<40-replayWindow+1) {
 			t.Error("a long way ahead")
 		}
 	})
+
 	t.Run("every_number_is_accepted_once_in_any_order", func(t *testing.T) {
 		var n numbers
 		accepted := map[uint64]bool{}
@@ -258,21 +278,26 @@ func TestReplay(t *testing.T) {
 			accepted[number] = true
 		}
 	})
+
 	t.Run("the_memory_is_bounded_and_full_means_refused", func(t *testing.T) {
 		v := NewVerifier(NewSecret(token), member, addr)
 		for i := range maxSessions {
-			if err := v.once(&claims{session: fmt.Sprintf("%032d", i), number: 1}); err != nil {
+			if err := v.checkReplay(&claims{session: fmt.Sprintf("%032d", i), number: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := v.once(&claims{session: "one more", number: 1}); err == nil || !strings.Contains(err.Error(), "4096 senders") {
+
+		if err := v.checkReplay(&claims{session: "one more", number: 1}); err == nil ||
+			!strings.Contains(err.Error(), "4096 senders") {
 			t.Errorf("got %v", err)
 		}
-		if err := v.once(&claims{session: fmt.Sprintf("%032d", 7), number: 2}); err != nil {
+
+		if err := v.checkReplay(&claims{session: fmt.Sprintf("%032d", 7), number: 2}); err != nil {
 			t.Errorf("one that is known: %v", err)
 		}
+
 		v.seen[fmt.Sprintf("%032d", 8)].last = time.Now().Add(-Lifetime - time.Second)
-		if err := v.once(&claims{session: "one more", number: 1}); err != nil {
+		if err := v.checkReplay(&claims{session: "one more", number: 1}); err != nil {
 			t.Errorf("after one was forgotten: %v", err)
 		}
 	})
@@ -285,7 +310,9 @@ func TestRefused(t *testing.T) {
 	if err := answer(401, "Bearer"); err == nil || !strings.Contains(err.Error(), "older version") {
 		t.Errorf("got %v", err)
 	}
-	if err := errors.Join(answer(401, Scheme), answer(401, again), answer(401, "Bearer", Scheme), answer(401), answer(200, "Bearer"), answer(403, "Bearer")); err != nil {
+
+	if err := errors.Join(answer(401, Scheme), answer(401, demandFresh), answer(401, "Bearer", Scheme), answer(401),
+		answer(200, "Bearer"), answer(403, "Bearer")); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,20 +14,21 @@ import (
 )
 
 var (
-	// ErrNone says that a request carries no signature.
+	// ErrNone is returned for a request without a signature.
 	ErrNone = errors.New("the request is not signed with the cluster's token (" + Scheme + ")")
-	// ErrBearer says that a request of a member carries the token itself.
+	// ErrBearer is returned for a request of a member that carries the token itself.
 	ErrBearer = errors.New("the request carries a bearer token, and between members it must be signed with the token " +
 		"instead (" + Scheme + "): its sender is an older version of Regent, upgrade it")
-	// ErrStale says that a request is signed with a challenge that is not, or no longer, accepted. It was not taken.
-	ErrStale = fmt.Errorf("the request was not signed with a challenge that this process has issued within the last %v: its "+
+	// ErrStale is returned for a request whose challenge is not accepted, or no longer. The request was not processed.
+	ErrStale = fmt.Errorf("the request was not signed with a challenge that this process has issued within the last "+
+		"%v: its "+
 		"sender must sign the one in the header %s of this answer", Lifetime, Header)
-	// ErrOld says that the receiver of a signed request knows no signatures.
+	// ErrOld is returned if the receiver of a signed request does not support signatures.
 	ErrOld = errors.New("it asks for the cluster's token itself, which members do not send to each other any more: " +
 		"it is an older version of Regent, upgrade it")
 )
 
-// Verifier checks signatures, and remembers them as long as they could be used again. It is safe for concurrent use.
+// Verifier checks signatures, and remembers them as long as they could be replayed. It is safe for concurrent use.
 type Verifier struct {
 	secret *Secret
 	id     string
@@ -38,8 +39,8 @@ type Verifier struct {
 	seen map[string]*numbers // by session
 }
 
-// NewVerifier returns the verifier of the member called id, which others ask at addr. What is empty is not compared: then a
-// request that was signed for another member is accepted.
+// NewVerifier returns the verifier of the member id at addr. An empty id or addr is not compared: then a request that
+// was signed for another member is accepted.
 func NewVerifier(secret *Secret, id, addr string) *Verifier {
 	return &Verifier{secret: secret, id: id, addr: addr, issuer: newIssuer(), seen: map[string]*numbers{}}
 }
@@ -57,7 +58,7 @@ func Present(r *http.Request) bool {
 	return ok
 }
 
-// credentials returns what stands behind the scheme.
+// credentials returns the part of the header Authorization after the scheme.
 func credentials(r *http.Request) (string, bool) {
 	given := r.Header["Authorization"]
 	if len(given) != 1 {
@@ -67,7 +68,7 @@ func credentials(r *http.Request) (string, bool) {
 	return rest, strings.EqualFold(scheme, Scheme)
 }
 
-// Bearer returns the token that a request carries as it is. The name of the scheme is not sensitive to case (RFC 9110).
+// Bearer returns the token of a request with the scheme Bearer. The name of a scheme is not case-sensitive (RFC 9110).
 func Bearer(r *http.Request) (token string, ok bool) {
 	given := r.Header["Authorization"]
 	if len(given) != 1 {
@@ -77,9 +78,8 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimLeft(rest, " "), found && strings.EqualFold(scheme, "Bearer")
 }
 
-// Verify returns nil if the request is signed as the package says. It reads the body, of which there may be at most limit
-// bytes, and leaves a copy in its place. Who does not know the token is refused before the body is read, and hears no more
-// than that.
+// Verify returns nil if the signature of a request is valid. It reads the body, of at most limit bytes, and replaces it
+// by a copy. A sender without the token is refused before the body is read, and learns nothing else.
 func (v *Verifier) Verify(r *http.Request, limit int64) error {
 	header, ok := credentials(r)
 	if !ok {
@@ -88,30 +88,36 @@ func (v *Verifier) Verify(r *http.Request, limit int64) error {
 		}
 		return ErrNone
 	}
+
 	c, mac, ok := parse(header)
 	if !ok {
 		return errors.New("the signature in the header Authorization cannot be read")
 	}
+
 	token := v.secret.Token()
 	if token == "" || !hmac.Equal(mac, c.mac(token, r.Method, r.RequestURI, r.Header)) {
-		return errors.New("the signature does not match: the sender has another token, or the request was changed on its way")
+		return errors.New("the signature does not match: the sender has another token, or the request was changed " +
+			"on its way")
 	}
-	if err := v.meant(&c); err != nil {
+
+	if err := v.checkReceiver(&c); err != nil {
 		return err
 	}
+
 	if !v.issuer.accepts(c.challenge) {
-		// Its sender knows the token, and comes again: over this connection, if nothing is left unread in it.
+		// The sender knows the token and tries again. It can use this connection if nothing is left unread.
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, limit))
 		return ErrStale
 	}
-	if err := v.once(&c); err != nil {
+
+	if err := v.checkReplay(&c); err != nil {
 		return err
 	}
-	return v.read(r, &c, limit)
+	return v.checkBody(r, &c, limit)
 }
 
-// meant compares the receiver.
-func (v *Verifier) meant(c *claims) error {
+// checkReceiver compares the receiver.
+func (v *Verifier) checkReceiver(c *claims) error {
 	if v.id != "" && c.to != url.QueryEscape(v.id) {
 		return fmt.Errorf("the request was signed for member %s, and this is %s", unescape(c.to), v.id)
 	}
@@ -128,32 +134,37 @@ func unescape(s string) string {
 	return s
 }
 
-// once refuses a number that was there before.
-func (v *Verifier) once(c *claims) error {
+// checkReplay refuses a number that was used before.
+func (v *Verifier) checkReplay(c *claims) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+
 	n := v.seen[c.session]
 	if n == nil {
 		if len(v.seen) >= maxSessions {
 			v.forgetLocked()
 		}
 		if len(v.seen) >= maxSessions {
-			return fmt.Errorf("more than %d senders have signed requests within %v: no more can be told apart", maxSessions, Lifetime)
+			return fmt.Errorf("more than %d senders have signed requests within %v: no further sender is accepted",
+				maxSessions, Lifetime)
 		}
 		n = &numbers{}
 		v.seen[c.session] = n
 	}
+
 	if !n.take(c.number) {
-		return errors.New("the request was received before, or overtaken by too many of its sender's: it is not accepted twice")
+		return errors.New("the request was received before, or overtaken by too many of its sender's: it is not " +
+			"accepted twice")
 	}
+
 	n.last = time.Now()
 	return nil
 }
 
-// maxSessions bounds the memory: each takes about 300 bytes. Only who knows the token can begin one.
+// maxSessions bounds the memory: each session takes about 300 bytes. Only a sender with the token can start one.
 const maxSessions = 4096
 
-// forgetLocked forgets senders whose last request cannot be used again: its challenge is older than the request.
+// forgetLocked forgets sessions whose last request can no longer be replayed: its challenge is older than the request.
 func (v *Verifier) forgetLocked() {
 	for session, n := range v.seen {
 		if time.Since(n.last) > Lifetime {
@@ -162,58 +173,63 @@ func (v *Verifier) forgetLocked() {
 	}
 }
 
-// read compares the body.
-func (v *Verifier) read(r *http.Request, c *claims, limit int64) error {
+// checkBody compares the digest of the body.
+func (v *Verifier) checkBody(r *http.Request, c *claims, limit int64) error {
 	var b bytes.Buffer
 	b.Grow(int(min(max(r.ContentLength, 0), 64<<10)) + bytes.MinRead)
 	if _, err := b.ReadFrom(http.MaxBytesReader(nil, r.Body, limit)); err != nil {
 		return err
 	}
+
 	if !hmac.Equal([]byte(digest(b.Bytes())), []byte(c.body)) {
 		return errors.New("the body is not the one that was signed")
 	}
+
 	r.Body = io.NopCloser(bytes.NewReader(b.Bytes()))
 	r.ContentLength = int64(b.Len())
 	return nil
 }
 
-// numbers are those of one sender that were seen: the highest, and which of those shortly before it.
+// numbers are the numbers of one session that were used: the highest, and which of those shortly before it.
 type numbers struct {
 	highest uint64
-	bits    [reach / 64]uint64 // by the number modulo reach
+	bits    [replayWindow / 64]uint64 // by the number modulo replayWindow
 	last    time.Time
 }
 
-// reach is how many later requests may overtake one.
-const reach = 1024
+// replayWindow is how many later requests may overtake one.
+const replayWindow = 1024
 
 // take reports whether a number is new.
 func (n *numbers) take(number uint64) bool {
 	switch {
-	case number > n.highest && number-n.highest >= reach:
-		n.bits = [reach / 64]uint64{}
+	case number > n.highest && number-n.highest >= replayWindow:
+		n.bits = [replayWindow / 64]uint64{}
 		n.highest = number
 	case number > n.highest:
 		for n.highest < number {
 			n.highest++
-			n.bits[n.highest%reach/64] &^= 1 << (n.highest % 64)
+			n.bits[n.highest%replayWindow/64] &^= 1 << (n.highest % 64)
 		}
-	case n.highest-number >= reach:
+	case n.highest-number >= replayWindow:
 		return false
 	}
-	word, bit := &n.bits[number%reach/64], uint64(1)<<(number%64)
+
+	word, bit := &n.bits[number%replayWindow/64], uint64(1)<<(number%64)
 	if *word&bit != 0 {
 		return false
 	}
+
 	*word |= bit
 	return true
 }
 
-// Refused returns ErrOld if an answer asks for a bearer token in place of a signature; else nil.
+// Refused returns ErrOld if an answer demands a bearer token instead of a signature; otherwise nil.
 func Refused(resp *http.Response) error {
 	if resp.StatusCode != http.StatusUnauthorized {
 		return nil
 	}
+
 	bearer := false
 	for _, asked := range resp.Header.Values("WWW-Authenticate") {
 		if strings.Contains(asked, Scheme) {
@@ -221,6 +237,7 @@ func Refused(resp *http.Response) error {
 		}
 		bearer = bearer || strings.HasPrefix(strings.ToLower(asked), "bearer")
 	}
+
 	if bearer {
 		return ErrOld
 	}

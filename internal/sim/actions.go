@@ -100,7 +100,8 @@ func (p *Plan) drawActions(g *rand.Rand, c regent.Config) {
 		p.Actions = append(p.Actions, p.drawAction(g, c, DoAsk, p.Faulty-between(g, w/2, 3*w/2)))
 	}
 	if p.Unreadable >= 0 {
-		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable, For: never})
+		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable,
+			For: never})
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 }
@@ -229,9 +230,9 @@ func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration
 // requests at the wrong moment.
 func drawTrap(g *rand.Rand, c regent.Config) trap {
 	w, d := c.LeaseDuration, trust(c.LeaseDuration, c.StopTimeout)
-	patience := d / 4
+	requestTimeout := d / 4
 	t := trap{on: []Op{Beat, Beat, Beat, Claim, Claim, Release, Release, Revoke, Join, trapRead}[g.IntN(10)],
-		timeout: between(g, d/100, patience)}
+		timeout: between(g, d/100, requestTimeout)}
 	switch g.IntN(5) {
 	case 4:
 		t.lose = true
@@ -240,22 +241,22 @@ func drawTrap(g *rand.Rand, c regent.Config) trap {
 	case 1:
 		t.loseAnswer = true
 	case 2:
-		t.answer = scale(patience, uniform(g, 0.3, 1))
+		t.answer = scale(requestTimeout, uniform(g, 0.3, 1))
 	case 3:
-		t.request = scale(patience, uniform(g, 0.3, 1))
+		t.request = scale(requestTimeout, uniform(g, 0.3, 1))
 	}
 	if chance(g, 0.3) {
-		t.freezeAfter, t.freeze = between(g, 1, max(patience/4, 2)), between(g, w/4, w*3/2)
+		t.freezeAfter, t.freeze = between(g, 1, max(requestTimeout/4, 2)), between(g, w/4, w*3/2)
 		if chance(g, 0.5) {
 			t.freezeAfter = 1
 		}
 	}
 	if chance(g, 0.6) {
-		t.cutAfter, t.cut = between(g, 1, patience), between(g, w/4, 2*w)
+		t.cutAfter, t.cut = between(g, 1, requestTimeout), between(g, w/4, 2*w)
 		t.cutsRequests, t.cutsAnswers = chance(g, 0.7), chance(g, 0.5)
 	}
 	if t.on == Claim && chance(g, 0.2) {
-		t.crashAfter = between(g, 1, patience)
+		t.crashAfter = between(g, 1, requestTimeout)
 	}
 	return t
 }

@@ -72,9 +72,12 @@ func Check(h *History) []Violation {
 		granted: map[grantee]uint64{},
 		regs:    map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{},
 		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
-		fences: map[post]uint64{}, running: map[duty]bool{}, stopped: map[string]time.Duration{}, thawed: map[int]time.Duration{}, found: map[string]bool{},
-		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{}, lostAt: map[string]time.Duration{},
-		calm: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{}, admitted: map[admission]string{}}
+		fences: map[post]uint64{}, running: map[duty]bool{}, stopped: map[string]time.Duration{},
+		thawed: map[int]time.Duration{}, found: map[string]bool{},
+		begun: map[int]time.Duration{}, dead: map[int]bool{}, shown: map[string]shown{},
+		lostAt:  map[string]time.Duration{},
+		answers: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{},
+		admitted: map[admission]string{}}
 	for i, e := range h.Events {
 		c.at = i
 		c.take(&e)
@@ -146,13 +149,13 @@ type checker struct {
 	begun    map[int]time.Duration    // when a process started, by its own clock
 	dead     map[int]bool             // processes that have crashed
 
-	shown  map[string]shown         // what each seat's record shows
-	lostAt map[string]time.Duration // when a rollback last changed a register
-	calm   map[int]time.Duration    // from when on a process, or all for -1, gets answers again
-	stored map[string]bool          // checkpoints that were applied
-	held   map[string]int           // how many seats an incarnation has claimed and not released
-	owed   map[string]owed          // what leaders were asked for, by seat
-	ended  time.Duration            // when all faults had stopped
+	shown   map[string]shown         // what each seat's record shows
+	lostAt  map[string]time.Duration // when a rollback last changed a register
+	answers map[int]time.Duration    // from when on a process, or all for -1, gets answers again
+	stored  map[string]bool          // checkpoints that were applied
+	held    map[string]int           // how many seats an incarnation has claimed and not released
+	owed    map[string]owed          // what leaders were asked for, by seat
+	ended   time.Duration            // when all faults had stopped
 }
 
 func (c *checker) fail(invariant, seat, format string, args ...any) {
@@ -219,10 +222,10 @@ func (c *checker) take(e *Event) {
 	case Answered:
 		c.answered(e)
 	case Disturbed:
-		c.calm[e.Proc] = max(c.calm[e.Proc], e.At+e.Took)
+		c.answers[e.Proc] = max(c.answers[e.Proc], e.At+e.Took)
 	case Died:
-		c.fail(I7, e.Name, "p%d has ended, and nobody told it to: %s", e.Proc, e.Text)
-	case Calm:
+		c.fail(I7, e.Name, "p%d has ended, although nobody stopped it: %s", e.Proc, e.Text)
+	case Settled:
 		c.ended = e.At
 	}
 }

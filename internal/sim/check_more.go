@@ -74,7 +74,7 @@ func (c *checker) stopping(e *Event) {
 		return
 	}
 	if d := c.deadline[keeperOf(e, cl)]; e.Local > d {
-		c.fail(R7, e.Name, "p%d is told to end term %d of %s %v after its deadline", e.Proc, e.Epoch, e.Name, e.Local-d)
+		c.fail(R7, e.Name, "p%d has to end term %d of %s %v after its deadline", e.Proc, e.Epoch, e.Name, e.Local-d)
 	}
 }
 
@@ -97,10 +97,11 @@ func (c *checker) haunts(e *Event, via string) {
 		return
 	}
 	p := c.h.Procs[e.Proc]
-	since := max(lost, c.thawed[e.Proc], c.calm[e.Proc], c.calm[-1])
+	since := max(lost, c.thawed[e.Proc], c.answers[e.Proc], c.answers[-1])
 	bound := time.Duration(float64(p.Lease+p.Trust/4)/p.Rate) + time.Millisecond
 	if e.At > since+bound {
-		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, %v after the store lost its claim: it shows %s in epoch %d",
+		c.fail(I12, e.Name,
+			"p%d believes that it leads %s in epoch %d, %v after the store lost its claim: it shows %s in epoch %d",
 			e.Proc, e.Name, e.Epoch, e.At-lost, short(s.who), s.epoch)
 	}
 }
@@ -115,7 +116,8 @@ func (c *checker) killed(e *Event) {
 	p := c.h.Procs[e.Proc]
 	k := keeper{e.Name, e.Who}
 	if e.Valid && e.At > c.known[k]+onItsWay {
-		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc, e.Name,
+		c.fail(I10, "", "p%d is killed by its reaper, and its lease on %s under %s lasts for another %v", e.Proc,
+			e.Name,
 			short(e.Who), c.deadline[k]-e.Local)
 		return
 	}

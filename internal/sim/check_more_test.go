@@ -46,8 +46,9 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		bend func(*History)
 	}{
 		{"an_incarnation_that_is_counted_twice", "I4", func(h *History) {
-			put(h, Event{At: 16 * second, Kind: Applied, Op: Join, Proc: 0, Name: beatA, Who: "A2", Nonce: 9, OldEpoch: 1,
-				Epoch: 1})
+			put(h, Event{At: 16 * second, Kind: Applied, Op: Join, Proc: 0, Name: beatA, Who: "A2", Nonce: 9,
+				OldEpoch: 1,
+				Epoch:    1})
 		}},
 		{"a_process_that_nobody_ended", "I7", func(h *History) {
 			put(h, Event{At: 16 * second, Kind: Died, Proc: 1})
@@ -101,11 +102,13 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 8 * second, Kind: Killed, Proc: 0, Name: beatA, Who: "A1", Valid: true})
 		}},
 		{"a_release_for_a_process_that_lives", "I10", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Reap, Proc: 1, Name: beatB, Old: "B1", OldEpoch: 1, Epoch: 1})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Reap, Proc: 1, Name: beatB, Old: "B1", OldEpoch: 1,
+				Epoch: 1})
 		}},
 		{"no_fault_in_a_release_for_a_dead_process", "", func(h *History) {
 			put(h, Event{At: 17 * second, Kind: Crashed, Proc: 1})
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Reap, Proc: 1, Name: beatB, Old: "B1", OldEpoch: 1, Epoch: 1})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Reap, Proc: 1, Name: beatB, Old: "B1", OldEpoch: 1,
+				Epoch: 1})
 		}},
 		{"a_request_that_outlives_its_context", "I11", func(h *History) {
 			put(h, Event{At: 15 * second, Kind: Answered, Proc: 0, Took: 3 * second})
@@ -137,8 +140,9 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		}},
 		{"an_epoch_accepted_for_two_terms", "I13", func(h *History) {
 			h.Class = Lossy
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1,
-				Epoch: 2, Via: beatA})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9,
+				OldEpoch: 1,
+				Epoch:    2, Via: beatA})
 			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 2, Who: "A1"})
 		}},
 		{"a_process_that_spins", "I14", func(h *History) {
@@ -158,16 +162,21 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 12 * second, Kind: Stopping, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
 		}},
 		{"a_duty_that_begins_beside_another_one_of_its_process", "R7", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9, OldEpoch: 2,
-				Epoch: 3, Via: beatB})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9,
+				OldEpoch: 2,
+				Epoch:    3, Via: beatB})
 			put(h, Event{At: 17 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 3, Who: "B1", Valid: true})
 			change(h, Led, NoOp, 1, func(e *Event) { e.Epoch = 3 })
-			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool { return e.At >= 17*second && e.Kind == Accepted })
+			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool {
+				return e.At >= 17*second &&
+					e.Kind == Accepted
+			})
 		}},
 		{"no_overlap_where_the_store_loses_writes", "", func(h *History) {
 			lost(h, 27)
-			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, OldEpoch: 1,
-				Epoch: 2, Via: beatA})
+			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9,
+				OldEpoch: 1,
+				Epoch:    2, Via: beatA})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { finds(t, c.want, c.bend) })

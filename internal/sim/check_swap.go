@@ -131,7 +131,8 @@ func (c *checker) grant(e *Event) {
 	if e.Valid { // it has a duty
 		for d := range c.running {
 			if d.proc == e.Proc && d.seat == e.Name {
-				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc, e.Epoch,
+				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc,
+					e.Epoch,
 					e.Name, d.epoch)
 			}
 		}

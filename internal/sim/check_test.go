@@ -36,15 +36,18 @@ func good() *History {
 		{At: 4 * second, Kind: Known, Proc: 1, Name: beatB, Who: "B1", Nonce: 3, Epoch: 1},
 		{At: 9 * second, Kind: Ended, Proc: 0, Name: seat, Epoch: 1, Who: "A1"},
 		{At: 11 * second, Kind: Sent, Op: Beat, Proc: 1, Name: beatB, Who: "B1", Nonce: 4, Epoch: 1},
-		{At: 11 * second, Kind: Applied, Op: Beat, Proc: 1, Name: beatB, Old: "B1", Who: "B1", Nonce: 4, OldEpoch: 1, Epoch: 1},
+		{At: 11 * second, Kind: Applied, Op: Beat, Proc: 1, Name: beatB, Old: "B1", Who: "B1", Nonce: 4, OldEpoch: 1,
+			Epoch: 1},
 		{At: 11 * second, Kind: Known, Proc: 1, Name: beatB, Who: "B1", Nonce: 4, Epoch: 1},
-		{At: 15 * second, Kind: Applied, Op: Revoke, Proc: 1, Name: beatA, Old: "A1", OldEpoch: 1, Epoch: 1, OldLease: 10 * second, Watched: 11 * second, Confirmed: 11 * second},
+		{At: 15 * second, Kind: Applied, Op: Revoke, Proc: 1, Name: beatA, Old: "A1", OldEpoch: 1, Epoch: 1,
+			OldLease: 10 * second, Watched: 11 * second, Confirmed: 11 * second},
 		{At: 16 * second, Kind: Sent, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 5, Epoch: 2, Via: beatB},
-		{At: 16 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Old: "A1", OldVia: beatA, OldEpoch: 1, Who: "B1", Nonce: 5, Epoch: 2, Via: beatB},
+		{At: 16 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Old: "A1", OldVia: beatA, OldEpoch: 1,
+			Who: "B1", Nonce: 5, Epoch: 2, Via: beatB},
 		{At: 16 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 2, Who: "B1", Valid: true},
 		{At: 17 * second, Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
 		{At: 17 * second, Kind: Accepted, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
-		{At: 18 * second, Kind: Calm, Proc: -1},
+		{At: 18 * second, Kind: Settled, Proc: -1},
 		{At: 18 * second, Kind: Led, Proc: 1, Name: seat, Epoch: 2, Who: "B1"},
 	} {
 		e.Local = e.At
@@ -86,10 +89,12 @@ func TestTheCheckerFinds(t *testing.T) {
 		bend func(*History)
 	}{
 		{"an_epoch_claimed_twice", "I1 I4", func(h *History) {
-			put(h, Event{At: 2 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, Epoch: 1, OldEpoch: 1, Via: beatA})
+			put(h, Event{At: 2 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9, Epoch: 1,
+				OldEpoch: 1, Via: beatA})
 		}},
 		{"an_epoch_that_changes_within_a_term", "I1", func(h *History) {
-			put(h, Event{At: 3 * second, Kind: Applied, Op: Beat, Proc: 0, Name: seat, Old: "A1", Who: "A1", Nonce: 9, OldEpoch: 1, Epoch: 2})
+			put(h, Event{At: 3 * second, Kind: Applied, Op: Beat, Proc: 0, Name: seat, Old: "A1", Who: "A1", Nonce: 9,
+				OldEpoch: 1, Epoch: 2})
 		}},
 		{"a_belief_in_an_older_epoch", "I2 I12 I6", func(h *History) {
 			put(h, Event{At: 16 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
@@ -111,7 +116,8 @@ func TestTheCheckerFinds(t *testing.T) {
 			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Worker: 1})
 		}},
 		{"a_claim_with_a_smaller_epoch", "I4", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9, Epoch: 0, OldEpoch: 2, Via: beatB})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9,
+				Epoch: 0, OldEpoch: 2, Via: beatB})
 		}},
 		{"a_term_that_begins_after_a_newer_one", "I4", func(h *History) {
 			put(h, Event{At: 17 * second, Kind: Granted, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
@@ -129,10 +135,12 @@ func TestTheCheckerFinds(t *testing.T) {
 			put(h, Event{At: 9 * second, Kind: Sent, Op: Beat, Proc: 0, Name: beatA, Who: "A1", Nonce: 9, Epoch: 1})
 		}},
 		{"a_checkpoint_sent_after_the_deadline_of_the_heartbeat_that_keeps_the_seat", "I6", func(h *History) {
-			put(h, Event{At: 9 * second, Kind: Sent, Op: Save, Proc: 0, Name: seat, Who: "A1", Nonce: 2, Epoch: 1, Via: beatA})
+			put(h, Event{At: 9 * second, Kind: Sent, Op: Save, Proc: 0, Name: seat, Who: "A1", Nonce: 2, Epoch: 1,
+				Via: beatA})
 		}},
 		{"a_claim_sent_after_the_deadline", "I6", func(h *History) {
-			put(h, Event{At: 9 * second, Kind: Sent, Op: Claim, Proc: 0, Name: "other", Who: "A1", Nonce: 9, Epoch: 1, Via: beatA})
+			put(h, Event{At: 9 * second, Kind: Sent, Op: Claim, Proc: 0, Name: "other", Who: "A1", Nonce: 9, Epoch: 1,
+				Via: beatA})
 		}},
 		{"a_belief_after_the_deadline", "I6", func(h *History) {
 			put(h, Event{At: 9 * second, Kind: Believed, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
@@ -144,7 +152,8 @@ func TestTheCheckerFinds(t *testing.T) {
 			put(h, Event{At: 18 * second, Kind: Led, Proc: -1, Name: seat})
 		}},
 		{"a_release_of_anothers_seat", "I8", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Revoke, Proc: 0, Name: seat, Old: "B1", OldEpoch: 2, Epoch: 2, OldLease: 10 * second, Watched: 20 * second, Confirmed: 20 * second})
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Revoke, Proc: 0, Name: seat, Old: "B1", OldEpoch: 2,
+				Epoch: 2, OldLease: 10 * second, Watched: 20 * second, Confirmed: 20 * second})
 		}},
 		{"a_heartbeat_revoked_unseen", "I8 R10", func(h *History) {
 			change(h, Applied, Revoke, 1, func(e *Event) { e.Watched, e.Confirmed = 0, 0 })
@@ -162,7 +171,8 @@ func TestTheCheckerFinds(t *testing.T) {
 			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool { return e.Op == Revoke })
 		}},
 		{"a_join_over_another_process", "R6", func(h *History) {
-			put(h, Event{At: 5 * second, Kind: Applied, Op: Join, Proc: 1, Name: beatA, Old: "A1", Who: "A2", Nonce: 9, OldEpoch: 1, Epoch: 2})
+			put(h, Event{At: 5 * second, Kind: Applied, Op: Join, Proc: 1, Name: beatA, Old: "A1", Who: "A2",
+				Nonce: 9, OldEpoch: 1, Epoch: 2})
 		}},
 		{"a_release_before_the_duty_has_stopped", "R7", func(h *History) {
 			put(h, Event{At: 5 * second, Kind: Sent, Op: Release, Proc: 0, Name: seat, Epoch: 1})

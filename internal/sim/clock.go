@@ -71,7 +71,8 @@ func checksBeforeSave() bool {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	valid, _ := frames.Next()
 	save, _ := frames.Next()
-	return strings.HasSuffix(valid.Function, "regent.Term.Valid") && strings.HasSuffix(save.Function, "regent.Term.Save")
+	return strings.HasSuffix(valid.Function, "regent.Term.Valid") && strings.HasSuffix(save.Function,
+		"regent.Term.Save")
 }
 
 func (c *clock) elapsed() time.Duration { return time.Since(c.start) }

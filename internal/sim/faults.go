@@ -48,7 +48,7 @@ func (s *simulation) do(a *Action) {
 			s.say(p, "gets a twin")
 			twin := s.launch(s.memberOf(p))
 			time.AfterFunc(a.For, func() {
-				if !s.calm.Load() {
+				if !s.settled.Load() {
 					s.say(twin, "is stopped")
 					twin.cancel()
 				}
@@ -87,8 +87,11 @@ func (s *simulation) do(a *Action) {
 		slow := memstore.Delay{Min: w / 50, Max: w / 3}
 		p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = slow, slow })
 		time.AfterFunc(a.For, func() {
-			if !s.calm.Load() {
-				p.client.Adjust(func(f *memstore.Faults) { f.Request, f.Answer = p.plan.Faults.Request, p.plan.Faults.Answer })
+			if !s.settled.Load() {
+				p.client.Adjust(func(f *memstore.Faults) {
+					f.Request, f.Answer = p.plan.Faults.Request,
+						p.plan.Faults.Answer
+				})
 			}
 		})
 	case DoSnapshot:
@@ -130,14 +133,14 @@ func (s *simulation) say(p *process, format string, args ...any) {
 
 // partition cuts a process off from the store for d.
 func (s *simulation) partition(p *process, requests, answers bool, d time.Duration) {
-	if s.calm.Load() || p.dead.Load() {
+	if s.settled.Load() || p.dead.Load() {
 		return
 	}
 	s.say(p, "is cut off for %v, requests %t, answers %t", d, requests, answers)
 	s.disturb(p, d, "a partition")
 	p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = requests, answers })
 	time.AfterFunc(d, func() {
-		if !s.calm.Load() {
+		if !s.settled.Load() {
 			p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = false, false })
 		}
 	})
@@ -151,7 +154,7 @@ func (s *simulation) disturb(p *process, d time.Duration, why string) {
 // crash ends a process at once: nothing that it does from now on reaches the store, and nobody
 // hears of it.
 func (s *simulation) crash(p *process) {
-	if !s.calm.Load() {
+	if !s.settled.Load() {
 		s.kill(p)
 	}
 }
@@ -179,7 +182,7 @@ func (s *simulation) again(p *process, back time.Duration) {
 		s.mu.Lock()
 		latest := s.latest[i]
 		s.mu.Unlock()
-		if latest == p && !s.calm.Load() {
+		if latest == p && !s.settled.Load() {
 			s.launch(i)
 		}
 	})
@@ -198,7 +201,7 @@ func (s *simulation) stepDown(p *process) {
 
 // ask lets somebody ask something of a member, if it runs, while there are faults.
 func (s *simulation) ask(p *process, limit time.Duration, what string, f func(context.Context) error) {
-	if !s.calm.Load() {
+	if !s.settled.Load() {
 		s.askAnyTime(p, limit, what, f)
 	}
 }
@@ -239,14 +242,14 @@ func (s *simulation) rollback(a *Action) {
 		}
 		time.Sleep(a.For/40 + s.plan.Members[0].Config.LeaseDuration/20)
 	}
-	if !s.knowable(snap) || s.calm.Load() {
+	if !s.knowable(snap) || s.settled.Load() {
 		return
 	}
 	s.rec.add(nil, Event{Kind: Rolled, Text: text})
 	s.store.Rollback(snap.saved)
 }
 
-// snapshot is what the store held, and a copy that can be looked at.
+// snapshot is what the store held, and a copy that can be read.
 type snapshot struct {
 	saved  memstore.Snapshot
 	leases map[string]driver.Record
@@ -264,7 +267,7 @@ func (s *simulation) snapshot() snapshot {
 // no incarnation is undone: a claim under an incarnation which the store has forgotten, and which
 // nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was
 // never written: after a flush it would fit again, against which nothing helps but a fence. Nor may
-// it undo heartbeats in a way that looks to somebody like an edit: see misses.
+// it undo heartbeats in a way that somebody takes for an edit: see misses.
 func (s *simulation) knowable(snap snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

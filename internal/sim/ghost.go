@@ -71,7 +71,7 @@ func (p *process) loses(seat, who string, epoch uint64) bool {
 	return true
 }
 
-// rolledBack is told of every rollback, under the store's lock.
+// rolledBack gets every rollback, under the store's lock.
 func (s *simulation) rolledBack(changes []memstore.Change) {
 	for _, c := range changes {
 		s.mu.Lock()

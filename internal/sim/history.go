@@ -75,15 +75,15 @@ const (
 	Crashed               // a process dies
 	Done                  // a process has stopped in good order
 	Acted                 // something else, for the reader
-	Calm                  // all faults have stopped
-	Led                   // a seat has had a leader in time after Calm; Proc is -1 if it has not
+	Settled               // all faults have stopped
+	Led                   // a seat has had a leader in time after Settled; Proc is -1 if it has not
 	Undone                // a rollback has changed a register; Who and Epoch are what it shows now
 	Stopping              // a duty has noticed that its context has ended
 	Saved                 // a checkpoint was saved, as the member says
 	Killed                // a reaper kills its process; Name and Who are the lifeline that was not renewed
 	Answered              // a request that somebody made has returned, Took after its context had ended
 	Disturbed             // a process, or all if Proc is -1, may get no answer from the store for Took
-	Died                  // a process has ended that nobody had told to
+	Died                  // a process has ended that nobody had stopped
 )
 
 // Op is what a swap is for.
@@ -170,9 +170,10 @@ func (e Event) String() string {
 	case Rolled:
 		b.WriteString("THE STORE GOES BACK " + e.Text)
 	case Undone:
-		fmt.Fprintf(&b, "ROLLED BACK %s: %s epoch %d -> %s epoch %d", name, short(e.Old), e.OldEpoch, short(e.Who), e.Epoch)
+		fmt.Fprintf(&b, "ROLLED BACK %s: %s epoch %d -> %s epoch %d", name, short(e.Old), e.OldEpoch, short(e.Who),
+			e.Epoch)
 	case Stopping:
-		fmt.Fprintf(&b, "is told to end term %d of %s", e.Epoch, name)
+		fmt.Fprintf(&b, "has to end term %d of %s", e.Epoch, name)
 	case Saved:
 		fmt.Fprintf(&b, "has saved %q in %s", e.Data, name)
 	case Killed:
@@ -182,7 +183,7 @@ func (e Event) String() string {
 	case Disturbed:
 		fmt.Fprintf(&b, "may get no answers for %v: %s", e.Took, e.Text)
 	case Died:
-		b.WriteString("HAS ENDED, and nobody told it to: " + e.Text)
+		b.WriteString("HAS ENDED, although nobody stopped it: " + e.Text)
 	case Granted:
 		fmt.Fprintf(&b, "begins term %d of %s", e.Epoch, name)
 	case Acting:
@@ -203,7 +204,7 @@ func (e Event) String() string {
 		b.WriteString("has stopped")
 	case Acted:
 		b.WriteString(e.Text)
-	case Calm:
+	case Settled:
 		b.WriteString("ALL FAULTS STOP")
 	case Led:
 		if e.Proc < 0 {
@@ -243,7 +244,8 @@ func (h *History) Write(w io.Writer, seat string, n int) {
 func (h *History) Lines() []string {
 	lines := make([]string, len(h.Events))
 	for i, e := range h.Events {
-		lines[i] = fmt.Sprintf("%13d p%d kind %d %s %s epoch %d %t", e.At, e.Proc, e.Kind, e.Op, e.Name, e.Epoch, e.Valid)
+		lines[i] = fmt.Sprintf("%13d p%d kind %d %s %s epoch %d %t", e.At, e.Proc, e.Kind, e.Op, e.Name, e.Epoch,
+			e.Valid)
 	}
 	slices.Sort(lines)
 	return lines

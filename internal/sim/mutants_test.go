@@ -11,8 +11,9 @@ type mutant struct {
 // edit replaces a snippet that stands exactly once in a file of the repository.
 type edit struct{ file, old, new string }
 
-// mutants are rules of the protocol, left out in turn. What no schedule of requests of whole members can show reliably is
-// in the mutants of the core (internal/explore), which the explorer, the simulation of cores or a unit test catches.
+// mutants are rules of the protocol, left out in turn. What no schedule of requests of whole members can show
+// reliably is in the mutants of the core (internal/explore), which the explorer, the simulation of cores or a unit
+// test catches.
 var mutants = []mutant{
 	{"the_deadline_counts_from_the_answer", "1", "", []edit{
 		{"internal/core/heartbeat.go",
@@ -50,10 +51,6 @@ var mutants = []mutant{
 		{"internal/core/watch.go",
 			"w.began >= w.expires().Add(delay)\n",
 			"w.began >= w.since.Add(w.rec.Duration/2)\n"}}},
-	{"an_election_that_names_oneself_is_left_alone", "6", "I7", []edit{
-		{"internal/core/candidate.go",
-			"	c.giveBack(e)\n}\n\n// claimIndex",
-			"}\n\n// claimIndex"}}},
 	{"a_process_joins_over_a_live_one_of_its_ID", "6", "I2", []edit{
 		{"internal/core/join.go",
 			"	if !r.Vacant() && !slices.Contains(c.endings, r.Holder) {\n",

@@ -136,7 +136,8 @@ func NewPlan(seed uint64) *Plan {
 	p.Late = cfg.LeaseDuration * 2
 	for _, m := range p.Members {
 		c := m.Config
-		p.Bound = max(p.Bound, 3*(c.LeaseDuration+c.TakeoverDelay+c.ElectionIntervalMax)+4*c.HeartbeatInterval+c.StartupJitterMax)
+		p.Bound = max(p.Bound,
+			3*(c.LeaseDuration+c.TakeoverDelay+c.ElectionIntervalMax)+4*c.HeartbeatInterval+c.StartupJitterMax)
 	}
 	p.drawActions(g, cfg)
 	return p
@@ -155,7 +156,8 @@ func drawConfig(g *rand.Rand, patient bool) regent.Config {
 		case chance(g, 0.3):
 			c = regent.Fleet()
 		}
-		c.StartupJitterMin = between(g, 0, c.StartupJitterMax) // drawn here, since the code would draw what no seed repeats
+		// drawn here, since the code would draw what no seed repeats
+		c.StartupJitterMin = between(g, 0, c.StartupJitterMax)
 		c.StartupJitterMax = c.StartupJitterMin
 		return c
 	}
@@ -228,7 +230,7 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 		Late:      memstore.Delay{Min: 0, Max: c.LeaseDuration * 3 / 2},
 	}
 	if chance(g, 0.3) {
-		f.Timeout = memstore.Delay{} // whoever gets no answer waits for as long as it has patience
+		f.Timeout = memstore.Delay{} // whoever gets no answer waits until the request times out
 	}
 	if chance(g, 0.6) {
 		bad := uniform(g, 0.01, 0.2)

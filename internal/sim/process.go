@@ -40,14 +40,15 @@ type process struct {
 	mu        sync.Mutex
 	seen      map[string][]sighting
 	traps     []*trap
-	told      map[string]uint64 // the last term without a duty that it was seen to hold
+	reported  map[string]uint64 // the last term without a duty that it was seen to hold
 	knows     map[string]uint64 // the highest epoch that it must remember
 	ended     bool              // its campaigns are over, and it is asked for nothing any more
 	heights   map[string]*height
-	forgotten map[string]time.Duration      // incarnations that a register has forgotten, and when it was first seen
-	endSeen   map[string]time.Duration      // incarnations whose end a register has shown, and when that request was sent
-	leave     map[string]context.CancelFunc // ends its campaign for a seat
-	holds     map[string]*holding           // the terms that it was granted last, by seat
+	forgotten map[string]time.Duration // incarnations that a register has forgotten, and when it was first seen
+	// incarnations whose end a register has shown, and when that request was sent
+	endSeen map[string]time.Duration
+	leave   map[string]context.CancelFunc // ends its campaign for a seat
+	holds   map[string]*holding           // the terms that it was granted last, by seat
 }
 
 // freeze stops the process for d, but not beyond the time of faults.
@@ -125,7 +126,7 @@ func (p *process) campaign(seat string) {
 		pause := between(g, 0, p.plan.Config.LeaseDuration)
 		switch {
 		case withdrawn:
-			pause = between(g, 0, p.patience()/4)
+			pause = between(g, 0, p.requestTimeout()/4)
 		case err != nil && !errors.Is(err, errBored) && !errors.Is(err, regent.ErrPanicked):
 			p.rec.add(p, Event{Kind: Died, Name: seat, Text: err.Error()})
 			return
@@ -148,14 +149,14 @@ func (p *process) withdraw(seat string) {
 	p.mu.Lock()
 	leave := p.leave[seat]
 	p.mu.Unlock()
-	if leave != nil && !p.sim.calm.Load() {
+	if leave != nil && !p.sim.settled.Load() {
 		p.sim.say(p, "withdraws from %s", seat)
 		leave()
 	}
 }
 
-// patience is how long a request of the process may take.
-func (p *process) patience() time.Duration {
+// requestTimeout is how long a request of the process may take.
+func (p *process) requestTimeout() time.Duration {
 	return trust(p.plan.Config.LeaseDuration, p.plan.Config.StopTimeout) / 4
 }
 
@@ -170,7 +171,7 @@ func (p *process) rand(seat string, epoch uint64) *rand.Rand {
 var errBored = errors.New("the duty has had enough")
 
 // duty is the work of a leader. It says at every step whether it believes in its term, and sends
-// work either way if it is of the kind that does not ask. When told to stop it takes its time over
+// work either way if it is of the kind that does not ask. When it has to stop it takes its time over
 // it, but less than the stop timeout, unless it is stuck.
 func (p *process) duty(ctx context.Context, t regent.Term) error {
 	g := p.rand(t.Election, t.Epoch)
@@ -277,9 +278,9 @@ func (p *process) act(g *rand.Rand, t regent.Term, stuck bool) {
 	}
 }
 
-// look notes which seats the process says it leads: at the very moment when another claims one, and
+// noteLeaders notes which seats the process says it leads: at the very moment when another claims one, and
 // now and then.
-func (p *process) look(seat string) {
+func (p *process) noteLeaders(seat string) {
 	if p.dead.Load() {
 		return
 	}
@@ -289,8 +290,8 @@ func (p *process) look(seat string) {
 	}
 	if p.plan.Idle {
 		p.mu.Lock()
-		news := p.told[seat] != t.Epoch
-		p.told[seat] = t.Epoch
+		news := p.reported[seat] != t.Epoch
+		p.reported[seat] = t.Epoch
 		p.mu.Unlock()
 		if news {
 			p.rec.add(p, Event{Kind: Granted, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})

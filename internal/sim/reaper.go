@@ -12,7 +12,7 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// pipe is what a process keeps of its reaper: what it has told it and still holds, and the reaper
+// pipe is what a process keeps of its reaper: what it has reported to it and still holds, and the reaper
 // that is there now. The rules are those of package reaper (reaper/).
 type pipe struct {
 	p     *process
@@ -76,8 +76,8 @@ func take(lines map[string]line, l line) {
 	}
 }
 
-// told is the member's OnLifeline.
-func (pp *pipe) told(l regent.Lifeline) {
+// report is the OnLifeline of the member.
+func (pp *pipe) report(l regent.Lifeline) {
 	if pp.p.dead.Load() {
 		return
 	}
@@ -93,7 +93,7 @@ func (pp *pipe) told(l regent.Lifeline) {
 func (pp *pipe) send(m line) {
 	r := pp.now
 	if r == nil {
-		return // it is told everything when it is there
+		return // it gets everything when it is there
 	}
 	now := time.Since(pp.p.sim.start)
 	pp.last = max(now+pp.delay, pp.last+1)
@@ -202,7 +202,7 @@ func (r *reaper) listenLocked() {
 	r.inbox = nil
 }
 
-// ring is called when a lifeline that was told of may be overdue.
+// ring is called when a lifeline that was reported may be overdue.
 func (r *reaper) ring() {
 	if r.overdue() == nil || r.frozen(r.ring) {
 		return
@@ -284,7 +284,7 @@ func (r *reaper) release() {
 // reaperClient returns a connection of its own for the reaper of a process.
 func (s *simulation) reaperClient(p *process) *memstore.Client {
 	faults := p.plan.Faults
-	if s.calm.Load() {
+	if s.settled.Load() {
 		faults = quietened(faults)
 	}
 	c := s.store.Client(fmt.Sprint(reaperName, p.index), faults)

@@ -84,14 +84,14 @@ type height struct {
 	answered time.Duration // and answered
 	fell     time.Duration // when it was last seen to fall
 	hasFell  bool
-	edited   time.Duration // when somebody was last told that an edit of his was applied, who asked through this process
+	edited   time.Duration // when an edit that somebody made through this process was last answered
 	early    time.Duration // when a read that may be older has shown less, since the newest one; 0 if none has
 }
 
-// older reports whether a read that was sent at began may show an older state than the newest one:
-// of a heartbeat register the read counts that was sent last, and after an edit was answered that
-// somebody made through this process; of an election one that was sent after the last answer: of two reads that were under
-// way at once neither is known to be the newer one.
+// older reports whether a read that was sent at began may show an older state than the newest one: of a heartbeat
+// register the read counts that was sent last, and after an edit was answered that somebody made through this
+// process; of an election one that was sent after the last answer: of two reads that were under way at once neither
+// is known to be the newer one.
 func (h *height) older(name string, began time.Duration) bool {
 	if isMember(name) {
 		return began < h.began || began < h.edited
@@ -170,7 +170,7 @@ func (p *process) sawNothing(name string, began time.Duration) {
 	p.measure(driver.Record{Name: name}, began)
 }
 
-// heard takes in a record that a hint brings, which the process may never look at. Only a vacant
+// heard takes in a record that a notification carries, which the process may never read. Only a vacant
 // one may be claimed on.
 func (p *process) heard(l driver.Record) {
 	if l.Name == "" || !l.Vacant() {

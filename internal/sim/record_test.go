@@ -9,8 +9,8 @@ import (
 )
 
 // TestSightingsOfALock is about a record of a lock that a rollback brings back, and a read that was sent while the
-// renewal which the store has lost was under way. The watch begins with the first answer that is known to be newer than the
-// answer which showed the renewal (R2, R10).
+// renewal which the store has lost was under way. The watch begins with the first answer that is known to be newer
+// than the answer which showed the renewal (R2, R10).
 func TestSightingsOfALock(t *testing.T) {
 	lock := driver.Record{Name: seat, Rev: "1", Holder: driver.Identity{ID: "a", Incarnation: "A1"}, Epoch: 1}
 	renewed := driver.Record{Name: seat, Rev: "2", Holder: driver.Identity{ID: "b", Incarnation: "B1"}, Epoch: 2}

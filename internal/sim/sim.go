@@ -5,11 +5,11 @@
 // promises.
 //
 // It assumes a [testing/synctest] bubble, and the code under test as it is: there are no hooks in
-// it. It does not prove anything, it looks where trouble is likely. A seed repeats itself as far as
+// it. It does not prove anything: it searches where faults are likely. A seed repeats itself as far as
 // the order of goroutines that run at one instant does not matter, so replaying one tries it again
 // until it shows what it has shown before.
 //
-//	go test ./internal/sim                                    2,000 seeds, and that each rule switched off is found out
+//	go test ./internal/sim                                  2,000 seeds, and that each rule switched off is found out
 //	REGENT_SEEDS=100000 go test -timeout 0 -run TestSeeds ./internal/sim    any number of seeds
 //	REGENT_SEED=7 go test -v -run TestSeeds ./internal/sim                  one seed, with its timeline
 package sim
@@ -36,7 +36,7 @@ type simulation struct {
 	rec     *recorder
 	ctx     context.Context
 	workers [workers]workplace
-	calm    atomic.Bool
+	settled atomic.Bool
 	over    atomic.Bool // every process has stopped
 	snaps   []snapshot
 
@@ -75,7 +75,8 @@ type seatEpoch struct {
 func Run(plan *Plan) *History {
 	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process,
 		len(plan.Members)), claims: map[string]uint64{},
-		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{}, bad: map[string]int{},
+		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{},
+		bad:     map[string]int{},
 		reached: map[State]int{}}
 	s.rec = newRecorder(s.start)
 	s.store.OnSwap = s.applied
@@ -121,13 +122,14 @@ func (s *simulation) launch(member int) *process {
 	index := len(s.procs)
 	name := strconv.Itoa(index)
 	faults := m.Faults
-	if s.calm.Load() {
+	if s.settled.Load() {
 		faults = quietened(faults)
 	}
 	p := &process{sim: s, rec: s.rec, index: index, id: m.ID, plan: m, done: make(chan struct{}),
 		clock:  &clock{start: s.start, rate: m.Rate, offset: m.Offset},
 		client: s.store.Client(name, faults),
-		seen:   map[string][]sighting{}, told: map[string]uint64{}, knows: map[string]uint64{}, heights: map[string]*height{},
+		seen:   map[string][]sighting{}, reported: map[string]uint64{}, knows: map[string]uint64{},
+		heights:   map[string]*height{},
 		forgotten: map[string]time.Duration{}, endSeen: map[string]time.Duration{},
 		leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
@@ -141,7 +143,7 @@ func (s *simulation) launch(member int) *process {
 	}
 	if m.Reaper {
 		p.pipe = newPipe(p, m.Pipe)
-		p.member.OnLifeline = p.pipe.told
+		p.member.OnLifeline = p.pipe.report
 	}
 	if m.Health {
 		p.member.Health = func(context.Context) error {
@@ -164,7 +166,7 @@ func (s *simulation) process(i int) *process {
 	return s.procs[i]
 }
 
-// applied is told of every swap, in the store's order and under its lock. When a seat has been
+// applied gets every swap, in the store's order and under its lock. When a seat has been
 // claimed, everybody is asked at that very moment whether they lead it.
 func (s *simulation) applied(old, l driver.Record, client string) {
 	var p *process
@@ -192,7 +194,7 @@ func (s *simulation) applied(old, l driver.Record, client string) {
 	if claimed {
 		for _, other := range procs {
 			if other != p {
-				other.look(l.Name)
+				other.noteLeaders(l.Name)
 			}
 		}
 	}
@@ -221,7 +223,7 @@ func atMost20ms(d memstore.Delay) memstore.Delay {
 // settle ends all faults and waits until every seat has had a leader for a while, or the time for
 // that is over.
 func (s *simulation) settle() {
-	s.calm.Store(true)
+	s.settled.Store(true)
 	s.store.SetFaults(memstore.Faults{})
 	s.store.Resume()
 	s.readable()
@@ -249,7 +251,7 @@ func (s *simulation) settle() {
 	}
 	s.mu.Unlock()
 	s.resume()
-	s.rec.add(nil, Event{Kind: Calm})
+	s.rec.add(nil, Event{Kind: Settled})
 	step := s.plan.Members[0].Config.LeaseDuration / 8
 	steady, enough := 0, 8
 	if s.plan.Class == Lossy {
@@ -297,7 +299,7 @@ func (s *simulation) lookAll() bool {
 	for i, seat := range s.plan.Seats {
 		led := i == s.plan.Unreadable
 		for _, p := range procs {
-			p.look(seat)
+			p.noteLeaders(seat)
 			led = led || p.leads(seat)
 		}
 		all = all && led

@@ -139,7 +139,10 @@ func describe(p *Plan) string {
 		p.Seats, p.Faulty, p.Bound,
 		p.Panics, p.Unreadable)
 	for _, m := range p.Members {
-		fmt.Fprintf(&b, "  %s rate %.4f hints %t idle %t W %v G %v D %v beat %v poll %v-%v delay %v jitter %v own %t rank %s register %t\n     %+v\n     %+v\n", m.ID, m.Rate, m.Hints, m.Idle,
+		fmt.Fprintf(&b,
+			"  %s rate %.4f hints %t idle %t W %v G %v D %v beat %v poll "+
+				"%v-%v delay %v jitter %v own %t rank %s register %t\n "+
+				"    %+v\n     %+v\n", m.ID, m.Rate, m.Hints, m.Idle,
 			m.Config.LeaseDuration, m.Config.StopTimeout, trust(m.Config.LeaseDuration, m.Config.StopTimeout),
 			m.Config.HeartbeatInterval,
 			m.Config.ElectionInterval, m.Config.ElectionIntervalMax, m.Config.TakeoverDelay, m.Config.StartupJitterMin,

@@ -36,7 +36,7 @@ func (p *process) set(traps ...*trap) {
 // trap returns the first trap for a request, once.
 func (p *process) trap(ctx context.Context, on Op, name string) *trap {
 	switch {
-	case p.sim.calm.Load() || ctx.Value(asAdmin{}) != nil:
+	case p.sim.settled.Load() || ctx.Value(asAdmin{}) != nil:
 		return nil
 	case on == trapRead && !p.plan.Config.OwnLease && !isMember(name):
 		return nil
@@ -85,16 +85,16 @@ func (s *simulation) setTrap(a *Action, p *process) {
 // ambush sets traps that only together do what each rule of counting guards against.
 func (s *simulation) ambush(a *Action, leader *process) {
 	w := leader.plan.Config.LeaseDuration
-	patience := trust(w, leader.plan.Config.StopTimeout) / 4
+	requestTimeout := trust(w, leader.plan.Config.StopTimeout) / 4
 	if a.Requests {
 		// The last heartbeat before the deadline, after some that were lost, arrives when the observers
-		// have just looked for the last time; and its answer finds a process that slept through the
+		// have just read for the last time; and its answer finds a process that slept through the
 		// deadline.
 		s.say(leader, "is ambushed at its last heartbeat")
 		for range a.Other {
 			leader.set(&trap{on: Beat, lose: true, timeout: a.Trap.timeout})
 		}
-		leader.set(&trap{on: Beat, request: a.Trap.request, freezeAfter: 1, freeze: scale(patience, 1.3)})
+		leader.set(&trap{on: Beat, request: a.Trap.request, freezeAfter: 1, freeze: scale(requestTimeout, 1.3)})
 		return
 	}
 	// An observer's read takes long, the leader's heartbeat overtakes it, and is the leader's last.

@@ -88,7 +88,8 @@ func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
 					return s.obeyed(asker.member.HandOff(ctx, seat, to))
 				})
 			default:
-				s.ask(asker, limit, "a pause of "+seat, func(ctx context.Context) error { return asker.member.Pause(ctx, seat) })
+				s.ask(asker, limit, "a pause of "+seat,
+					func(ctx context.Context) error { return asker.member.Pause(ctx, seat) })
 			}
 		})
 	}
@@ -190,8 +191,8 @@ func (s *simulation) panic(a *Action, p *process) {
 			}
 			q.set(&trap{
 				on:      Claim,
-				request: max(t.request, q.patience()/2),
-				answer:  q.patience(),
+				request: max(t.request, q.requestTimeout()/2),
+				answer:  q.requestTimeout(),
 				deaf:    true,
 				then:    func() { q.set(&t) },
 			})
@@ -235,7 +236,7 @@ func (s *simulation) strike(seat string) {
 }
 
 func (s *simulation) loseNow(a *Action) {
-	if s.calm.Load() {
+	if s.settled.Load() {
 		return
 	}
 	seat := s.plan.Seats[a.Seat]

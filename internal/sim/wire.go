@@ -130,7 +130,7 @@ func (w *wire) trapped(ctx context.Context, l driver.Record, t *trap) (got drive
 		return driver.Record{}, silence(ctx, t.timeout)
 	}
 	if t.deaf {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.p.patience())
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.p.requestTimeout())
 		defer cancel()
 		defer func(ctx context.Context) {
 			if ctx.Err() != nil && err == nil {
@@ -173,7 +173,7 @@ func silence(ctx context.Context, d time.Duration) error {
 	if err := sleep(ctx, d); err != nil {
 		return err
 	}
-	return memstore.ErrLost
+	return memstore.ErrNoAnswer
 }
 
 func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {

@@ -1,8 +1,9 @@
-// Package virtual runs tests in virtual time, in a way that the race detector survives.
+// Package virtual runs tests in virtual time, and works around a crash of the race detector.
 //
-// The race detector of Go 1.26 crashes in a [testing/synctest] bubble: all timers of a bubble share one of its contexts, and
-// two goroutines that receive from expired timers at the same time corrupt it. So a bubble under the race detector runs on
-// one processor. The detector loses little by that, since it finds races by missing synchronization, not by their effects.
+// The race detector of Go 1.26 crashes in a [testing/synctest] bubble: all timers of a bubble share one of its
+// contexts, and two goroutines that receive from expired timers at the same time corrupt it. So a bubble under the race
+// detector runs on one processor. The detector loses little by that, because it finds races by missing synchronization,
+// not by their effects.
 package virtual
 
 import (
@@ -12,8 +13,8 @@ import (
 	"testing/synctest"
 )
 
-// Test runs f in a bubble of virtual time, like [synctest.Test]. With the race detector, the whole process has one processor
-// until its last bubble ends.
+// Test runs f in a bubble of virtual time, like [synctest.Test]. With the race detector, the whole process has one
+// processor until its last bubble ends.
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestExpiredTimers crashes the race detector of Go 1.26 within a second, in most runs, if bubbles have several processors.
+// TestExpiredTimers crashes the race detector of Go 1.26 within a second, in most runs, if bubbles have several
+// processors.
 func TestExpiredTimers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.NumCPU())))
 
@@ -23,6 +24,7 @@ func TestExpiredTimers(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
 		})
 	}

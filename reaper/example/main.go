@@ -1,5 +1,5 @@
-// Command example is a program with a leader that is replaced in milliseconds when it crashes, at a lease of 30 s,
-// on Redis or SQLite. Start it twice, see which process leads, and end that one with kill -9:
+// Command example is a program with a leader that is replaced in milliseconds when it crashes, at a lease of 30 s, on
+// Redis or SQLite. Start it twice, see which process leads, and end that one with kill -9:
 //
 //	go run ./reaper/example -store redis://127.0.0.1:6379 -node a
 //
@@ -58,7 +58,8 @@ func run(ctx context.Context, address, node string) error {
 	config := regent.Lock() // its lease is 30 s
 	companion, err := reaper.Start(ctx, reaper.Options{Store: address, StopTimeout: config.StopTimeout})
 	if errors.Is(err, reaper.ErrUnsupported) {
-		slog.Warn("a crash is taken over when the lease has expired", "leaseDuration", config.LeaseDuration, "reason", err)
+		slog.Warn("a crash is taken over when the lease has expired", "leaseDuration", config.LeaseDuration, "reason",
+			err)
 	} else if err != nil {
 		return err
 	}

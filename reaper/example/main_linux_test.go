@@ -56,19 +56,23 @@ func start(t *testing.T, store, node string) *process {
 		out:   make(chan string, 100),
 		quiet: make(chan struct{}),
 	}
+
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	log, stderr, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p.cmd.Stderr = stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	stderr.Close()
 
 	go func() {
@@ -76,16 +80,19 @@ func start(t *testing.T, store, node string) *process {
 			p.out <- lines.Text()
 		}
 	}()
+
 	go func() {
 		defer close(p.quiet)
 		defer log.Close()
 		_, _ = io.Copy(p, log)
 	}()
+
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		<-p.quiet
 	})
+
 	return p
 }
 
@@ -140,10 +147,12 @@ func TestExample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real processes and stores: 'make test' runs it")
 	}
+
 	stores := map[string]func(*testing.T) string{
 		"redis":  func(t *testing.T) string { return redistest.Start(t) },
 		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "example.db") },
 	}
+
 	for name, open := range stores {
 		t.Run("a_leader_that_is_killed_is_replaced_long_before_its_lease_expires_"+name, func(t *testing.T) {
 			t.Parallel()
@@ -158,6 +167,7 @@ func TestExample(t *testing.T) {
 			if err := a.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
+
 			b.leads(early)
 			t.Logf("took %v", time.Since(began))
 
@@ -176,6 +186,7 @@ func TestExample(t *testing.T) {
 			if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
+
 			a.ended()
 			if err := a.cmd.Wait(); err != nil || strings.Contains(a.logs(), released) {
 				t.Errorf("%v: %s", err, a.logs())

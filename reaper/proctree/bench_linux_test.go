@@ -12,5 +12,6 @@ func BenchmarkScan(b *testing.B) {
 		}
 		n = len(all)
 	}
+
 	b.ReportMetric(float64(n), "processes")
 }

@@ -12,34 +12,37 @@ import (
 	"time"
 )
 
-// A process leaves its cgroup only if it is moved, which needs a permission that most programs lack. A new session,
-// a clean environment or the death of its parent do not get it out. The kernel reports when a cgroup is empty, and
-// kills all of it at once.
+// A process leaves its cgroup only if it is moved, which needs a permission that most programs lack. A new session, a
+// clean environment or the death of its parent do not move it. The kernel reports when a cgroup is empty, and kills all
+// of it in one step.
 
-// Confined returns the tree with a cgroup (version 2) of its own, below that of this process. Start the command in
-// it (syscall.SysProcAttr.UseCgroupFD). It returns an error if this process may not make a cgroup, or if the system
-// has none.
+// Confined returns the tree with a cgroup (version 2) of its own, below that of this process. Start the command in it
+// (syscall.SysProcAttr.UseCgroupFD). It returns an error if this process may not create a cgroup, or if the system has
+// none.
 func (t Tree) Confined() (Tree, error) {
 	parent, err := ownCgroup()
 	if err != nil {
 		return t, err
 	}
+
 	removeOld(parent)
 	_, id, _ := strings.Cut(t.Mark, "=")
 	dir := filepath.Join(parent, cgroupPrefix+id)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return t, fmt.Errorf("make a cgroup: %w", err)
 	}
+
 	with := t
 	with.Cgroup = dir
 	if _, err := populated(dir); err != nil {
 		with.Remove()
 		return t, fmt.Errorf("make a cgroup: %w", err)
 	}
+
 	return with, nil
 }
 
-// cgroupPrefix begins the names of all cgroups that Regent makes.
+// cgroupPrefix is the prefix of the names of all cgroups that Regent creates.
 const cgroupPrefix = "regent-"
 
 // oldAfter is the age from which an empty cgroup is certainly not about to be used.
@@ -55,7 +58,7 @@ func removeOld(parent string) {
 	}
 }
 
-// Confinable returns nil if commands can be started in cgroups of their own, and else the reason why they cannot.
+// Confinable returns nil if commands can be started in cgroups of their own, and otherwise the reason why they cannot.
 func Confinable() error {
 	b, err := New().Confined()
 	if err == nil {
@@ -70,23 +73,28 @@ func ownCgroup() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	path, found := "", false
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
 			path, found = rest, true
 		}
 	}
+
 	if !found || strings.HasPrefix(path, "/..") {
 		return "", errors.New("this process is in no cgroup of version 2 that it can see")
 	}
+
 	root, mount, err := cgroupMount()
 	if err != nil {
 		return "", err
 	}
+
 	below, ok := strings.CutPrefix(path+"/", strings.TrimSuffix(root, "/")+"/")
 	if !ok {
 		return "", fmt.Errorf("the cgroup %s is not below %s, which is mounted at %s", path, root, mount)
 	}
+
 	return filepath.Join(mount, below), nil
 }
 
@@ -97,6 +105,7 @@ func cgroupMount() (root, mount string, err error) {
 		return "", "", err
 	}
 	defer file.Close()
+
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		// 30 23 0:26 ROOT MOUNTPOINT options … - TYPE source options; blanks in names are written \040.
 		before, after, _ := strings.Cut(lines.Text(), " - ")
@@ -105,6 +114,7 @@ func cgroupMount() (root, mount string, err error) {
 			return fields[3], strings.ReplaceAll(fields[4], `\040`, " "), nil
 		}
 	}
+
 	return "", "", errors.New("no cgroups of version 2 are mounted")
 }
 
@@ -123,21 +133,25 @@ func (t Tree) confined() (pids []int, alive bool) {
 	if t.Cgroup == "" {
 		return nil, false
 	}
+
 	alive, err := populated(t.Cgroup)
 	if err != nil {
 		return nil, !errors.Is(err, fs.ErrNotExist) // nobody removes one that is not empty
 	}
+
 	for _, dir := range t.cgroups() {
 		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue
 		}
+
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}
 		}
 	}
+
 	return pids, alive
 }
 
@@ -153,8 +167,8 @@ func (t Tree) cgroups() []string {
 	return dirs
 }
 
-// killCgroup kills all processes of the cgroup in one step, so that none escapes by forking. It needs Linux 5.14; on
-// older kernels the caller kills them one by one, as often as it takes.
+// killCgroup kills all processes of the cgroup in one step, so that none escapes by forking. It needs Linux 5.14. On
+// older kernels the caller kills them one by one, until none is left.
 func (t Tree) killCgroup() {
 	if t.Cgroup != "" {
 		_ = os.WriteFile(filepath.Join(t.Cgroup, "cgroup.kill"), []byte("1"), 0)
@@ -166,6 +180,7 @@ func (t Tree) Remove() {
 	if t.Cgroup == "" {
 		return
 	}
+
 	for n := range 20 {
 		dirs := t.cgroups()
 		for i := len(dirs) - 1; i >= 0; i-- {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is what /proc/PID/stat says of a process.
+// process holds fields of /proc/PID/stat.
 type process struct {
 	pid    int
 	parent int
@@ -46,13 +46,14 @@ func (t Tree) scan() (strays []int, alive bool) {
 		case t.Adopter != 0 && p.parent == t.Adopter && p.pid != os.Getpid():
 			ours[p.pid] = true
 			strays = append(strays, p.pid)
-		case p.start >= t.Start && t.marks(p.pid): // what began before the command is none of its children
+		case p.start >= t.Start && t.marks(p.pid): // a process that started before the command is not its child
 			ours[p.pid] = true
 			strays = append(strays, p.pid)
 		case p.start >= t.Start:
 			rest = append(rest, p)
 		}
 	}
+
 	strays = append(strays, descendants(rest, ours)...)
 
 	if !alive && grouped && syscall.Kill(-t.Leader, 0) == syscall.EPERM {
@@ -75,11 +76,12 @@ func descendants(rest []process, ours map[int]bool) (pids []int) {
 			return true
 		})
 	}
+
 	return pids
 }
 
-// grouped reports whether the number of the group still means this tree. It does not if another process has it
-// as its pid: the kernel gives it out only once the group is empty.
+// grouped reports whether the number of the group still means this tree. It does not if another process has it as its
+// pid: the kernel reuses it only when the group is empty.
 func (t Tree) grouped() bool {
 	if t.Leader <= 0 {
 		return false
@@ -93,15 +95,18 @@ func (t Tree) marks(pid int) bool {
 	if t.Mark == "" || pid == os.Getpid() {
 		return false
 	}
+
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false
 	}
+
 	for v := range bytes.SplitSeq(env, []byte{0}) {
 		if string(v) == t.Mark {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -125,10 +130,12 @@ func processes() ([]process, error) {
 		return nil, err
 	}
 	defer dir.Close()
+
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
+
 	var all []process
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
@@ -137,6 +144,7 @@ func processes() ([]process, error) {
 			}
 		}
 	}
+
 	if len(all) == 0 {
 		return nil, os.ErrNotExist
 	}
@@ -145,25 +153,29 @@ func processes() ([]process, error) {
 
 // read parses /proc/PID/stat. The name in field 2 may hold anything, brackets included.
 func read(pid int) (process, bool) {
-	var buf [1024]byte // by hand, since this is done for every process of the host
+	var buf [1024]byte // by hand, because this runs for every process of the host
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return process{}, false
 	}
 	defer unix.Close(fd)
+
 	n, err := unix.Read(fd, buf[:])
 	if err != nil || n <= 0 {
 		return process{}, false
 	}
+
 	s := string(buf[:n])
 	f := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(f) < 20 {
 		return process{}, false
 	}
+
 	p := process{pid: pid, zombie: f[0] == "Z" || f[0] == "X"}
 	p.parent, _ = strconv.Atoi(f[1])
 	p.group, _ = strconv.Atoi(f[2])
 	p.start, _ = strconv.ParseUint(f[19], 10, 64)
+
 	return p, true
 }
 
@@ -173,7 +185,7 @@ func startTime(pid int) uint64 {
 	return p.start
 }
 
-// living reports whether the process that started then is still there, and not only waited for.
+// living reports whether the process that started then still lives.
 func living(pid int, start uint64) bool {
 	p, ok := read(pid)
 	return ok && p.start == start && !(p.zombie && p.dead())

@@ -3,15 +3,15 @@
 // [Tree] says how the processes of one command are recognised. On Linux these belong to a tree:
 //
 //   - the processes of the command's process group;
-//   - the processes whose environment carries the command's mark. Children inherit it, and keep it when
-//     they leave the group (timeout, setsid, a shell with job control, a daemon);
+//   - the processes whose environment carries the command's mark. Children inherit it, and keep it when they leave the
+//     group (timeout, setsid, a shell with job control, a daemon);
 //   - all descendants of those;
 //   - everything in the command's own cgroup, where this process may make one: see [Tree.Confined].
 //
-// Without a cgroup, a process escapes if it has left the group, has cleared its environment (setsid env -i)
-// or runs as another user, and its ancestors up to the group are gone. With a cgroup, a process escapes if it
-// is moved out of it, by itself as root or by a service manager. So a program that is meant to outlive the
-// command is started by a service manager (systemd-run).
+// Without a cgroup, a process escapes if it has left the group, has cleared its environment (setsid env -i) or runs as
+// another user, and its ancestors up to the group are gone. With a cgroup, a process escapes if it is moved out of it,
+// by itself as root or by a service manager. So a program that is meant to outlive the command is started by a service
+// manager (systemd-run).
 //
 // On other Unix systems only the process group is known. Elsewhere nothing is found.
 package proctree

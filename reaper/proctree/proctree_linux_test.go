@@ -21,9 +21,11 @@ func start(t *testing.T, mark, shell string, count int) (*exec.Cmd, []int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	var pids []int
 	for lines := bufio.NewScanner(out); len(pids) < count && lines.Scan(); {
@@ -31,6 +33,7 @@ func start(t *testing.T, mark, shell string, count int) (*exec.Cmd, []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		pids = append(pids, pid)
 		t.Cleanup(func() { // of this test's own making, if it still is
 			if lives(pid) {
@@ -38,6 +41,7 @@ func start(t *testing.T, mark, shell string, count int) (*exec.Cmd, []int) {
 			}
 		})
 	}
+
 	go func() { _ = cmd.Wait() }()
 	return cmd, pids
 }
@@ -54,7 +58,8 @@ func limit(t *testing.T) context.Context {
 }
 
 // all kinds of children: in the group, out of it, in a session of its own, as a daemon whose parent is gone.
-const all = `echo $$; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; setsid sleep 1000 & echo $!; (setsid sh -c 'echo $$; exec sleep 1000' &); wait`
+const all = `echo $$; sleep 1000 & echo $!; timeout 1000 sleep 1000 & echo $!; setsid sleep 1000 & echo $!; ` +
+	`(setsid sh -c 'echo $$; exec sleep 1000' &); wait`
 
 func TestTree(t *testing.T) {
 	gone := func(t *testing.T, pids []int) {
@@ -65,6 +70,7 @@ func TestTree(t *testing.T) {
 			}
 		}
 	}
+
 	t.Run("everything_is_killed_in_the_group_and_out_of_it", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, all, 5)
@@ -73,6 +79,7 @@ func TestTree(t *testing.T) {
 		}
 		gone(t, pids)
 	})
+
 	t.Run("everything_is_found_by_its_mark_before_the_pid_is_known", func(t *testing.T) {
 		b := New()
 		_, pids := start(t, b.Mark, all, 5)
@@ -81,6 +88,7 @@ func TestTree(t *testing.T) {
 		}
 		gone(t, pids)
 	})
+
 	t.Run("a_descendant_without_the_mark_is_found_by_its_parent", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `env -u REGENT_RUN setsid sh -c 'echo $$; sleep 1000 & echo $!; wait' & wait`, 2)
@@ -89,12 +97,15 @@ func TestTree(t *testing.T) {
 		}
 		gone(t, pids[:1])
 	})
+
 	t.Run("those_who_hear_TERM_end_by_it_and_the_others_by_KILL", func(t *testing.T) {
 		b := New()
-		cmd, pids := start(t, b.Mark, `trap 'exit 7' TERM; (trap '' TERM; sh -c 'echo $$; exec sleep 1000') & sleep 1000 & echo $!; wait`, 2)
+		cmd, pids := start(t, b.Mark, `trap 'exit 7' TERM; `+
+			`(trap '' TERM; sh -c 'echo $$; exec sleep 1000') & sleep 1000 & echo $!; wait`, 2)
 		b.Started(cmd.Process.Pid).Stop(50*time.Millisecond, func() {})
 		gone(t, pids)
 	})
+
 	t.Run("a_stopped_process_hears_TERM", func(t *testing.T) {
 		b := New()
 		cmd, pids := start(t, b.Mark, `echo $$; kill -STOP $$; sleep 1000`, 1)
@@ -105,6 +116,7 @@ func TestTree(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 	})
+
 	t.Run("a_pid_that_was_given_to_another_process_is_left_alone", func(t *testing.T) {
 		cmd, pids := start(t, "OTHER=1", `echo $$; exec sleep 1000`, 1)
 		b := New()
@@ -112,13 +124,16 @@ func TestTree(t *testing.T) {
 		if err := b.Kill(limit(t)); err != nil {
 			t.Error(err)
 		}
+
 		if err := b.Signal(syscall.SIGKILL); err != syscall.ESRCH {
 			t.Error(err)
 		}
+
 		if !lives(pids[0]) {
 			t.Error("an innocent process was killed")
 		}
 	})
+
 	t.Run("killing_gives_up_when_its_context_ends", func(t *testing.T) {
 		b := New()
 		cmd, _ := start(t, b.Mark, `echo $$; exec sleep 1000`, 1)

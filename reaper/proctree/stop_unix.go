@@ -65,6 +65,7 @@ func (t Tree) terminator() func([]int) {
 			_ = t.Signal(syscall.SIGTERM)
 			_ = t.Signal(syscall.SIGCONT)
 		}
+
 		for _, pid := range strays {
 			if !sent[pid] {
 				sent[pid] = true
@@ -95,6 +96,7 @@ func (s seen) add(strays []int, alive bool) ([]int, bool) {
 			s[pid] = startTime(pid)
 		}
 	}
+
 	for pid, start := range s {
 		if !slices.Contains(strays, pid) && living(pid, start) {
 			strays = append(strays, pid)
@@ -130,7 +132,9 @@ func (t Tree) until(ctx context.Context, act func(strays []int)) error {
 			return errors.Join(errAlive, context.Cause(ctx))
 		case <-time.After(wait):
 		}
-		if wait = min(2*wait, scanMax); empty == 1 {
+
+		wait = min(2*wait, scanMax)
+		if empty == 1 {
 			wait = scanFirst
 		}
 	}

@@ -2,70 +2,41 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
-
-// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and their ratio.
-func compare(b *testing.B, ours func(), floor func()) {
-	var a, z []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		ours()
-		between := time.Now()
-		floor()
-		a, z = append(a, between.Sub(began)), append(z, time.Since(between))
-	}
-	slices.Sort(a)
-	slices.Sort(z)
-	p50, raw := a[len(a)/2], z[len(z)/2]
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
-	b.ReportMetric(float64(raw.Microseconds()), "raw-p50-µs")
-	b.ReportMetric(float64(p50)/float64(raw), "ratio")
-	b.ReportMetric(float64(a[0])/float64(z[0]), "min-ratio")
-	b.ReportMetric(testing.AllocsPerRun(200, ours), "allocs")
-	b.ReportMetric(testing.AllocsPerRun(200, floor), "raw-allocs")
-}
-
-func swap(t testing.TB, s *Store, l driver.Record) driver.Record {
-	t.Helper()
-	got, err := s.Swap(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
 
 func held(name, holder string, nonce uint64) driver.Record {
 	return driver.Record{
-		Name: name, Holder: driver.Identity{ID: holder, Incarnation: "CDIGDVLEQWFXE5MCUK3YPTTXAY"}, Addr: "10.0.0.1:7000", Epoch: 1, Nonce: nonce,
+		Name: name, Holder: driver.Identity{ID: holder, Incarnation: "CDIGDVLEQWFXE5MCUK3YPTTXAY"},
+		Addr: "10.0.0.1:7000", Epoch: 1, Nonce: nonce,
 		Duration: 30 * time.Second, Since: time.Now(),
 	}
 }
 
-// BenchmarkSwap is beside the same client with the same settings, and the plainest lock there is.
+// BenchmarkSwap compares with the same client and settings, and with the simplest lock.
 func BenchmarkSwap(b *testing.B) {
 	b.Run("acquire_and_release", func(b *testing.B) {
 		s := open(b, empty(b).url())
-		l := swap(b, s, driver.Record{Name: "stargate:leader", Nonce: 1})
+		l := storetest.Swap(b, s, driver.Record{Name: "stargate:leader", Nonce: 1})
 		ctx := b.Context()
-		compare(b, func() {
+		storetest.Compare(b, func() {
 			next := held("stargate:leader", "a", l.Nonce+1)
 			next.Rev, next.Epoch = l.Rev, l.Epoch+1
-			l = swap(b, s, next)
-			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+			l = storetest.Swap(b, s, next)
+			l = storetest.Swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+				Duration: l.Duration})
 		}, func() {
 			c := s.client
-			if err := c.Do(ctx, c.B().Set().Key("raw").Value("a").Nx().PxMilliseconds(30000).Build()).Error(); err != nil {
+			if err := c.Do(ctx, c.B().Set().Key("raw").Value("a").Nx().PxMilliseconds(
+				30000).Build()).Error(); err != nil {
 				b.Fatal(err)
 			}
 			if err := c.Do(ctx, c.B().Del().Key("raw").Build()).Error(); err != nil {
@@ -73,13 +44,14 @@ func BenchmarkSwap(b *testing.B) {
 			}
 		})
 	})
+
 	b.Run("renew", func(b *testing.B) {
 		s := open(b, empty(b).url())
-		l := swap(b, s, held("stargate:leader", "a", 1))
+		l := storetest.Swap(b, s, held("stargate:leader", "a", 1))
 		ctx := b.Context()
-		compare(b, func() {
+		storetest.Compare(b, func() {
 			l.Nonce++
-			l = swap(b, s, l)
+			l = storetest.Swap(b, s, l)
 		}, func() {
 			c := s.client
 			if err := c.Do(ctx, c.B().Set().Key("raw").Value("a").PxMilliseconds(30000).Build()).Error(); err != nil {
@@ -91,7 +63,7 @@ func BenchmarkSwap(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	s := open(b, empty(b).url())
-	swap(b, s, held("stargate:leader", "a", 1))
+	storetest.Swap(b, s, held("stargate:leader", "a", 1))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Get(b.Context(), "stargate:leader"); err != nil {
@@ -106,6 +78,7 @@ func BenchmarkSwapAll(b *testing.B) {
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
+
 	for b.Loop() {
 		for i, o := range s.SwapAll(b.Context(), ls) {
 			if o.Err != nil {
@@ -117,29 +90,13 @@ func BenchmarkSwapAll(b *testing.B) {
 	}
 }
 
-// inBackground runs a member's candidacy until it is stopped.
-func inBackground(t testing.TB, m *regent.Member, election string) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err := m.Run(ctx, regent.Duty{Election: election})
-		if err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() { cancel(); <-done })
-	t.Cleanup(stop)
-	return stop
-}
-
-// passing is a store whose hints take one step more, and on that lose their record, or not.
-type passing struct {
+// forwarding is a store whose notifications are forwarded, with their record or without.
+type forwarding struct {
 	*Store
 	bare bool
 }
 
-func (s passing) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+func (s forwarding) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	in, out := s.Store.Wake(ctx, prefix), make(chan driver.Record, 1)
 	go func() {
 		for {
@@ -154,10 +111,11 @@ func (s passing) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 			}
 		}
 	}()
+
 	return out
 }
 
-// relay is two stores whose members lead an election by turns.
+// relay is two stores whose members lead an election alternately.
 type relay struct {
 	election string
 	stores   [2]driver.Store
@@ -173,10 +131,10 @@ func (r *relay) start(b *testing.B) (*regent.Member, func()) {
 			r.became <- time.Now()
 		}
 	})
-	return m, inBackground(b, m, r.election)
+	return m, storetest.RunMember(b, m, regent.Duty{Election: r.election})
 }
 
-// change has the next one lead, once it waits, and everything has come to rest.
+// change makes the next member lead, once it waits and nothing else happens.
 func (r *relay) change(b *testing.B) {
 	before := fmt.Sprint("m", r.n)
 	r.n++
@@ -189,6 +147,7 @@ func (r *relay) change(b *testing.B) {
 			break
 		}
 	}
+
 	<-time.After(rest)
 	began := time.Now()
 	go r.stop()
@@ -199,22 +158,27 @@ func (r *relay) change(b *testing.B) {
 // rest is how long nothing happens before what is measured.
 const rest = 100 * time.Millisecond
 
-// BenchmarkTakeover is from before a release until another member, with a connection of its own, leads: with the record in the hint and without, by turns.
+// BenchmarkTakeover is the time from before a release until another member, with its own connection, leads: with the
+// record in the notification and without, alternately.
 func BenchmarkTakeover(b *testing.B) {
 	url := empty(b).url()
-	told := &relay{election: "told", stores: [2]driver.Store{passing{open(b, url), false}, passing{open(b, url), false}}}
-	without := &relay{election: "bare", stores: [2]driver.Store{passing{open(b, url), true}, passing{open(b, url), true}}}
-	for _, r := range []*relay{told, without} {
+	with := &relay{election: "with", stores: [2]driver.Store{forwarding{open(b, url), false},
+		forwarding{open(b, url), false}}}
+	without := &relay{election: "bare", stores: [2]driver.Store{forwarding{open(b, url), true},
+		forwarding{open(b, url), true}}}
+	for _, r := range []*relay{with, without} {
 		r.became = make(chan time.Time, 1)
 		_, r.stop = r.start(b)
 		<-r.became
 	}
+
 	for b.Loop() {
-		told.change(b)
+		with.change(b)
 		without.change(b)
 	}
+
 	b.ReportMetric(0, "ns/op")
-	for prefix, r := range map[string]*relay{"": told, "bare-": without} {
+	for prefix, r := range map[string]*relay{"": with, "bare-": without} {
 		slices.Sort(r.took)
 		for name, at := range map[string]int{"min-ms": 0, "p50-ms": len(r.took) / 2, "p99-ms": len(r.took) * 99 / 100} {
 			b.ReportMetric(float64(r.took[at].Microseconds())/1000, prefix+name)
@@ -226,14 +190,14 @@ func BenchmarkTakeover(b *testing.B) {
 func BenchmarkRested(b *testing.B) {
 	s := open(b, empty(b).url())
 	s.Wake(b.Context(), "") // as every member does
-	l := swap(b, s, held("stargate:leader", "a", 1))
+	l := storetest.Swap(b, s, held("stargate:leader", "a", 1))
 	for name, request := range map[string]func(){
 		"ping": func() {
 			if err := s.client.Do(b.Context(), s.client.B().Ping().Build()).Error(); err != nil {
 				b.Fatal(err)
 			}
 		},
-		"renew": func() { l.Nonce++; l = swap(b, s, l) },
+		"renew": func() { l.Nonce++; l = storetest.Swap(b, s, l) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			var rested, next []time.Duration
@@ -245,6 +209,7 @@ func BenchmarkRested(b *testing.B) {
 				request()
 				rested, next = append(rested, between.Sub(began)), append(next, time.Since(between))
 			}
+
 			slices.Sort(rested)
 			slices.Sort(next)
 			b.ReportMetric(0, "ns/op")
@@ -271,39 +236,45 @@ func requests(t testing.TB, srv *server) map[string]int {
 	return all
 }
 
-// BenchmarkIdle is what standbys in the lock profile ask of the server while one leads: in a minute, counted by the server.
+// BenchmarkIdle counts what standbys in the lock profile send to the server in a minute while one member leads.
 func BenchmarkIdle(b *testing.B) {
 	const standbys = 10
 	srv := empty(b)
 	leader := member(open(b, srv.url()), "leader", nil)
-	inBackground(b, leader, "stargate:leader")
+	storetest.RunMember(b, leader, regent.Duty{Election: "stargate:leader"})
 	if !eventually(10*time.Second, func() bool { _, ok := leader.Leads("stargate:leader"); return ok }) {
 		b.Fatal("nobody leads")
 	}
+
 	for i := range standbys {
-		inBackground(b, member(open(b, srv.url()), fmt.Sprint("standby ", i), nil), "stargate:leader")
+		standby := member(open(b, srv.url()), fmt.Sprint("standby ", i), nil)
+		storetest.RunMember(b, standby, regent.Duty{Election: "stargate:leader"})
 	}
+
 	for b.Loop() {
-		// Polls grow rarer until they come once a minute.
+		// Polls become rarer until they come once a minute.
 		<-time.After(65 * time.Second)
 		before := requests(b, srv)
 		began := time.Now()
 		<-time.After(time.Minute)
 		after, took := requests(b, srv), time.Since(began).Seconds()
+
 		all := 0
 		for _, name := range []string{"evalsha", "eval", "subscribe", "ping", "zrange"} {
 			all += after[name] - before[name]
 		}
+
 		renewals := after["pexpire"] - before["pexpire"]
 		b.ReportMetric(float64(all-renewals)/standbys/took, "requests/s/standby")
 		b.ReportMetric(float64(after["ping"]-before["ping"])/standbys/took, "pings/s/standby")
 		b.ReportMetric(float64(renewals)/took, "renewals/s")
 	}
+
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by one with
-// Get, and with List. It reports the bytes that come back from the server for all of them.
+// BenchmarkRefresh reads registers of which none has changed, each with a record of about 5 KB: with Refresh, one by
+// one with Get, and with List. It reports the bytes that come back from the server for all of them.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		ls := bulky(b, open(b, empty(b).url()), n)
@@ -326,7 +297,7 @@ func BenchmarkRefresh(b *testing.B) {
 				}
 			}},
 			{"list", func() {
-				if got := names(b, s, "bulky/"); len(got) != n {
+				if got := storetest.Names(b, s, "bulky/"); len(got) != n {
 					b.Fatal(len(got))
 				}
 			}},

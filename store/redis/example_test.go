@@ -20,6 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer store.Close()
+
 	for _, warning := range store.Warnings() {
 		log.Print(warning)
 	}
@@ -31,13 +32,15 @@ func Example() {
 		<-ctx.Done()
 		return nil
 	})
+
 	fmt.Println(err)
 }
 
 // What a leader writes to a Redis of its own is refused once a newer one has written there.
 func ExampleFence() {
 	lead := func(ctx context.Context, client rueidis.Client, term regent.Term) error {
-		_, err := redis.Fence(ctx, client, term, `redis.call('SET', KEYS[1], ARGV[1])`, []string{"report"}, []string{"done"})
+		_, err := redis.Fence(ctx, client, term, `redis.call('SET', KEYS[1], ARGV[1])`, []string{"report"},
+			[]string{"done"})
 		return err
 	}
 	_ = lead

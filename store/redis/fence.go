@@ -11,30 +11,30 @@ import (
 	"github.com/regentd/regent"
 )
 
-// FenceScript is put before a script by [Fence]. Those who use another client add the guard's key
-// to the end of KEYS, and "EPOCH TERM" to the end of ARGV: the epoch in decimal, and the term's
-// incarnation. The script refuses an older epoch, and another term with the same epoch, with the
-// error "STALE EPOCH TERM", which names the newest. It takes the key and the argument away again,
-// so that the script that follows sees its own.
+// FenceScript is the script that [Fence] puts before yours. To use it with another client, append the guard's key to
+// KEYS, and "EPOCH TERM" to ARGV: the epoch in decimal, and the term's incarnation. It refuses an older epoch, and
+// another term with the same epoch, with the error "STALE EPOCH TERM", which carries the newest token. It removes the
+// key and the argument again, so your script sees only its own.
 //
 //go:embed fence.lua
 var FenceScript string
 
-// Fence runs a Lua script of yours, on any Redis, if no newer term has run one there: the check,
-// what the script writes and the new mark are one step, so that no newer term comes between. An
-// older epoch, and another term with the same epoch, is refused with a [regent.StaleError], and
-// nothing was written.
+// Fence runs your Lua script on any Redis, if no newer term has run one there. The check, the script and the new mark
+// are one atomic step. If the epoch is older than the mark, or the mark is another term with the same epoch, Fence
+// returns a [regent.StaleError] and nothing was written.
 //
-//	_, err := redis.Fence(ctx, client, term, `return redis.call('SET', KEYS[1], ARGV[1])`, []string{"report"}, []string{"done"})
+//	script := `return redis.call('SET', KEYS[1], ARGV[1])`
+//	_, err := redis.Fence(ctx, client, term, script, []string{"report"}, []string{"done"})
 //
-// The highest epoch and its term are kept in the key regent:fence:ELECTION, as "EPOCH TERM", for
-// the whole database. A mark of the version before, which is the epoch alone, is read; that version
-// cannot read the new mark, and refuses to write. In a cluster a script reaches one slot only:
-// there it is {TAG}:regent:fence:ELECTION, where TAG is the hash tag of the first key, or that key;
-// so give the keys that a leader writes one tag. Do not delete it, and do not let it be evicted.
-// The client's user must be allowed to GET and SET it. As with everything in Redis, a failover may
-// forget the last writes, and the mark with them.
-func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script string, keys, args []string) (rueidis.RedisMessage, error) {
+// The mark is the highest epoch and its term, as "EPOCH TERM" in the key regent:fence:ELECTION. It holds for the whole
+// database. A mark of an older version of Regent, which is the epoch alone, is understood; the older version cannot
+// read the new mark, and refuses to write. In a cluster a script reaches only one slot: there the key is
+// {TAG}:regent:fence:ELECTION, where TAG is the hash tag of the first key, or that key. So give all keys that a leader
+// writes one tag. Do not delete the key, and do not let it be evicted. The client's user needs GET and SET on it. As
+// with everything in Redis, a failover may lose the last writes, and the mark with them.
+func Fence(
+	ctx context.Context, client rueidis.Client, term regent.Term, script string, keys, args []string,
+) (rueidis.RedisMessage, error) {
 	fail := func(err error) (rueidis.RedisMessage, error) {
 		return rueidis.RedisMessage{}, fmt.Errorf("fence %q at epoch %d: %w", term.Election, term.Epoch, err)
 	}
@@ -42,6 +42,7 @@ func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script 
 	if err := token.Validate(); err != nil {
 		return fail(err)
 	}
+
 	guard := "regent:fence:" + term.Election
 	if client.Mode() == rueidis.ClientModeCluster {
 		tag, err := hashTag(keys)
@@ -50,29 +51,33 @@ func Fence(ctx context.Context, client rueidis.Client, term regent.Term, script 
 		}
 		guard = "{" + tag + "}:" + guard
 	}
+
 	lua := rueidis.NewLuaScript(FenceScript + script)
 	msg, err := lua.Exec(ctx, client, append(keys[:len(keys):len(keys)], guard),
 		append(args[:len(args):len(args)], markOf(token))).ToMessage()
 	if rueidis.IsRedisNil(err) { // the script returned nothing
 		err = nil
 	}
+
 	if err == nil {
 		return msg, nil
 	}
+
 	if answer, ok := rueidis.IsRedisErr(err); ok {
-		if newest, ok := beatenBy(answer.Error()); ok {
+		if newest, ok := newestOf(answer.Error()); ok {
 			if err := newest.Validate(); err != nil {
 				return fail(fmt.Errorf("key %s: %w; "+
-					"if nobody has led in it, set the key to the election's present epoch", guard, err))
+					"if no term had this epoch, set the key to the election's current epoch", guard, err))
 			}
 			return fail(&regent.StaleError{
 				Epoch: token.Epoch, Term: token.Term, Newest: newest.Epoch, NewestTerm: newest.Term})
 		}
 	}
+
 	return fail(err)
 }
 
-// markOf returns a token as the guard's key keeps it.
+// markOf returns a token in the form of the guard's key.
 func markOf(t regent.Token) string {
 	mark := strconv.FormatUint(t.Epoch, 10)
 	if t.Term != "" {
@@ -81,8 +86,8 @@ func markOf(t regent.Token) string {
 	return mark
 }
 
-// beatenBy returns the token that an error of the script names; ok is false if it is another error.
-func beatenBy(answer string) (newest regent.Token, ok bool) {
+// newestOf returns the token in an error of the script; ok is false if it is another error.
+func newestOf(answer string) (newest regent.Token, ok bool) {
 	_, mark, found := strings.Cut(answer, "STALE ")
 	if !found {
 		return regent.Token{}, false
@@ -93,18 +98,21 @@ func beatenBy(answer string) (newest regent.Token, ok bool) {
 	return regent.Token{Epoch: n, Term: term}, err == nil
 }
 
-// hashTag returns what decides on the slot of the first key, as something that can stand in braces.
+// hashTag returns the part of the first key that decides its slot, in a form that can stand in braces.
 func hashTag(keys []string) (string, error) {
 	if len(keys) == 0 {
-		return "", fmt.Errorf("in a cluster a script needs a key")
+		return "", fmt.Errorf("in a Redis cluster a fenced script needs at least one key")
 	}
+
 	if _, rest, ok := strings.Cut(keys[0], "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
 			return tag, nil
 		}
 	}
+
 	if strings.Contains(keys[0], "}") {
-		return "", fmt.Errorf("key %q: in a cluster a key with } must have a hash tag, such as {%s}", keys[0], strings.NewReplacer("{", "", "}", "").Replace(keys[0]))
+		return "", fmt.Errorf("key %q: in a cluster a key with } must have a hash tag, such as {%s}", keys[0],
+			strings.NewReplacer("{", "", "}", "").Replace(keys[0]))
 	}
 	return keys[0], nil
 }

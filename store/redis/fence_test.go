@@ -15,7 +15,8 @@ const setLua = `return redis.call('SET', KEYS[1], ARGV[1])`
 
 func fenced(t *testing.T, c rueidis.Client, epoch uint64, key string) {
 	t.Helper()
-	msg, err := Fence(t.Context(), c, regent.Term{Election: "stargate:leader", Epoch: epoch}, setLua, []string{key}, []string{"done"})
+	msg, err := Fence(t.Context(), c, regent.Term{Election: "stargate:leader", Epoch: epoch}, setLua, []string{key},
+		[]string{"done"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,8 @@ func fenced(t *testing.T, c rueidis.Client, epoch uint64, key string) {
 
 func stale(t *testing.T, c rueidis.Client, epoch, newest uint64, key string) {
 	t.Helper()
-	_, err := Fence(t.Context(), c, regent.Term{Election: "stargate:leader", Epoch: epoch}, setLua, []string{key}, []string{"old"})
+	_, err := Fence(t.Context(), c, regent.Term{Election: "stargate:leader", Epoch: epoch}, setLua, []string{key},
+		[]string{"old"})
 	var e *regent.StaleError
 	if !errors.As(err, &e) || e.Epoch != epoch || e.Newest != newest {
 		t.Errorf("epoch %d after %d: %v, want a StaleError", epoch, newest, err)
@@ -38,6 +40,7 @@ func TestFence(t *testing.T) {
 	fenced(t, c, 9, "report")
 	fenced(t, c, 9, "report")
 	fenced(t, c, 10, "report") // 10 is more than 9, though not as text
+
 	t.Run("an_older_epoch_writes_nothing", func(t *testing.T) {
 		for _, key := range []string{"report", "a key that no leader has written yet"} {
 			stale(t, c, 9, 10, key)
@@ -46,20 +49,25 @@ func TestFence(t *testing.T) {
 			t.Errorf("report is %q", got)
 		}
 	})
+
 	t.Run("the_largest_epochs_are_told_apart", func(t *testing.T) {
 		fenced(t, c, 1<<62-1, "report")
 		stale(t, c, 1<<62-2, 1<<62-1, "report")
 	})
+
 	t.Run("elections_have_fences_of_their_own", func(t *testing.T) {
-		if _, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 1}, `redis.call('INCR', KEYS[1])`, []string{"n"}, nil); err != nil {
+		if _, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 1}, `redis.call('INCR', KEYS[1])`,
+			[]string{"n"}, nil); err != nil {
 			t.Error(err)
 		}
 		if got := ask(t, c, "GET", "n"); got != "1" {
 			t.Errorf("n is %q", got)
 		}
 	})
+
 	t.Run("a_script_sees_its_own_keys_and_arguments", func(t *testing.T) {
-		msg, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 2}, `return {#KEYS, #ARGV, KEYS[2], ARGV[1]}`, []string{"a", "b"}, []string{"x"})
+		msg, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 2},
+			`return {#KEYS, #ARGV, KEYS[2], ARGV[1]}`, []string{"a", "b"}, []string{"x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,23 +75,29 @@ func TestFence(t *testing.T) {
 			t.Errorf("it sees %q", got)
 		}
 	})
+
 	t.Run("an_error_of_the_script_is_no_stale_epoch", func(t *testing.T) {
-		_, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 2}, `return redis.error_reply('STALE bread')`, []string{"a"}, nil)
+		_, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 2},
+			`return redis.error_reply('STALE bread')`, []string{"a"}, nil)
 		var e *regent.StaleError
 		if err == nil || errors.As(err, &e) {
 			t.Errorf("got %v", err)
 		}
 	})
+
 	t.Run("what_no_term_can_have_is_refused", func(t *testing.T) {
 		for _, epoch := range []uint64{0, 1 << 62, math.MaxUint64} {
-			_, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: epoch}, `return 1`, []string{"a"}, nil)
+			_, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: epoch}, `return 1`, []string{"a"},
+				nil)
 			if !errors.Is(err, regent.ErrInvalidToken) {
 				t.Errorf("epoch %d: %v", epoch, err)
 			}
 		}
 	})
+
 	t.Run("a_script_sees_nothing_of_the_fence", func(t *testing.T) {
-		msg, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 2}, `local ok = pcall(function() return guard end); return tostring(ok)`, []string{"a"}, nil)
+		msg, err := Fence(t.Context(), c, regent.Term{Election: "other", Epoch: 2},
+			`local ok = pcall(function() return guard end); return tostring(ok)`, []string{"a"}, nil)
 		if s, _ := msg.ToString(); err != nil || s != "false" {
 			t.Errorf("it sees the guard: %q, %v", s, err)
 		}
@@ -95,15 +109,18 @@ func TestFenceTerms(t *testing.T) {
 	c := raw(t, empty(t))
 	write := func(t *testing.T, epoch uint64, term string) error {
 		t.Helper()
-		_, err := Fence(t.Context(), c, regent.Term{Election: "stargate:leader", Epoch: epoch, Incarnation: term}, setLua, []string{"report"}, []string{term})
+		_, err := Fence(t.Context(), c, regent.Term{Election: "stargate:leader", Epoch: epoch, Incarnation: term},
+			setLua, []string{"report"}, []string{term})
 		return err
 	}
+
 	check := func(t *testing.T, err error) {
 		t.Helper()
 		if err != nil {
 			t.Error(err)
 		}
 	}
+
 	refused := func(t *testing.T, err error, want regent.StaleError) {
 		t.Helper()
 		var got *regent.StaleError
@@ -111,6 +128,7 @@ func TestFenceTerms(t *testing.T) {
 			t.Errorf("got %v, want %v", err, &want)
 		}
 	}
+
 	holds := func(t *testing.T, key, want string) {
 		t.Helper()
 		if got := ask(t, c, "GET", key); got != want {
@@ -159,12 +177,15 @@ func TestFenceTerms(t *testing.T) {
 		first, second := storetest.TwoTerms(t, s, "seat", func() func() {
 			return func() { ask(t, c, "DEL", "seat", "{seat}:regent") } // there was nothing before
 		})
+
 		by := func(term regent.Term) error {
 			_, err := Fence(t.Context(), c, term, setLua, []string{"report"}, []string{term.Incarnation})
 			return err
 		}
+
 		check(t, by(first))
-		refused(t, by(second), regent.StaleError{Epoch: 1, Term: second.Incarnation, Newest: 1, NewestTerm: first.Incarnation})
+		refused(t, by(second), regent.StaleError{Epoch: 1, Term: second.Incarnation, Newest: 1,
+			NewestTerm: first.Incarnation})
 		check(t, by(first))
 		holds(t, "report", first.Incarnation)
 	})

@@ -1,23 +1,26 @@
--- Reads a register: a mark, the register, how long the seat still lives in milliseconds (-1: no matter), and who holds the seat if it is
--- somebody who does not use Regent. Nothing if it was never written. 1 if it still has the revision that the caller knows.
+-- Reads a register. The answer is a mark, the register, the milliseconds until the seat expires (-1: it does not), and
+-- the seat's value if a program without Regent holds it. It is nothing if the register was never written, and 1 if the
+-- register still has the revision that the caller knows.
 --
 -- With one register the answer is its own, with several it is a list of theirs.
 --
 -- KEYS: for each register
---       1 the seat, which anybody may look at: its holder, expiring as the lease does
---       2 the register, which never expires, in four lines: the revision, when the seat expires, in milliseconds of the server that wrote it,
---         and that server's ID, or only the revision if it does not; the seat's value, nothing if it is vacant; what else makes a
---         change of hands; the record
+--       1 the seat, for other programs to read: its holder, with the expiry of the lease
+--       2 the register, which never expires, in four lines:
+--         - the revision; and if the seat expires, when, in milliseconds of the server that wrote it, and its ID
+--         - the seat's value, empty if it is vacant
+--         - the other fields of which a change is published
+--         - the record
 -- ARGV: for each register the revision that the caller knows, empty if it knows none
 
--- Nothing is changed by this, but a server that would not take a write (a replica, a primary that has lost its replicas) refuses it:
--- what such a server shows may be old.
+-- This changes nothing, but a server that accepts no writes (a replica, a primary that has lost its replicas) refuses
+-- it: such a server may return old data.
 redis.call('PERSIST', KEYS[2])
 
 local function get(key, register, known)
   local reg = redis.call('GET', register)
   local rev, till, stamp, who = string.match(reg or ' \n\n', '^(%S*) (%S*) ?(%S*)\n([^\n]*)\n')
-  if not rev then return redis.error_reply('ERR ' .. register .. ' is no register of Regent') end
+  if not rev then return redis.error_reply('ERR ' .. register .. ' is not a register of Regent') end
   local seat = redis.pcall('GET', key)
   if type(seat) == 'table' then
     if not string.find(seat.err, 'WRONGTYPE', 1, true) then return seat end
@@ -33,9 +36,11 @@ local function get(key, register, known)
     return {mark, reg or '', left, other}
   end
 
-  -- The mark goes to the revision when the seat is not as the register has it. ! it has expired. ~ it is in other hands, until the time that
-  -- is part of it: when that is put off, the revision changes, as with every renewal. @ its lease was written by another server, or by this
-  -- one before it was last promoted: renewals may have been lost, so that the time of expiry proves nothing.
+  -- The mark is appended to the revision if the seat is not as the register says.
+  -- ! It has expired.
+  -- ~ A program without Regent holds it. The mark contains its time of expiry, so a renewal changes the revision.
+  -- @ Another server wrote its lease, or this one before it was last promoted. Renewals may have been lost, so the time
+  --   of expiry proves nothing.
   if seat and (seat ~= who or who == '') then
     local left = redis.call('PTTL', key)
     local mark = '~' .. redis.sha1hex(seat)
@@ -47,7 +52,7 @@ local function get(key, register, known)
   local me = server()
   if me ~= '' and me ~= stamp then return answer('@' .. me, -1) end
   if seat then return answer('', redis.call('PTTL', key)) end
-  -- A seat that is gone before its time was deleted or evicted, and its holder does not know: it holds it until then.
+  -- A seat that is gone before it expires was deleted or evicted. Its holder does not know, and holds it until then.
   local left = math.ceil(till - now())
   return answer(left <= 0 and '!' or '', left)
 end

@@ -8,42 +8,44 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// This file is about the nodes of a cluster that come and go. The subscription is with one of them,
-// and so says nothing about the others: a node that fails over may forget a claim, and nothing that
-// is published tells of it.
+// This file handles lost nodes of a cluster. The subscription is with one node, and says nothing about the others: a
+// node that fails over may lose a claim without any notification.
 
 const (
-	// nodeRetry is how often a node that was lost, or its successor, is asked for.
+	// nodeRetry is how often a lost node, or its successor, is tried.
 	nodeRetry = 250 * time.Millisecond
-	// nodeNames is how many registers are asked for. They are spread over the nodes by their names.
+	// nodeNames is how many registers are read for that. Their names spread them over the nodes.
 	nodeNames = 256
 )
 
-// nodeLost waits in the background until all nodes of the cluster answer, and then hints everybody.
+// nodeLost waits in the background until all nodes of the cluster answer, and then notifies all subscribers.
 func (s *Store) nodeLost() {
-	s.push.mu.Lock()
-	defer s.push.mu.Unlock()
-	if !s.push.subs.Empty() && !s.absent.Swap(true) {
-		s.work.Go(s.awaitNodes)
+	s.notifier.mu.Lock()
+	defer s.notifier.mu.Unlock()
+	if !s.notifier.subs.Empty() && !s.awaitingNodes.Swap(true) {
+		s.goroutines.Go(s.awaitNodes)
 	}
 }
 
 func (s *Store) awaitNodes() {
 	tick := time.NewTicker(nodeRetry)
 	defer tick.Stop()
+
 	for {
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
 			return
 		}
-		s.absent.Store(false) // what is lost from here on is waited for anew
+
+		s.awaitingNodes.Store(false) // a node that is lost from here on is awaited again
 		if s.nodesAnswer() {
-			s.push.fireAll()
+			s.notifier.notifyAll()
 			return
 		}
-		if s.absent.Swap(true) {
-			return // somebody else waits
+
+		if s.awaitingNodes.Swap(true) {
+			return // another goroutine waits
 		}
 	}
 }
@@ -62,10 +64,12 @@ func (s *Store) nodesAnswer() bool {
 
 	ctx, cancel := context.WithTimeout(s.ctx, dialTimeout)
 	defer cancel()
+
 	for _, o := range s.readEach(ctx, named(names)) {
 		if o.Err != nil && !errors.Is(o.Err, driver.ErrNotFound) && !errors.Is(o.Err, errUnreadable) {
 			return false
 		}
 	}
+
 	return true
 }

@@ -1,4 +1,4 @@
--- Tries every command that the other scripts use, on keys of its own, and answers with what was refused.
+-- Runs every command that the other scripts use, on keys of its own, and returns those that were refused.
 local refused = {}
 local function try(...)
   local r = redis.pcall(...)

@@ -28,25 +28,28 @@ func TestStore(t *testing.T) {
 // leastPrivilege is the ACL line of docs/STORES.md, for any election whose name begins with seat.
 var leastPrivilege = strings.Fields(`ACL SETUSER regent on >s3cret resetkeys resetchannels -@all
 	~seat* ~{seat*}:regent ~regent/* ~{regent/*}:regent ~{regent}:index &regent:wake:*
-	+eval +evalsha +get +set +del +pexpire +pttl +persist +time +zadd +zrem +zrange +publish +subscribe +unsubscribe +ping +info +config|get`)
+	+eval +evalsha +get +set +del +pexpire +pttl +persist +time +zadd +zrem +zrange 
+	+publish +subscribe +unsubscribe +ping +info +config|get`)
 
 func TestStoreWithLeastPrivilege(t *testing.T) {
 	srv := startServer(t, "--save", "")
 	// The suite has registers of many names.
 	cli(t, srv, append(slices.Clone(leastPrivilege), "~*")...)
 	suite(t, func(t testing.TB) { cli(t, srv, "FLUSHALL") }, "redis://regent:s3cret@"+srv.addr())
+
 	t.Run("the_acl_line_is_enough", func(t *testing.T) {
 		cli(t, srv, "FLUSHALL")
 		cli(t, srv, leastPrivilege...)
 		s := open(t, "redis://regent:s3cret@"+srv.addr())
 		hints := s.Wake(t.Context(), "seat")
-		l := swap(t, s, held("seat/1", "a", 1))
-		swap(t, s, held(driver.MemberRegister("a"), "a", 1))
+		l := storetest.Swap(t, s, held("seat/1", "a", 1))
+		storetest.Swap(t, s, held(driver.MemberRegister("a"), "a", 1))
 		next(t, hints)
-		if got := names(t, s, ""); !slices.Equal(got, []string{"regent/member/a", "seat/1"}) {
+		if got := storetest.Names(t, s, ""); !slices.Equal(got, []string{"regent/member/a", "seat/1"}) {
 			t.Errorf("List yields %q", got)
 		}
-		swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: 1, Nonce: 2})
+
+		storetest.Swap(t, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: 1, Nonce: 2})
 	})
 }
 
@@ -60,28 +63,18 @@ func TestStoreWithPrefixAndDatabase(t *testing.T) {
 	suite(t, func(t testing.TB) { empty(t) }, shared.url()+"/3?prefix=app%20%5B1%5D*:")
 	s := open(t, shared.url()+"/3?prefix=app:")
 	empty(t)
-	swap(t, s, held("seat", "a", 1))
+	storetest.Swap(t, s, held("seat", "a", 1))
 	c := raw(t, shared)
 	if n := ask(t, c, "DBSIZE"); n != "0" {
 		t.Errorf("%s keys in database 0", n)
 	}
+
 	ask(t, c, "SELECT", "3")
 	keys := strings.Split(ask(t, c, "KEYS", "*"), "\n")
 	slices.Sort(keys)
 	if want := []string{"app:seat", "app:{regent}:index", "{app:seat}:regent"}; !slices.Equal(keys, want) {
 		t.Errorf("keys %q, want %q", keys, want)
 	}
-}
-
-func names(t testing.TB, s *Store, prefix string) (got []string) {
-	t.Helper()
-	for l, err := range s.List(t.Context(), prefix) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, l.Name)
-	}
-	return got
 }
 
 func get(t testing.TB, s *Store, name string) driver.Record {
@@ -116,38 +109,45 @@ func pttl(t testing.TB, c rueidis.Client, key string) time.Duration {
 func TestKeys(t *testing.T) {
 	s := open(t, empty(t).url())
 	c := raw(t, shared)
+
 	t.Run("a_seat_with_its_own_lease_is_a_key_that_expires", func(t *testing.T) {
-		l := swap(t, s, held("own", "a", 1))
+		l := storetest.Swap(t, s, held("own", "a", 1))
 		if got := ask(t, c, "GET", "own"); got != l.Holder.String() {
 			t.Errorf("GET own = %q, want %q", got, l.Holder)
 		}
+
 		if left := pttl(t, c, "own"); left <= 0 || left > l.Duration {
 			t.Errorf("own expires in %v", left)
 		}
-		l = swap(t, s, released(l))
+
+		l = storetest.Swap(t, s, released(l))
 		if got := ask(t, c, "EXISTS", "own"); got != "0" {
 			t.Error("a released seat still has its key")
 		}
+
 		if got := get(t, s, "own"); got.Epoch != 1 || !got.Vacant() {
 			t.Errorf("after a release: %+v", got)
 		}
 	})
+
 	t.Run("a_register_never_expires", func(t *testing.T) {
-		swap(t, s, held("lasting", "a", 1))
+		storetest.Swap(t, s, held("lasting", "a", 1))
 		if got := pttl(t, c, "{lasting}:regent"); got != -time.Millisecond {
 			t.Errorf("the register expires in %v", got)
 		}
+
 		ask(t, c, "PEXPIRE", "{lasting}:regent", "60000") // somebody's mistake
 		get(t, s, "lasting")
 		if got := pttl(t, c, "{lasting}:regent"); got != -time.Millisecond {
 			t.Errorf("the register expires in %v", got)
 		}
 	})
+
 	t.Run("what_others_keep_alive_and_members_do_not_expire", func(t *testing.T) {
 		l := held("via", "a", 1)
 		l.Via = driver.MemberRegister("a")
-		swap(t, s, l)
-		swap(t, s, held(driver.MemberRegister("a"), "a", 1))
+		storetest.Swap(t, s, l)
+		storetest.Swap(t, s, held(driver.MemberRegister("a"), "a", 1))
 		for _, key := range []string{"via", "regent/member/a"} {
 			if got := ask(t, c, "GET", key); got != l.Holder.String() {
 				t.Errorf("GET %s = %q", key, got)
@@ -157,25 +157,30 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("an_edit_leaves_the_expiry_alone", func(t *testing.T) {
 		l := held("edited", "a", 1)
 		l.Duration = time.Hour
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		ask(t, c, "PEXPIRE", "edited", "5000")
 		l.Next = "b"
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
+
 		if left := pttl(t, c, "edited"); left > 5*time.Second || left <= 0 {
 			t.Errorf("after an edit it expires in %v", left)
 		}
+
 		l.Nonce++
-		swap(t, s, l)
+		storetest.Swap(t, s, l)
 		if left := pttl(t, c, "edited"); left < 59*time.Minute {
 			t.Errorf("after a renewal it expires in %v", left)
 		}
 	})
+
 	t.Run("odd_names_have_keys_of_one_slot", func(t *testing.T) {
-		for name, key := range map[string]string{"a{b}c": "a%7Bb%7Dc", "}": "%7D", "50%": "50%25", "{a}:regent": "%7Ba%7D:regent"} {
-			swap(t, s, held(name, "a", 1))
+		for name, key := range map[string]string{"a{b}c": "a%7Bb%7Dc", "}": "%7D", "50%": "50%25",
+			"{a}:regent": "%7Ba%7D:regent"} {
+			storetest.Swap(t, s, held(name, "a", 1))
 			if ask(t, c, "EXISTS", key, "{"+key+"}:regent") != "2" {
 				t.Errorf("register %q is not at %q", name, key)
 			}
@@ -184,6 +189,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	})
+
 	t.Run("a_key_of_another_type_is_in_other_hands", func(t *testing.T) {
 		ask(t, c, "LPUSH", "list", "x")
 		refused(t, s, held("list", "a", 1))
@@ -194,6 +200,7 @@ func TestKeys(t *testing.T) {
 			t.Error("it was overwritten")
 		}
 	})
+
 	t.Run("a_register_of_somebody_else_is_left_alone", func(t *testing.T) {
 		ask(t, c, "SET", "{other}:regent", "my notes")
 		if l, err := s.Get(t.Context(), "other"); err == nil || errors.Is(err, driver.ErrNotFound) {
@@ -214,23 +221,29 @@ func TestSeatInOtherHands(t *testing.T) {
 			t.Fatalf("%s is taken", key)
 		}
 	}
+
 	t.Run("a_plain_lock_is_respected_until_it_expires", func(t *testing.T) {
 		lock(t, "plain", 3000)
 		refused(t, s, held("plain", "a", 1))
 		got := get(t, s, "plain")
-		if got.Holder.ID != "someone else" || got.Duration < time.Hour || got.Rev == "" { // its key ends it, not the clock of who looks
+		// Its key ends it, not the clock of its reader.
+		if got.Holder.ID != "someone else" || got.Duration < time.Hour || got.Rev == "" {
 			t.Errorf("Get shows %+v", got)
 		}
+
 		bid := held("plain", "a", 2)
 		bid.Rev = got.Rev
 		refused(t, s, bid)
 		hints := s.Wake(t.Context(), "plain")
 		get(t, s, "plain")
+
 		for !errors.Is(missing(s, "plain"), driver.ErrNotFound) {
 			next(t, hints)
 		}
-		swap(t, s, held("plain", "a", 3))
+
+		storetest.Swap(t, s, held("plain", "a", 3))
 	})
+
 	t.Run("a_lock_that_is_renewed_has_another_revision", func(t *testing.T) {
 		lock(t, "renewed", 10_000)
 		first := get(t, s, "renewed")
@@ -238,111 +251,39 @@ func TestSeatInOtherHands(t *testing.T) {
 		if got := get(t, s, "renewed"); got.Rev == first.Rev || got.Duration < 19*time.Second {
 			t.Errorf("after %+v: %+v", first, got)
 		}
+
 		ask(t, c, "PERSIST", "renewed")
-		if got := get(t, s, "renewed"); got.Duration != forEver {
+		if got := get(t, s, "renewed"); got.Duration != foreignLease {
 			t.Errorf("without an expiry: %+v", got)
 		}
 	})
+
 	t.Run("what_it_does_not_hold_can_be_edited", func(t *testing.T) {
-		swap(t, s, released(swap(t, s, held("paused", "a", 1))))
+		storetest.Swap(t, s, released(storetest.Swap(t, s, held("paused", "a", 1))))
 		lock(t, "paused", 60_000)
 		l := get(t, s, "paused")
 		l.Paused = true
-		swap(t, s, l)
+		storetest.Swap(t, s, l)
 		if got := get(t, s, "paused"); !got.Paused || got.Holder.ID != "someone else" || got.Epoch != 1 {
 			t.Errorf("Get shows %+v", got)
 		}
+
 		if got := ask(t, c, "GET", "paused"); got != "someone else" {
 			t.Errorf("the seat is now %q", got)
 		}
 	})
+
 	t.Run("a_release_never_clears_another_holder", func(t *testing.T) {
-		l := swap(t, s, held("stolen", "a", 1))
+		l := storetest.Swap(t, s, held("stolen", "a", 1))
 		ask(t, c, "SET", "stolen", "a thief")
 		renewal := l
 		renewal.Nonce++
 		refused(t, s, renewal)
-		swap(t, s, released(l))
+		storetest.Swap(t, s, released(l))
 		if got := ask(t, c, "GET", "stolen"); got != "a thief" {
 			t.Errorf("the seat is now %q", got)
 		}
 	})
-}
-
-func missing(s *Store, name string) error {
-	_, err := s.Get(s.ctx, name)
-	return err
-}
-
-// TestRegisterDeleted is about somebody who deletes a register, but not the key of the seat beside it.
-func TestRegisterDeleted(t *testing.T) {
-	srv := empty(t)
-	s := open(t, srv.url())
-	const incarnation = "7.ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	kept := func(name, incarnation string) driver.Record {
-		l := held(name, "a", 1)
-		l.Holder.Incarnation = incarnation
-		l.Via = driver.MemberRegister("a")
-		return l
-	}
-
-	t.Run("the_seat_counts_as_never_written_and_can_be_claimed", func(t *testing.T) {
-		for _, name := range []string{"seat", driver.MemberRegister("b")} {
-			swap(t, s, kept(name, incarnation))
-			cli(t, srv, "DEL", "{"+name+"}:regent")
-			if err := missing(s, name); !errors.Is(err, driver.ErrNotFound) {
-				t.Errorf("Get = %v", err)
-			}
-			swap(t, s, kept(name, "8"+incarnation[1:]))
-			if got := cli(t, srv, "GET", name); got != "a/8"+incarnation[1:] {
-				t.Errorf("the key holds %q", got)
-			}
-		}
-	})
-
-	t.Run("a_lock_of_somebody_else_is_respected", func(t *testing.T) {
-		for key, value := range map[string]string{"theirs": "worker-1", "theirs/2": "a/some-other-thing"} {
-			cli(t, srv, "SET", key, value)
-			if l := get(t, s, key); l.Holder.Incarnation != foreigner {
-				t.Errorf("%s is held by %v", key, l.Holder)
-			}
-			refused(t, s, kept(key, incarnation))
-		}
-		cli(t, srv, "SET", "brief", "a/"+incarnation, "PX", "60000") // it expires by itself
-		if l := get(t, s, "brief"); l.Holder.Incarnation != foreigner {
-			t.Errorf("held by %v", l.Holder)
-		}
-	})
-}
-
-func TestSeatDeletedBeforeItsTime(t *testing.T) {
-	s := open(t, empty(t).url())
-	c := raw(t, shared)
-	l := held("seat", "a", 1)
-	l.Duration = time.Minute
-	l = swap(t, s, l)
-	ask(t, c, "DEL", "seat")
-	if got := get(t, s, "seat"); got.Holder != l.Holder || got.Rev != l.Rev {
-		t.Errorf("its holder, who does not know, is replaced by %+v", got)
-	}
-	claim := held("seat", "b", 7)
-	refused(t, s, claim)
-	claim.Rev = l.Rev + "!"
-	refused(t, s, claim)
-	l.Nonce++
-	l = swap(t, s, l)
-	if got := ask(t, c, "GET", "seat"); got != l.Holder.String() {
-		t.Errorf("its holder's renewal leaves the seat at %q", got)
-	}
-	l.Duration = 50 * time.Millisecond
-	l.Nonce++
-	l = swap(t, s, l)
-	ask(t, c, "DEL", "seat")
-	await(t, "the seat is vacant after its time", 5*time.Second, func() bool { return get(t, s, "seat").Vacant() })
-	l.Nonce++
-	refused(t, s, l)
-	claim.Rev = get(t, s, "seat").Rev
-	swap(t, s, claim)
 }
 
 func TestScriptsAreSentAgain(t *testing.T) {
@@ -350,8 +291,9 @@ func TestScriptsAreSentAgain(t *testing.T) {
 	c := raw(t, shared)
 	forget := func() { ask(t, c, "SCRIPT", "FLUSH") }
 	forget()
-	l := swap(t, s, held("seat", "a", 1))
+	l := storetest.Swap(t, s, held("seat", "a", 1))
 	forget()
+
 	get(t, s, "seat")
 	forget()
 	ls := []driver.Record{l, held("x", "a", 1), held("y", "a", 1)}
@@ -360,8 +302,9 @@ func TestScriptsAreSentAgain(t *testing.T) {
 			t.Error(o.Err)
 		}
 	}
+
 	forget()
-	if got := names(t, s, ""); len(got) != 3 {
+	if got := storetest.Names(t, s, ""); len(got) != 3 {
 		t.Errorf("List yields %q", got)
 	}
 }

@@ -13,14 +13,13 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// refreshPage is how many registers Refresh asks for at once. A heartbeat that comes meanwhile
-// waits for one page at most, since it uses the same connection.
+// refreshPage is how many registers Refresh reads in one round trip. A heartbeat that comes meanwhile uses the same
+// connection, and waits for one page at most.
 const refreshPage = 1024
 
-// Refresh implements [driver.Refresher]. It asks for 1,024 registers in one round trip, with one
-// call of a script for every 64 of them unless the server is a cluster. The server
-// compares the revisions, so that of a register which has not changed neither the record nor the
-// revision travels back.
+// Refresh implements [driver.Refresher]. It reads 1,024 registers in one round trip, with one call of a script for
+// every 64 of them unless the server is a cluster. The server compares the revisions: for an unchanged register it
+// sends neither the record nor the revision.
 func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	out := make([]driver.Outcome, 0, len(known))
 	for len(known) > 0 {
@@ -31,16 +30,16 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 	return out
 }
 
-// registerError is an error of one register, which says nothing about the others.
+// registerError is an error of one register. It says nothing about the others.
 type registerError struct{ err error }
 
 func (e *registerError) Error() string { return e.err.Error() }
 func (e *registerError) Unwrap() error { return e.err }
 
-// errUnreadable says that a register holds what Regent has not written. A deniedError is one too.
-var errUnreadable = errors.New("is no register of Regent")
+// errUnreadable means that a register holds something that Regent has not written. A deniedError is one too.
+var errUnreadable = errors.New("is not a register of Regent")
 
-// deniedError is an errUnreadable of a register that the user may not read: what it holds is not known.
+// deniedError is an errUnreadable of a register that the user may not read.
 type deniedError struct{ err error }
 
 func (e *deniedError) Error() string {
@@ -49,13 +48,14 @@ func (e *deniedError) Error() string {
 func (e *deniedError) Unwrap() error        { return e.err }
 func (e *deniedError) Is(target error) bool { return target == errUnreadable }
 
-// unreadable reports whether the server has answered with an error of one register. A server before
-// 7.0 puts words of its own before those of the command that failed in a script.
+// unreadable reports whether the server has answered with an error of one register. A server before 7.0 puts a prefix
+// before the error of the command that failed in a script.
 func unreadable(err error) bool {
 	answer, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
 	}
+
 	for _, part := range []string{"WRONGTYPE", "NOPERM", errUnreadable.Error()} {
 		if strings.Contains(answer.Error(), part) {
 			return true
@@ -64,8 +64,8 @@ func unreadable(err error) bool {
 	return false
 }
 
-// concernsOne reports whether an error is that of one register. In a cluster a failure is always
-// that of a node, which has some of the registers.
+// concernsOne reports whether an error concerns one register. In a cluster a failure is always that of a node, which
+// has some of the registers.
 func (s *Store) concernsOne(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || s.closed.Load() {
 		return false
@@ -73,7 +73,7 @@ func (s *Store) concernsOne(ctx context.Context, err error) bool {
 	return s.cluster || errors.Is(err, errUnreadable) || errors.Is(err, errUnconfirmed)
 }
 
-// named returns leases of which only the name is known.
+// named returns records of which only the name is known.
 func named(names []string) []driver.Record {
 	ls := make([]driver.Record, len(names))
 	for i, name := range names {
@@ -82,14 +82,15 @@ func named(names []string) []driver.Record {
 	return ls
 }
 
-// readEach reads registers in one round trip, each with an outcome of its own. What was lost with a
-// connection is asked for once more.
+// readEach reads registers in one round trip, each with its own outcome. Requests that were lost with a connection are
+// sent once more.
 func (s *Store) readEach(ctx context.Context, known []driver.Record) []driver.Outcome {
 	out := make([]driver.Outcome, len(known))
 	lost := make([]int, len(known))
 	for i := range lost {
 		lost[i] = i
 	}
+
 	for again := false; len(lost) > 0; again = true {
 		asked := lost
 		rs := make([]*request, len(asked))
@@ -103,43 +104,45 @@ func (s *Store) readEach(ctx context.Context, known []driver.Record) []driver.Ou
 		lost = nil
 		for k, a := range s.readAll(ctx, rs) {
 			i := asked[k]
-			if !again && a.broken(ctx) {
+			if !again && a.connectionLost(ctx) {
 				lost = append(lost, i)
 				continue
 			}
-			out[i].Record, out[i].Err = s.reread(known[i], a)
+			out[i].Record, out[i].Err = s.parseAnswer(known[i], a)
 		}
 	}
+
 	s.confirmEach(ctx, known, out)
 	for i := range out {
 		if out[i].Err != nil {
 			out[i] = driver.Outcome{Err: s.explainEach(ctx, known[i].Name, out[i].Err)}
 		}
 	}
+
 	return out
 }
 
-// answer is what get.lua says of one register.
+// answer is the answer of get.lua for one register.
 type answer struct {
 	msg rueidis.RedisMessage
 	err error
 }
 
-// broken reports whether the connection was found dead: a read may be sent again.
-func (a answer) broken(ctx context.Context) bool {
+// connectionLost reports whether the connection failed, so that a read may be sent again.
+func (a answer) connectionLost(ctx context.Context) bool {
 	if a.err == nil || ctx.Err() != nil || errors.Is(a.err, driver.ErrClosed) {
 		return false
 	}
-	_, said := rueidis.IsRedisErr(a.err) // by the server, so that the connection works
+	_, said := rueidis.IsRedisErr(a.err) // an error of the server means that the connection works
 	return !said
 }
 
-// together is how many registers one call of get.lua reads. The server does nothing else meanwhile.
-const together = 64
+// registersPerCall is how many registers one call of get.lua reads. The server blocks meanwhile.
+const registersPerCall = 64
 
-// readAll reads registers in one round trip. In a cluster each is read by a call of its own, since one call reaches one
-// node. Elsewhere a call reads several. Should a call fail, each of its registers is read alone: what the server says of
-// one must not hide the others.
+// readAll reads registers in one round trip. In a cluster each is read by a call of its own, because one call reaches
+// one node. Otherwise one call reads several. If a call fails, each of its registers is read alone, so that an error of
+// one does not hide the others.
 func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
 	answers := make([]answer, 0, len(rs))
 	if s.cluster || len(rs) == 1 {
@@ -150,11 +153,12 @@ func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
 		return answers
 	}
 
-	parts := slices.Collect(slices.Chunk(rs, together))
+	parts := slices.Collect(slices.Chunk(rs, registersPerCall))
 	calls := make([]*request, len(parts))
 	for i, part := range parts {
 		calls[i] = joined(part)
 	}
+
 	for i, res := range s.evalAll(ctx, s.get, calls) {
 		all, err := res.ToArray()
 		switch {
@@ -165,7 +169,7 @@ func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
 			for _, msg := range all {
 				answers = append(answers, answer{msg, msg.Error()})
 			}
-		case err == nil || (answer{err: err}).broken(ctx) || ctx.Err() != nil || s.closed.Load():
+		case err == nil || (answer{err: err}).connectionLost(ctx) || ctx.Err() != nil || s.closed.Load():
 			answers = append(answers, slices.Repeat([]answer{{err: cmp.Or(err, errShortAnswer)}}, len(parts[i]))...)
 		default:
 			for _, res := range s.evalAll(ctx, s.get, parts[i]) {
@@ -174,12 +178,13 @@ func (s *Store) readAll(ctx context.Context, rs []*request) []answer {
 			}
 		}
 	}
+
 	return answers
 }
 
-var errShortAnswer = fmt.Errorf("%w: the server answered for another number of registers", errUnreadable)
+var errShortAnswer = fmt.Errorf("%w: the server answered for a different number of registers", errUnreadable)
 
-// joined returns one request for all registers of several.
+// joined returns one request for the registers of several.
 func joined(rs []*request) *request {
 	all := &request{}
 	for _, r := range rs {
@@ -192,13 +197,12 @@ func joined(rs []*request) *request {
 	return all
 }
 
-// reread makes a record of an answer of get.lua, which is 1 if the register still has the known
-// revision.
-func (s *Store) reread(known driver.Record, a answer) (driver.Record, error) {
+// parseAnswer returns the record in an answer of get.lua. The answer is 1 if the register still has the known revision.
+func (s *Store) parseAnswer(known driver.Record, a answer) (driver.Record, error) {
 	if known.Rev != "" && a.err == nil && a.msg.IsInt64() {
 		return known, nil
 	}
-	return s.read(known.Name, a.msg, a.err)
+	return s.parseRecord(known.Name, a.msg, a.err)
 }
 
 func (s *Store) explainEach(ctx context.Context, name string, err error) error {
@@ -213,15 +217,16 @@ func (s *Store) explainEach(ctx context.Context, name string, err error) error {
 // maxWaits is how many requests may wait for replicas at once.
 const maxWaits = 16
 
-// confirmEach makes sure of every record whose last swap was not confirmed by enough replicas.
+// confirmEach confirms every record whose last swap was not confirmed by enough replicas.
 func (s *Store) confirmEach(ctx context.Context, known []driver.Record, out []driver.Outcome) {
 	if s.addr.replicas == 0 {
 		return
 	}
+
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxWaits)
 	for i := range out {
-		if out[i].Err != nil || !s.isUnsure(known[i].Name) {
+		if out[i].Err != nil || !s.isUnconfirmed(known[i].Name) {
 			continue
 		}
 		slots <- struct{}{}
@@ -230,5 +235,6 @@ func (s *Store) confirmEach(ctx context.Context, known []driver.Record, out []dr
 			<-slots
 		})
 	}
+
 	wg.Wait()
 }

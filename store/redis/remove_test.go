@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func TestRemove(t *testing.T) {
 	srv := startServer(t, "--save", "")
 	s := open(t, srv.url())
 	vacant := func(t *testing.T, name string) driver.Record {
-		l := swap(t, s, held(name, "a", 1))
-		return swap(t, s, driver.Record{Name: name, Rev: l.Rev, Epoch: 1, Nonce: 2})
+		l := storetest.Swap(t, s, held(name, "a", 1))
+		return storetest.Swap(t, s, driver.Record{Name: name, Rev: l.Rev, Epoch: 1, Nonce: 2})
 	}
 
 	t.Run("nothing_of_a_register_is_left", func(t *testing.T) {
@@ -31,18 +32,21 @@ func TestRemove(t *testing.T) {
 		l := held("expired", "a", 1)
 		l.Via = ""
 		l.Duration = 50 * time.Millisecond
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		if err := s.Remove(t.Context(), l); !errors.Is(err, driver.ErrConflict) {
 			t.Errorf("Remove of a held register: %v", err)
 		}
+
 		await(t, "the register expires", 20*time.Second, func() bool {
 			got, err := s.Get(t.Context(), "expired")
 			l = got
 			return err == nil && got.Vacant()
 		})
+
 		if err := s.Remove(t.Context(), l); err != nil {
 			t.Errorf("Remove of an expired register: %v", err)
 		}
+
 		if _, err := s.Get(t.Context(), "expired"); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Get after the removal: %v", err)
 		}
@@ -66,10 +70,12 @@ func TestRemove(t *testing.T) {
 		if err := open(t, "redis://regent:s3cret@"+srv.addr()).Remove(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
+
 		if _, err := s.Get(t.Context(), "seat/1"); !errors.Is(err, driver.ErrNotFound) {
 			t.Errorf("Get after the removal: %v", err)
 		}
-		if slices.Contains(names(t, s, ""), "seat/1") {
+
+		if slices.Contains(storetest.Names(t, s, ""), "seat/1") {
 			t.Error("List yields a register that was removed")
 		}
 	})

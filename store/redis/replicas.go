@@ -8,44 +8,47 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// This file is what Options.Replicas adds: a swap counts when enough replicas have it.
+// This file implements Options.Replicas: a swap counts when enough replicas have confirmed it.
 
-// errUnconfirmed says that a swap is on the primary, but not on as many replicas as were asked for.
+// errUnconfirmed means that a swap was applied on the primary, but not on as many replicas as required.
 var errUnconfirmed = errors.New("applied, but too few replicas have confirmed it")
 
-// evalAndWait calls a script that writes, and waits for the replicas, on one connection, which is what WAIT goes by.
+// evalAndWait calls a script that writes, and waits for the replicas. Both use one connection, because WAIT counts the
+// writes of its connection.
 func (s *Store) evalAndWait(ctx context.Context, sc script, name string, r *request) rueidis.RedisResult {
-	s.setUnsure(name, true)
+	s.setUnconfirmed(name, true)
 	for _, full := range []bool{false, true} {
-		all := s.onOne(ctx, s.command(sc, r, full), s.wait())
+		all := s.onOneConnection(ctx, s.command(sc, r, full), s.wait())
 		switch err := all[0].Error(); {
-		case unknown(all[0]):
+		case scriptMissing(all[0]):
 			continue
 		case err == nil:
 			if err := s.confirmed(all[1]); err != nil {
 				return rueidis.NewErrorResult(err)
 			}
-			s.setUnsure(name, false)
+			s.setUnconfirmed(name, false)
 		}
 		return all[0]
 	}
-	return rueidis.NewErrorResult(errors.New("the server forgets scripts at once"))
+
+	return rueidis.NewErrorResult(errors.New("the server does not keep scripts"))
 }
 
-func (s *Store) setUnsure(name string, unsure bool) {
+func (s *Store) setUnconfirmed(name string, unsure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if unsure {
-		s.unsure[name] = true
+		s.unconfirmed[name] = true
 	} else {
-		delete(s.unsure, name)
+		delete(s.unconfirmed, name)
 	}
 }
 
-func (s *Store) isUnsure(name string) bool {
+func (s *Store) isUnconfirmed(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.unsure[name]
+	return s.unconfirmed[name]
 }
 
 func (s *Store) wait() rueidis.Completed {
@@ -60,9 +63,9 @@ func (s *Store) confirmed(res rueidis.RedisResult) error {
 	return err
 }
 
-// onOne sends two commands over a connection that nobody else uses meanwhile, since WAIT blocks it. In a cluster it must be one that does
-// not follow a slot which has moved: WAIT would ask the wrong node.
-func (s *Store) onOne(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+// onOneConnection sends two commands over a connection of their own, because WAIT blocks it. In a cluster the
+// connection must not follow a slot that has moved: WAIT would ask the wrong node.
+func (s *Store) onOneConnection(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	if !s.cluster {
 		return s.doMulti(ctx, cmds)
 	}
@@ -75,21 +78,25 @@ func (s *Store) onOne(ctx context.Context, cmds ...rueidis.Completed) []rueidis.
 	}, failedAll(len(cmds)))
 }
 
-// rewriteLua writes what is there, for WAIT to wait for.
+// rewriteLua writes the register again, so that WAIT has a write to wait for.
 const rewriteLua = `local reg = redis.call('GET', KEYS[2]) if reg then redis.call('SET', KEYS[2], reg) end return 1`
 
-// confirm makes sure of a record that was written and not confirmed before it is shown: who wrote it would otherwise read it and believe it.
+// confirm waits for the replicas of a record whose swap was not confirmed, before the record is returned. Otherwise the
+// member that wrote it would believe it.
 func (s *Store) confirm(ctx context.Context, name string, r *request) error {
-	if !s.isUnsure(name) {
+	if !s.isUnconfirmed(name) {
 		return nil
 	}
-	all := s.onOne(ctx, s.command(script{text: rewriteLua}, r, true), s.wait())
+
+	all := s.onOneConnection(ctx, s.command(script{text: rewriteLua}, r, true), s.wait())
 	if err := all[0].Error(); err != nil {
 		return err
 	}
+
 	if err := s.confirmed(all[1]); err != nil {
 		return err
 	}
-	s.setUnsure(name, false)
+
+	s.setUnconfirmed(name, false)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"github.com/regentd/regent/storetest"
 )
 
 // shared is a server that most tests use, one after the other, each from an empty database.
@@ -24,9 +25,11 @@ var shared *server
 
 func TestMain(m *testing.M) {
 	if _, err := exec.LookPath(binary()); err != nil {
-		fmt.Fprintln(os.Stderr, "these tests need a real redis-server: 'make test' installs it (Debian: apt-get install redis-server redis-tools); REGENT_REDIS_SERVER names another")
+		fmt.Fprintln(os.Stderr, "these tests need a real redis-server: 'make test' installs it (Debian: apt-get "+
+			"install redis-server redis-tools); REGENT_REDIS_SERVER names another")
 		os.Exit(1)
 	}
+
 	dir, err := os.MkdirTemp("", "regent-redis")
 	if err == nil {
 		shared, err = launch(dir, freePort(), "--save", "", "--appendonly", "no")
@@ -35,6 +38,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+
 	code := m.Run()
 	shared.stop(syscall.SIGKILL)
 	os.RemoveAll(dir)
@@ -61,18 +65,20 @@ func (s *server) url() string  { return "redis://" + s.addr() }
 
 var portsGiven sync.Map
 
-// freePort returns one that nobody listens on, nor on the port of its cluster bus, and that is given to nobody else while its server is down: the system takes
-// those of connections from 32768 on.
+// freePort returns one that nobody listens on, nor on the port of its cluster bus, and that is given to nobody else
+// while its server is down: the system takes those of connections from 32768 on.
 func freePort() int {
 	for {
 		port := 10000 + rand.IntN(10000)
 		if _, given := portsGiven.LoadOrStore(port, true); given {
 			continue
 		}
+
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
+
 		l.Close()
 		if bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000)); err == nil {
 			bus.Close()
@@ -91,22 +97,26 @@ func (s *server) start() (err error) {
 	if s.out, err = os.OpenFile(filepath.Join(s.dir, "out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 		return err
 	}
+
 	args := append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir}, s.args...)
 	if s.conf != "" {
 		args = append([]string{s.conf}, args...)
 	}
+
 	s.cmd = exec.Command(binary(), args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
 	dieWithUs(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
+
 	ok := eventually(20*time.Second, func() bool {
 		conn, err := net.Dial("tcp", s.addr())
 		if err != nil {
 			return false
 		}
 		defer conn.Close()
+
 		conn.SetDeadline(time.Now().Add(time.Second))
 		fmt.Fprint(conn, "PING\r\n")
 		b := make([]byte, 64)
@@ -118,6 +128,7 @@ func (s *server) start() (err error) {
 		log, _ := os.ReadFile(filepath.Join(s.dir, "out"))
 		return fmt.Errorf("redis-server on port %d does not answer: %s", s.port, log)
 	}
+
 	return nil
 }
 
@@ -142,12 +153,14 @@ func startServer(t testing.TB, args ...string) *server {
 func raw(t testing.TB, srv *server) rueidis.Client {
 	t.Helper()
 	c, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{srv.addr()}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1,
-		Dialer: net.Dialer{KeepAlive: time.Hour}, // no pings, which would be counted
+		InitAddress: []string{srv.addr()}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
+		PipelineMultiplex: -1,
+		Dialer:            net.Dialer{KeepAlive: time.Hour}, // no pings, which would be counted
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(c.Close)
 	return c
 }
@@ -164,12 +177,15 @@ func ask(t testing.TB, c rueidis.Client, words ...string) string {
 	if err != nil && !rueidis.IsRedisNil(err) {
 		t.Fatalf("%q: %v", words, err)
 	}
+
 	if n, err := msg.AsInt64(); err == nil {
 		return strconv.FormatInt(n, 10)
 	}
+
 	if s, err := msg.ToString(); err == nil {
 		return s
 	}
+
 	values, _ := msg.ToArray()
 	all := make([]string, len(values))
 	for i, v := range values {
@@ -178,6 +194,7 @@ func ask(t testing.TB, c rueidis.Client, words ...string) string {
 			all[i] = strconv.FormatInt(n, 10)
 		}
 	}
+
 	return strings.Join(all, "\n")
 }
 
@@ -190,22 +207,14 @@ func empty(t testing.TB) *server {
 
 func open(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return storetest.Opened[*Store](t)(Open(t.Context(), url, Options{}))
 }
 
 // eventually polls until f holds.
 func eventually(within time.Duration, f func() bool) bool {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+
 	for end := time.After(within); !f(); {
 		select {
 		case <-end:
@@ -223,13 +232,13 @@ func await(t testing.TB, what string, within time.Duration, f func() bool) {
 	}
 }
 
-// proxy stands between clients and a server, and does them harm.
+// proxy stands between clients and a server, and injects faults.
 type proxy struct {
 	l      net.Listener
 	target string
 	mu     sync.Mutex
 	delay  time.Duration // of everything, in both directions
-	deaf   bool          // answers are swallowed
+	deaf   bool          // answers are dropped
 	conns  map[net.Conn]bool
 }
 
@@ -239,6 +248,7 @@ func startProxy(t testing.TB, target string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	p := &proxy{l: l, target: target, conns: map[net.Conn]bool{}}
 	go func() {
 		for {
@@ -249,6 +259,7 @@ func startProxy(t testing.TB, target string) *proxy {
 			go p.serve(c)
 		}
 	}()
+
 	t.Cleanup(func() { l.Close(); p.cut() })
 	return p
 }
@@ -261,13 +272,14 @@ func (p *proxy) set(f func()) {
 	p.mu.Unlock()
 }
 
-// swallow lets requests through and no answer back.
+// swallow passes requests on, and drops the answers.
 func (p *proxy) swallow(on bool) { p.set(func() { p.deaf = on }) }
 
 // cut closes every connection.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	for c := range p.conns {
 		c.Close()
 	}
@@ -284,11 +296,13 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	target := p.target
 	p.mu.Unlock()
+
 	srv, err := net.Dial("tcp", target)
 	if err != nil {
 		client.Close()
 		return
 	}
+
 	p.set(func() { p.conns[client], p.conns[srv] = true, true })
 	go p.pipe(srv, client, false)
 	p.pipe(client, srv, true)
@@ -297,10 +311,12 @@ func (p *proxy) serve(client net.Conn) {
 func (p *proxy) pipe(dst, src net.Conn, answers bool) {
 	defer dst.Close()
 	defer src.Close()
+
 	type piece struct {
 		at    time.Time
 		bytes []byte
 	}
+
 	pieces := make(chan piece, 1024)
 	go func() {
 		for b := range pieces {
@@ -309,20 +325,24 @@ func (p *proxy) pipe(dst, src net.Conn, answers bool) {
 				break
 			}
 		}
+
 		for range pieces {
 		}
 		dst.Close()
 	}()
 	defer close(pieces)
+
 	for {
 		b := make([]byte, 16<<10)
 		n, err := src.Read(b)
 		if err != nil {
 			return
 		}
+
 		p.mu.Lock()
 		lost, delay := p.deaf && answers, p.delay
 		p.mu.Unlock()
+
 		if !lost {
 			pieces <- piece{time.Now().Add(delay), b[:n]}
 		}

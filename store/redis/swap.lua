@@ -1,20 +1,27 @@
--- Writes a register if it still has the revision expected, and answers with 1; with nothing if it has not. The variable channel is set
--- before. Every renewal comes this way: so the fewest commands, and simple ones.
+-- Writes a register if it still has the expected revision. Returns 1, or nothing if it has another one. The variable
+-- channel is set before. Every renewal runs this, so it uses few and simple commands.
 --
--- KEYS: 1 and 2 as in get.lua; 3 the index of names, with a register that is written for the first time, but not in a cluster
--- ARGV: 1 revision expected, 2 new revision, 3 milliseconds until the seat expires, negative for an edit, '' if it does not, 4 who, 5 what
---       else makes a change of hands, 6 record, 7 name, with the index. With nobody in 4, 3 is 'tell' if the record is to be published as well.
+-- KEYS: 1 and 2 as in get.lua; 3 the index of names, if the register is written for the first time, not in a cluster
+-- ARGV: 1 expected revision
+--       2 new revision
+--       3 milliseconds until the seat expires, negative for an edit, '' if it does not expire; 'publish' if 4 is empty
+--         and the record is published as well
+--       4 the seat's value, empty if it is vacant
+--       5 the other fields of which a change is published
+--       6 record
+--       7 name, with the index
 local call = redis.call
-local rev, till, stamp, who, note = string.match(call('GET', KEYS[2]) or ' \n\n\n', '^(%S*) (%S*) ?(%S*)\n([^\n]*)\n([^\n]*)\n')
+local register = call('GET', KEYS[2]) or ' \n\n\n'
+local rev, till, stamp, who, note = string.match(register, '^(%S*) (%S*) ?(%S*)\n([^\n]*)\n([^\n]*)\n')
 if not rev then return false end
 local px, holder = ARGV[3], ARGV[4]
 local me = ''
-if till ~= '' or px ~= '' and px ~= 'tell' then me = server() end
+if till ~= '' or px ~= '' and px ~= 'publish' then me = server() end
 
-local late = false -- it is expected to have expired
-local other = till ~= '' and me ~= '' and me ~= stamp -- another server wrote it, so that its time of expiry proves nothing
+local late = false -- the caller expects that it has expired
+local other = till ~= '' and me ~= '' and me ~= stamp -- another server wrote it: its time of expiry proves nothing
 if other then
-  -- Its holder goes on from what it wrote itself. Anybody else has to have read it from this server, and waited since.
+  -- Its holder continues from its own write. Anybody else must have read it from this server, and waited since.
   local own = rev == ARGV[1] and (holder == who or holder == '')
   if not own and rev .. '@' .. me ~= ARGV[1] then return false end
 elseif rev ~= ARGV[1] then
@@ -30,7 +37,7 @@ if who ~= '' then
   if seat then
     if late or seat ~= who and holder ~= '' then return false end
   elseif till ~= '' and not other then
-    -- Whether it has expired, or was deleted before its time, decides which revision the register has.
+    -- Whether it has expired or was deleted before decides which revision the register has.
     local t = call('TIME')
     if (t[1] * 1000 + t[2] / 1000 >= tonumber(till)) ~= late then return false end
   end
@@ -49,7 +56,7 @@ elseif px == '' then
     call('SET', KEYS[1], holder)
   end
 elseif px < '0' and till ~= '' and not late then -- '-' comes before digits
-  ends = till .. ' ' .. stamp -- an edit gives no time, and no other server's word for it
+  ends = till .. ' ' .. stamp -- an edit extends nothing, and keeps the ID of the server that wrote the expiry
   if seat and seat ~= holder then call('SET', KEYS[1], holder, 'KEEPTTL') end
 else
   if px < '0' then px = string.sub(px, 2) end
@@ -67,7 +74,7 @@ end
 call('SET', KEYS[2], ARGV[2] .. ' ' .. ends .. '\n' .. holder .. '\n' .. ARGV[5] .. '\n' .. ARGV[6])
 if holder ~= who or ARGV[5] ~= note then
   local news = KEYS[1]
-  if px == 'tell' then news = news .. '\n' .. ARGV[2] .. '\n' .. ARGV[6] end
+  if px == 'publish' then news = news .. '\n' .. ARGV[2] .. '\n' .. ARGV[6] end
   redis.pcall('PUBLISH', channel, news)
 end
 return 1

@@ -4,31 +4,36 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
-// rawUpdates returns the floor: n single-row updates through the same driver with the same settings, on a file of its own.
+// rawUpdates returns the floor: n single-row updates through the same driver with the same settings, on a file of its
+// own.
 func rawUpdates(b *testing.B) func(n int) {
-	db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "raw.db"), "mode=rwc&_journal_mode=WAL&_synchronous=FULL"))
+	db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "raw.db"),
+		"mode=rwc&_journal_mode=WAL&_synchronous=FULL"))
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(1)
 	text := strings.Repeat("x", len(held("seat", "a", 1).AppendJSON(nil)))
-	if _, err := db.Exec(`CREATE TABLE t (name TEXT PRIMARY KEY, n INTEGER, v TEXT); INSERT INTO t VALUES ('seat', 0, ?)`, text); err != nil {
+	const create = `CREATE TABLE t (name TEXT PRIMARY KEY, n INTEGER, v TEXT); INSERT INTO t VALUES ('seat', 0, ?)`
+	if _, err := db.Exec(create, text); err != nil {
 		b.Fatal(err)
 	}
+
 	update, err := db.Prepare(`UPDATE t SET n = n + 1, v = ? WHERE name = ?`)
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	return func(n int) {
 		for range n {
 			if _, err := update.ExecContext(background, text, "seat"); err != nil {
@@ -38,60 +43,42 @@ func rawUpdates(b *testing.B) func(n int) {
 	}
 }
 
-// compare runs ours and the floor by turns, so that the noise of the machine hits both, and reports both medians and their ratio.
-// The benchmark's own timer is left alone: stopping it stops the world.
-func compare(b *testing.B, ours func(), floor func()) {
-	var a, z []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		ours()
-		between := time.Now()
-		floor()
-		a, z = append(a, between.Sub(began)), append(z, time.Since(between))
-	}
-	slices.Sort(a)
-	slices.Sort(z)
-	p50, raw := a[len(a)/2], z[len(z)/2]
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(p50.Microseconds()), "p50-µs")
-	b.ReportMetric(float64(raw.Microseconds()), "raw-p50-µs")
-	b.ReportMetric(float64(p50)/float64(raw), "ratio")
-	b.ReportMetric(float64(a[0])/float64(z[0]), "min-ratio")
-	b.ReportMetric(testing.AllocsPerRun(100, ours), "allocs")
-}
-
 func BenchmarkSwap(b *testing.B) {
 	b.Run("acquire_and_release", func(b *testing.B) {
 		s, floor := fresh(b), rawUpdates(b)
-		l := swap(b, s, held("seat", "a", 1))
-		compare(b, func() {
-			l = swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1, Duration: l.Duration})
+		l := storetest.Swap(b, s, held("seat", "a", 1))
+		storetest.Compare(b, func() {
+			l = storetest.Swap(b, s, driver.Record{Name: l.Name, Rev: l.Rev, Epoch: l.Epoch, Nonce: l.Nonce + 1,
+				Duration: l.Duration})
 			next := held("seat", "a", l.Nonce+1)
 			next.Rev, next.Epoch = l.Rev, l.Epoch+1
-			l = swap(b, s, next)
+			l = storetest.Swap(b, s, next)
 		}, func() { floor(2) })
 	})
+
 	b.Run("renew", func(b *testing.B) {
 		s, floor := fresh(b), rawUpdates(b)
-		l := swap(b, s, held("seat", "a", 1))
-		compare(b, func() {
+		l := storetest.Swap(b, s, held("seat", "a", 1))
+		storetest.Compare(b, func() {
 			l.Nonce++
-			l = swap(b, s, l)
+			l = storetest.Swap(b, s, l)
 		}, func() { floor(1) })
 	})
+
 	b.Run("renew_with_fifty_others", func(b *testing.B) {
 		s := fresh(b)
 		b.SetParallelism(25)
 		next := make(chan driver.Record, 1000)
 		for i := range cap(next) {
-			next <- swap(b, s, held(fmt.Sprint("seat ", i), "a", 1))
+			next <- storetest.Swap(b, s, held(fmt.Sprint("seat ", i), "a", 1))
 		}
+
 		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				l := <-next
 				l.Nonce++
-				next <- swap(b, s, l)
+				next <- storetest.Swap(b, s, l)
 			}
 		})
 	})
@@ -103,6 +90,7 @@ func BenchmarkSwapAll(b *testing.B) {
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
+
 	for b.Loop() {
 		for i, o := range s.SwapAll(b.Context(), ls) {
 			if o.Err != nil {
@@ -116,7 +104,7 @@ func BenchmarkSwapAll(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	s := fresh(b)
-	swap(b, s, held("seat", "a", 1))
+	storetest.Swap(b, s, held("seat", "a", 1))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Get(b.Context(), "seat"); err != nil {
@@ -131,6 +119,7 @@ func BenchmarkList(b *testing.B) {
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
+
 	s.SwapAll(b.Context(), ls)
 	for b.Loop() {
 		n := 0
@@ -140,6 +129,7 @@ func BenchmarkList(b *testing.B) {
 			}
 			n++
 		}
+
 		if n != len(ls) {
 			b.Fatal(n)
 		}
@@ -147,38 +137,44 @@ func BenchmarkList(b *testing.B) {
 }
 
 func BenchmarkFence(b *testing.B) {
-	db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "app.db"), "mode=rwc&_journal_mode=WAL&_synchronous=FULL"))
+	db, err := sql.Open("sqlite", dsn(filepath.Join(b.TempDir(), "app.db"),
+		"mode=rwc&_journal_mode=WAL&_synchronous=FULL"))
 	if err != nil {
 		b.Fatal(err)
 	}
+
 	b.Cleanup(func() { db.Close() })
 	db.SetMaxOpenConns(1)
 	if _, err := db.Exec(`CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (0)`); err != nil {
 		b.Fatal(err)
 	}
+
 	transaction := func(fence bool) {
 		tx, err := db.Begin()
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		if fence {
 			if err := Fence(b.Context(), tx, regent.Term{Election: "seat", Epoch: 1}); err != nil {
 				b.Fatal(err)
 			}
 		}
+
 		if _, err := tx.Exec(`UPDATE t SET n = n + 1`); err != nil {
 			b.Fatal(err)
 		}
+
 		if err := tx.Commit(); err != nil {
 			b.Fatal(err)
 		}
 	}
+
 	transaction(true)
-	compare(b, func() { transaction(true) }, func() { transaction(false) })
+	storetest.Compare(b, func() { transaction(true) }, func() { transaction(false) })
 }
 
-// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a
-// list.
+// BenchmarkRefresh reads registers of which none has changed: all at once, one by one, and as a list.
 func BenchmarkRefresh(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		s := fresh(b)
@@ -186,12 +182,14 @@ func BenchmarkRefresh(b *testing.B) {
 		for i := range known {
 			known[i] = held(fmt.Sprintf("seat/of/some/service/%05d", i), "a", 1)
 		}
+
 		for i, o := range s.SwapAll(b.Context(), known) {
 			if o.Err != nil {
 				b.Fatal(o.Err)
 			}
 			known[i] = o.Record
 		}
+
 		b.Run(fmt.Sprintf("%d_by_refresh", n), func(b *testing.B) {
 			for b.Loop() {
 				for i, o := range s.Refresh(b.Context(), known) {
@@ -201,6 +199,7 @@ func BenchmarkRefresh(b *testing.B) {
 				}
 			}
 		})
+
 		b.Run(fmt.Sprintf("%d_by_get", n), func(b *testing.B) {
 			for b.Loop() {
 				for _, l := range known {
@@ -210,6 +209,7 @@ func BenchmarkRefresh(b *testing.B) {
 				}
 			}
 		})
+
 		b.Run(fmt.Sprintf("%d_by_list", n), func(b *testing.B) {
 			for b.Loop() {
 				i := 0

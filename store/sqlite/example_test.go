@@ -17,6 +17,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+
 	ctx, cancel := context.WithCancel(context.Background())
 
 	store, err := sqlite.Open(ctx, filepath.Join(dir, "regent.db"), sqlite.Options{})
@@ -32,6 +33,7 @@ func Example() {
 		<-ctx.Done()
 		return nil
 	})
+
 	fmt.Println(err)
 	// Output:
 	// leading, epoch 1

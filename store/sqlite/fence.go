@@ -18,11 +18,13 @@ const (
 		WHERE excluded.epoch > epoch OR excluded.epoch = epoch AND (term = excluded.term OR term = '')`
 )
 
-// Fence lets a transaction on any SQLite database go on only if no newer term has written there:
-// call it first, roll back on an error. The transaction then holds the write lock, so that no newer
-// term comes between. The highest epoch and its term are kept beside your data, in the table
-// regent_fence, which is made on demand; one of the version before gets the column for the term. An
-// older epoch, and another term with the same epoch, is refused with a [regent.StaleError].
+// Fence returns an error if a newer term has written to this SQLite database, which may be any database of yours. Call
+// it first in a transaction, and roll back on an error. The transaction then holds the write lock, so no newer term can
+// write before it commits. If the epoch is older than the highest one seen, or equal to that of another term, the error
+// is a [regent.StaleError].
+//
+// The highest epoch and its term are kept in the table regent_fence, which Fence creates if necessary. A table of an
+// older version of Regent gets a column for the term.
 func Fence(ctx context.Context, tx *sql.Tx, term regent.Term) error {
 	token := term.Token()
 	fail := func(err error) error { return fmt.Errorf("fence %q at epoch %d: %w", term.Election, token.Epoch, err) }
@@ -34,6 +36,7 @@ func Fence(ctx context.Context, tx *sql.Tx, term regent.Term) error {
 	if err != nil {
 		return fail(err)
 	}
+
 	if written {
 		return nil
 	}
@@ -44,11 +47,13 @@ func Fence(ctx context.Context, tx *sql.Tx, term regent.Term) error {
 	if err := row.Scan(&epoch, &newest.Term); err != nil {
 		return fail(err)
 	}
+
 	newest.Epoch = uint64(epoch)
 	if err := newest.Validate(); err != nil {
 		return fail(fmt.Errorf("table regent_fence: %w; "+
-			"if nobody has led in it, set the row to the election's present epoch", err))
+			"if no term had this epoch, set the row to the election's current epoch", err))
 	}
+
 	return fmt.Errorf("fence %q: %w", term.Election,
 		&regent.StaleError{Epoch: token.Epoch, Term: token.Term, Newest: newest.Epoch, NewestTerm: newest.Term})
 }
@@ -60,14 +65,15 @@ func raise(ctx context.Context, tx *sql.Tx, election string, token regent.Token)
 	}
 	res, err := upsert()
 
-	// The table is made on demand, not looked for first: that would be a read, and SQLite fails a
-	// transaction that reads, waits for another's write and then wants to write.
+	// The table is created when the statement fails, not checked first. A check would be a read, and SQLite fails a
+	// transaction that reads, waits for another transaction's write and then wants to write.
 	if missing := missingPart(err); missing != "" {
 		_, err = tx.ExecContext(ctx, missing)
-		if err == nil || strings.Contains(err.Error(), "duplicate column name") { // another transaction was quicker
+		if err == nil || strings.Contains(err.Error(), "duplicate column name") { // another transaction was faster
 			res, err = upsert()
 		}
 	}
+
 	if err != nil {
 		return false, err
 	}
@@ -76,8 +82,7 @@ func raise(ctx context.Context, tx *sql.Tx, election string, token regent.Token)
 	return n == 1, err
 }
 
-// missingPart returns the statement that makes what an upsert has missed; empty if that was
-// something else.
+// missingPart returns the statement that creates what was missing; empty if the error is another one.
 func missingPart(err error) string {
 	switch {
 	case err == nil:

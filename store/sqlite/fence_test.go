@@ -33,9 +33,11 @@ func (g guarded) order(term regent.Term) error {
 		g.t.Fatal(err)
 	}
 	defer tx.Rollback()
+
 	if err := Fence(g.t.Context(), tx, term); err != nil {
 		return err
 	}
+
 	if _, err := tx.Exec("INSERT INTO orders VALUES (?)", int64(term.Epoch)); err != nil {
 		g.t.Fatal(err)
 	}
@@ -117,7 +119,8 @@ func TestFence(t *testing.T) {
 
 	t.Run("a_table_of_the_version_before_is_migrated_where_it_is", func(t *testing.T) {
 		g := newGuarded(t)
-		run(t, g.db, `CREATE TABLE regent_fence (election TEXT NOT NULL PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
+		run(t, g.db, `CREATE TABLE regent_fence
+				(election TEXT NOT NULL PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID;
 			INSERT INTO regent_fence VALUES ('a', 5), ('b', 7)`)
 		g.refused(of("x", 4), regent.Token{Epoch: 5})
 		g.taken(of("", 5), of("x", 5))
@@ -130,7 +133,8 @@ func TestFence(t *testing.T) {
 		g := newGuarded(t)
 		g.taken(of("x", 5))
 		run(t, g.db, `UPDATE regent_fence SET epoch = 4611686018427387904`)
-		if err := g.order(of("x", 6)); !errors.Is(err, regent.ErrInvalidToken) || !strings.Contains(err.Error(), "regent_fence") {
+		if err := g.order(of("x", 6)); !errors.Is(err, regent.ErrInvalidToken) ||
+			!strings.Contains(err.Error(), "regent_fence") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -141,10 +145,12 @@ func TestFence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(func() { _ = s.Close() })
 		first, second := storetest.TwoTerms(t, s, "seat", func() func() {
 			return func() { // there was nothing before
-				run(t, raw(t, path), "DROP TRIGGER IF EXISTS regent_lease_stays; DELETE FROM regent_lease WHERE name = 'seat'")
+				run(t, raw(t, path), "DROP TRIGGER IF EXISTS regent_lease_stays; DELETE FROM regent_lease WHERE "+
+					"name = 'seat'")
 			}
 		})
 

@@ -4,38 +4,22 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 	"golang.org/x/sys/unix"
 )
 
-// These are the figures of the whole library on this store: processes are real, and so is time.
-
-// inBackground runs a member's duties until it is stopped, or the benchmark ends.
-func inBackground(b *testing.B, m *regent.Member, duties ...regent.Duty) (stop func()) {
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := m.Run(ctx, duties...); !errors.Is(err, context.Canceled) {
-			b.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() { cancel(); <-done })
-	b.Cleanup(stop)
-	return stop
-}
+// These benchmarks measure the whole library on this store, with real processes and real time.
 
 // holding waits until the member has begun so many terms.
 func holding(m *regent.Member, terms int) {
@@ -44,7 +28,8 @@ func holding(m *regent.Member, terms int) {
 	}
 }
 
-// BenchmarkLead is a term from the call of Lead, with a duty that returns at once, until the seat is released, beside two raw updates.
+// BenchmarkLead is one term: from the call of Lead, with a duty that returns at once, until the seat is released. It is
+// compared with two raw updates.
 func BenchmarkLead(b *testing.B) {
 	nothing := func(context.Context, regent.Term) error { return nil }
 	for _, c := range []struct {
@@ -60,10 +45,11 @@ func BenchmarkLead(b *testing.B) {
 			store, floor := fresh(b), rawUpdates(b)
 			m := &regent.Member{Store: store, ID: "a", Config: c.cfg}
 			if c.running {
-				inBackground(b, m, regent.Duty{Election: "seat/other"})
+				storetest.RunMember(b, m, regent.Duty{Election: "seat/other"})
 				holding(m, 1)
 			}
-			compare(b, func() {
+
+			storetest.Compare(b, func() {
 				if err := m.Lead(b.Context(), "seat/one", nothing); err != nil {
 					b.Fatal(err)
 				}
@@ -72,7 +58,7 @@ func BenchmarkLead(b *testing.B) {
 	}
 }
 
-// counted counts the requests to a store, and tells of every heartbeat. A batch is one request.
+// counted counts the requests to a store, and reports every heartbeat. A batch is one request.
 type counted struct {
 	*Store
 	requests atomic.Int64
@@ -129,7 +115,8 @@ func manySeats(n int) []regent.Duty {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkHeld is what it costs a process to hold many elections, with everything that the library and the driver keep of them.
+// BenchmarkHeld is the cost of holding many elections in one process, with everything that the library and the driver
+// keep of them.
 func BenchmarkHeld(b *testing.B) {
 	for _, n := range []int{1, 1000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -155,23 +142,28 @@ func benchmarkHeld(b *testing.B, n int) {
 	<-store.beats
 	empty := heap()
 	began := time.Now()
-	stop := inBackground(b, m, manySeats(n)...)
+
+	stop := storetest.RunMember(b, m, manySeats(n)...)
 	holding(m, n)
 	b.ReportMetric(ms(time.Since(began)), "acquire-all-ms")
-	leave() // or it would go on asking for the seat that it watches
+	leave() // otherwise it would go on polling the seat that it watches
 
-	<-store.beats // let what follows the claims pass
+	<-store.beats // what follows the claims is over
 	<-store.beats
-	if n > 1 { // else it is noise
+	if n > 1 { // otherwise it is noise
 		b.ReportMetric(float64(heap()-empty)/float64(n), "B/election")
 	}
+
 	b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
 
 	<-store.beats
-	requests, cpu, began := store.requests.Load(), cpuTime(), time.Now()
+	requests := store.requests.Load()
+	cpu := cpuTime()
+	began = time.Now()
 	for range heartbeats {
 		<-store.beats
 	}
+
 	requests, cpu = store.requests.Load()-requests, cpuTime()-cpu
 	b.ReportMetric(float64(requests)/heartbeats, "requests/heartbeat")
 	b.ReportMetric(float64(requests)/time.Since(began).Seconds(), "requests/s")
@@ -193,16 +185,25 @@ func reportTakeovers(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "rounds")
 }
 
-// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is told to let go, or is killed, until the
-// other's duty runs.
+// startPair starts a leader and a standby, each in a process.
+func startPair(b *testing.B, path string) (leader, standby *child) {
+	b.Helper()
+	leader = startMember(b, path, "a", "push", 0)
+	standby = startMember(b, path, "b", "push", 0)
+	leader.order(b, "campaign")
+	leader.says(b, "leads")
+	standby.order(b, "campaign")
+	standby.says(b, "follows")
+	return leader, standby
+}
+
+// BenchmarkTakeover is the time without a leader, between two processes: from when the leader is ordered to release, or
+// is killed, until the other's duty runs.
 func BenchmarkTakeover(b *testing.B) {
 	b.Run("after_release", func(b *testing.B) {
 		path := fresh(b).path
-		leader, standby := startMember(b, path, "a", "push", 0), startMember(b, path, "b", "push", 0)
-		leader.order(b, "campaign")
-		leader.says(b, "leads")
-		standby.order(b, "campaign")
-		standby.says(b, "follows")
+		leader, standby := startPair(b, path)
+
 		var took []time.Duration
 		for b.Loop() {
 			for range 200 {
@@ -214,15 +215,14 @@ func BenchmarkTakeover(b *testing.B) {
 				leader, standby = standby, leader
 			}
 		}
+
 		reportTakeovers(b, took)
 	})
+
 	b.Run("after_kill", func(b *testing.B) {
 		path := fresh(b).path
-		leader, standby := startMember(b, path, "a", "push", 0), startMember(b, path, "b", "push", 0)
-		leader.order(b, "campaign")
-		leader.says(b, "leads")
-		standby.order(b, "campaign")
-		standby.says(b, "follows")
+		leader, standby := startPair(b, path)
+
 		var took []time.Duration
 		leading, following := "a", "b"
 		for b.Loop() {
@@ -230,18 +230,21 @@ func BenchmarkTakeover(b *testing.B) {
 				killed := monotonic()
 				leader.kill(b)
 				took = append(took, time.Duration(standby.says(b, "leads")[0]-killed))
-				leader.bury()
+				leader.awaitExit()
 				leader = startMember(b, path, leading, "push", 0) // the same ID, as after a restart
 				leader.order(b, "campaign")
 				leader.says(b, "follows")
-				leader, standby, leading, following = standby, leader, following, leading
+				leader, standby = standby, leader
+				leading, following = following, leading
 			}
 		}
+
 		reportTakeovers(b, took)
 	})
 }
 
-// BenchmarkSpread is the death of a process that holds 10,000 seats: how long until two others hold them all, and how many each.
+// BenchmarkSpread kills a process that holds 10,000 seats. It measures how long it takes until two others hold them
+// all, and how many each.
 func BenchmarkSpread(b *testing.B) {
 	const n = 10_000
 	var took, worst time.Duration
@@ -251,6 +254,7 @@ func BenchmarkSpread(b *testing.B) {
 		dying := startMember(b, store.path, "a", "push", n)
 		for dying.says(b, "holds")[0] < n {
 		}
+
 		heirs := []*child{startMember(b, store.path, "b", "push", n), startMember(b, store.path, "c", "push", n)}
 		type holds struct{ heir, seats, at int64 }
 		said := make(chan holds, 1000)
@@ -264,6 +268,7 @@ func BenchmarkSpread(b *testing.B) {
 				}
 			}()
 		}
+
 		var has [2]int64
 		killed := monotonic()
 		dying.kill(b)
@@ -271,6 +276,7 @@ func BenchmarkSpread(b *testing.B) {
 			h := <-said
 			has[h.heir], took = h.seats, time.Duration(h.at-killed)
 		}
+
 		worst, less = max(worst, took), min(has[0], has[1])
 		shown := map[string]int{}
 		for l, err := range store.List(b.Context(), "seat/") {
@@ -279,21 +285,24 @@ func BenchmarkSpread(b *testing.B) {
 			}
 			shown[l.Holder.ID]++
 		}
+
 		if shown["b"]+shown["c"] != n {
 			b.Fatalf("held by %v", shown)
 		}
+
 		for _, c := range append(heirs, dying) {
 			_ = c.cmd.Process.Kill()
-			c.bury()
+			c.awaitExit()
 		}
 	}
+
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(ms(worst), "all-held-ms")
 	b.ReportMetric(float64(less), "seats-of-the-lesser")
 }
 
-// BenchmarkIdle is the processor time of a standby while nothing happens, with the store's push and without it. A leader and both standbys
-// heartbeat meanwhile.
+// BenchmarkIdle is the processor time of a standby while nothing happens, with notifications of the store and without.
+// A leader and both standbys send heartbeats meanwhile.
 func BenchmarkIdle(b *testing.B) {
 	const window = 6 * time.Second
 	path := fresh(b).path
@@ -301,6 +310,7 @@ func BenchmarkIdle(b *testing.B) {
 	leader.order(b, "campaign")
 	leader.says(b, "leads")
 	kinds := []string{"push", "polls"}
+
 	var standbys []*child
 	for _, kind := range kinds {
 		c := startMember(b, path, kind, kind, 0)
@@ -308,10 +318,12 @@ func BenchmarkIdle(b *testing.B) {
 		c.says(b, "follows")
 		standbys = append(standbys, c)
 	}
+
 	cpu := func(c *child) time.Duration {
 		c.order(b, "cpu")
 		return time.Duration(c.says(b, "cpu")[0])
 	}
+
 	var spent [2]time.Duration
 	windows := 0
 	for b.Loop() {
@@ -319,12 +331,15 @@ func BenchmarkIdle(b *testing.B) {
 		for i, c := range standbys {
 			before[i] = cpu(c)
 		}
+
 		time.Sleep(window)
 		for i, c := range standbys {
 			spent[i] += cpu(c) - before[i]
 		}
+
 		windows++
 	}
+
 	b.ReportMetric(0, "ns/op")
 	for i, kind := range kinds {
 		b.ReportMetric(float64(spent[i].Microseconds())/(window.Seconds()*float64(windows)), kind+"-µs/s")

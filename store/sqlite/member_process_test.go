@@ -18,23 +18,26 @@ import (
 
 func init() { roles["member"] = memberRole }
 
-// memberRole is a member in a process of its own: args are path, ID, whether it takes the store's push, and how many seats it holds. With
-// none it campaigns for one, as told.
+// memberRole is a member in a process of its own: args are path, ID, whether it uses the store's notifications, and how
+// many seats it holds. With 0 it campaigns for one, as ordered.
 func memberRole(orders *bufio.Scanner, args []string) error {
 	store, err := Open(background, args[0], Options{})
 	if err != nil {
 		return err
 	}
+
 	n, err := strconv.Atoi(args[3])
 	if err != nil {
 		return err
 	}
+
 	joined := make(chan struct{}, 1)
 	m := &regent.Member{Store: store, ID: args[1], OnEvent: func(e regent.Event) {
 		if e.Kind == regent.EventMemberJoined {
 			joined <- struct{}{}
 		}
 	}}
+
 	if args[2] == "polls" {
 		m.Store = struct {
 			driver.Store
@@ -42,14 +45,17 @@ func memberRole(orders *bufio.Scanner, args []string) error {
 			driver.Witness
 		}{store, store, store}
 	}
+
 	if n > 0 {
 		return holdMany(orders, m, n, joined)
 	}
+
 	// A seat of its own keeps the member running while it does not campaign.
 	go m.Run(background, regent.Duty{Election: "seat/of/" + m.ID})
 	<-joined
 	release, released := func() {}, make(chan struct{}, 1)
 	released <- struct{}{}
+
 	for orders.Scan() {
 		switch orders.Text() {
 		case "campaign":
@@ -62,6 +68,7 @@ func memberRole(orders *bufio.Scanner, args []string) error {
 				}
 				released <- struct{}{}
 			}()
+
 			go sayWhoLeads(ctx, m, "seat/one")
 		case "release":
 			fmt.Println("releases", monotonic())
@@ -70,6 +77,7 @@ func memberRole(orders *bufio.Scanner, args []string) error {
 			fmt.Println("cpu", int64(cpuTime()))
 		}
 	}
+
 	return nil
 }
 
@@ -104,6 +112,7 @@ func holdMany(orders *bufio.Scanner, m *regent.Member, n int, joined <-chan stru
 			}
 		}
 	}()
+
 	orders.Scan()
 	return nil
 }
@@ -127,6 +136,7 @@ func (c *child) says(t testing.TB, word string) (numbers []int64) {
 	if len(words) == 0 || words[0] != word {
 		t.Fatalf("it says %q, not %q", words, word)
 	}
+
 	for _, w := range words[1:] {
 		n, err := strconv.ParseInt(w, 10, 64)
 		if err != nil {
@@ -134,6 +144,7 @@ func (c *child) says(t testing.TB, word string) (numbers []int64) {
 		}
 		numbers = append(numbers, n)
 	}
+
 	return numbers
 }
 
@@ -144,8 +155,8 @@ func (c *child) kill(t testing.TB) {
 	}
 }
 
-// bury waits for a killed child.
-func (c *child) bury() {
+// awaitExit waits for a killed child.
+func (c *child) awaitExit() {
 	_ = c.cmd.Wait()
 	c.done = true
 }

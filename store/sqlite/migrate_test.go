@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 // schema1 is the schema of version 1, whose revisions were numbers.
@@ -30,8 +31,7 @@ INSERT INTO regent_lease VALUES
 	('b', 1700000000000002, 2, '', '{"epoch":4,"nonce":"b","duration":"6s"}');
 PRAGMA user_version = 1;`
 
-// version1 makes a database of version 1, with the registers a and b, and tables of its user's
-// beside them.
+// version1 makes a database of version 1, with the registers a and b, and tables of its user's beside them.
 func version1(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "regent.db")
@@ -50,20 +50,25 @@ func TestADatabaseOfVersion1(t *testing.T) {
 		if err != nil || l.Rev != "1700000000000001" || l.Epoch != 3 || l.Holder.ID != "h" {
 			t.Errorf("register a shows %+v, %v", l, err)
 		}
+
 		l.Nonce++
-		l = swap(t, s, l)
+		l = storetest.Swap(t, s, l)
 		if got, err := open(t, path).Get(t.Context(), "a"); err != nil || got.Rev != l.Rev || got.Nonce != l.Nonce {
 			t.Errorf("register a shows %+v, %v", got, err)
 		}
+
 		var orders, leaders, version int
 		var kind string
-		row := raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM leaders), user_version,
+		row := raw(t, path).QueryRow(`
+			SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM leaders), user_version,
 			(SELECT typeof(rev) FROM regent_lease WHERE name = 'b') FROM pragma_user_version`)
+
 		err = row.Scan(&orders, &leaders, &version, &kind)
 		if err != nil || orders != 1 || leaders != 2 || version != schemaVersion || kind != "text" {
 			t.Errorf("%d orders, %d leaders, version %d, revisions are %s: %v", orders, leaders, version, kind, err)
 		}
 	})
+
 	t.Run("is_opened_by_many_at_once", func(t *testing.T) {
 		path := version1(t)
 		errs := make(chan error)
@@ -77,17 +82,19 @@ func TestADatabaseOfVersion1(t *testing.T) {
 				errs <- err
 			}()
 		}
+
 		for range 8 {
 			if err := <-errs; err != nil {
 				t.Error(err)
 			}
 		}
 	})
+
 	t.Run("may_be_restored_into_a_live_one", func(t *testing.T) {
 		copied := version1(t)
 		a := fresh(t)
 		b := open(t, a.path)
-		swap(t, a, held("a", "h", 1))
+		storetest.Swap(t, a, held("a", "h", 1))
 		restore(t, a, copied)
 
 		failed := 0
@@ -97,11 +104,13 @@ func TestADatabaseOfVersion1(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			for _, o := range s.Refresh(t.Context(), []driver.Record{l}) {
 				if o.Err != nil || o.Record.Rev != l.Rev {
 					t.Fatalf("refresh shows %+v, %v", o.Record, o.Err)
 				}
 			}
+
 			l.Nonce++
 			switch got, err := s.Swap(t.Context(), l); {
 			case errors.Is(err, driver.ErrConflict):
@@ -112,6 +121,7 @@ func TestADatabaseOfVersion1(t *testing.T) {
 				t.Fatalf("revision %q twice", l.Rev)
 			}
 		}
+
 		if failed > 2 {
 			t.Errorf("%d of 20 swaps failed, want at most one by each store", failed)
 		}
@@ -129,6 +139,7 @@ func TestRevisionsNeverComeTwice(t *testing.T) {
 		}
 		seen[rev] = true
 	}
+
 	t.Run("in_stores_that_write_at_one_time", func(t *testing.T) {
 		a, b := newRevisions(), newRevisions()
 		for range 3 {
@@ -136,12 +147,14 @@ func TestRevisionsNeverComeTwice(t *testing.T) {
 			give(t, &b, now)
 		}
 	})
+
 	t.Run("while_the_clock_is_set_back", func(t *testing.T) {
 		r := newRevisions()
 		for i := range 10 {
 			give(t, &r, now.Add(-time.Duration(i)*time.Microsecond))
 		}
 	})
+
 	t.Run("in_a_process_that_was_frozen_and_restored_as_it_was", func(t *testing.T) {
 		r := newRevisions()
 		give(t, &r, now)

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createFile makes an empty database file that its owner alone can read and write, whatever the umask. It leaves a file
-// that is there as it is.
+// createFile creates an empty database file that only its owner can read and write, whatever the umask. It does not
+// change an existing file.
 //
-// mknod makes it without opening it: if another Store of this process has opened the file meanwhile, closing a descriptor
-// of it would drop that one's locks.
+// mknod creates it without opening it. If another Store of this process has opened the file meanwhile, closing a
+// descriptor of it would drop that Store's locks.
 func createFile(path string) error {
 	switch err := unix.Mknod(path, unix.S_IFREG|fileMode, 0); {
 	case err == nil:
@@ -26,7 +26,7 @@ func createFile(path string) error {
 	}
 }
 
-// allowOwner gives the owner the rights that an unusual umask has taken.
+// allowOwner restores the owner's permissions that an unusual umask has removed.
 func allowOwner(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Perm() == fileMode {

@@ -23,9 +23,11 @@ func TestFileModes(t *testing.T) {
 			old := syscall.Umask(umask)
 			s, err := Open(t.Context(), path, Options{})
 			if err == nil {
-				_, err = s.Swap(t.Context(), driver.Record{Name: "x", Holder: driver.Identity{ID: "a", Incarnation: "1"},
-					Epoch: 1, Nonce: 1, Duration: time.Minute})
+				_, err = s.Swap(t.Context(),
+					driver.Record{Name: "x", Holder: driver.Identity{ID: "a", Incarnation: "1"},
+						Epoch: 1, Nonce: 1, Duration: time.Minute})
 			}
+
 			syscall.Umask(old)
 			if err != nil {
 				t.Fatal(err)
@@ -37,9 +39,11 @@ func TestFileModes(t *testing.T) {
 					t.Errorf("umask %04o: %s has mode %04o, want 0600", umask, filepath.Base(path+suffix), got)
 				}
 			}
+
 			if w := s.Warnings(); len(w) > 0 {
 				t.Errorf("umask %04o: %q", umask, w)
 			}
+
 			cannotBeReadByOthers(t, path)
 		})
 	}
@@ -53,12 +57,14 @@ func TestFileModes(t *testing.T) {
 		if got := mode(t, path); got != 0o644 {
 			t.Errorf("it has mode %04o now: modes of files that were there are their owner's business", got)
 		}
+
 		warnings := strings.Join(s.Warnings(), "\n")
 		for _, name := range []string{path, path + "-wal", path + "-shm"} {
 			if !strings.Contains(warnings, name+" has mode 0644") {
 				t.Errorf("no warning names %s: %s", name, warnings)
 			}
 		}
+
 		if !strings.Contains(warnings, "chmod 600") {
 			t.Errorf("the warning does not say what to do: %s", warnings)
 		}
@@ -67,9 +73,11 @@ func TestFileModes(t *testing.T) {
 	t.Run("a_directory_that_others_can_write_is_warned_about", func(t *testing.T) {
 		dir := t.TempDir()
 		chmod(t, dir, 0o777)
-		if w := strings.Join(open(t, filepath.Join(dir, "regent.db")).Warnings(), "\n"); !strings.Contains(w, "directory "+dir+" has mode 0777") {
+		if w := strings.Join(open(t, filepath.Join(dir, "regent.db")).Warnings(), "\n"); !strings.Contains(w,
+			"directory "+dir+" has mode 0777") {
 			t.Errorf("got %q", w)
 		}
+
 		chmod(t, dir, 0o777|fs.ModeSticky) // as /tmp is
 		if w := open(t, filepath.Join(dir, "regent.db")).Warnings(); len(w) > 0 {
 			t.Errorf("got %q", w)
@@ -83,9 +91,11 @@ func cannotBeReadByOthers(t *testing.T, path string) {
 	if os.Geteuid() != 0 {
 		return
 	}
+
 	for dir := filepath.Dir(path); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		chmod(t, dir, 0o755)
 	}
+
 	for _, suffix := range sideFiles {
 		cmd := exec.Command("/bin/cat", path+suffix)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -4,5 +4,5 @@ package sqlite
 
 import "io/fs"
 
-// stranger returns nothing: this system does not tell who owns a file.
+// stranger returns an empty string: this system does not show who owns a file.
 func stranger(fs.FileInfo) string { return "" }

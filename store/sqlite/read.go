@@ -13,8 +13,8 @@ import (
 
 const (
 	readConns = 4
-	// listPage is how many records List reads at once. Between pages it holds neither a connection nor a snapshot, so that
-	// the caller may take its time and call the store.
+	// listPage is how many records List reads in one query. Between pages it holds neither a connection nor a snapshot,
+	// so the caller may be slow, and may call the store.
 	listPage = 256
 )
 
@@ -45,14 +45,17 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
 				return
 			}
+
 			for _, o := range page {
 				if !yield(o.Record, o.Err) {
 					return
 				}
 			}
+
 			if len(page) < listPage {
 				return
 			}
+
 			from = page[len(page)-1].Record.Name + "\x00"
 		}
 	}
@@ -65,6 +68,7 @@ func (s *Store) listFrom(ctx context.Context, page []driver.Outcome, from, prefi
 		return page, err
 	}
 	defer rows.Close()
+
 	for rows.Next() {
 		var name string
 		var rev, writer any
@@ -72,32 +76,37 @@ func (s *Store) listFrom(ctx context.Context, page []driver.Outcome, from, prefi
 		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
 			return page, err
 		}
+
 		l, err := s.parse(name, rev, writer, record)
 		if err != nil {
 			l = driver.Record{Name: name}
 		}
+
 		page = append(page, driver.Outcome{Record: l, Err: err})
 	}
+
 	return page, rows.Err()
 }
 
-// parse makes a record of the columns of its row. Somebody's hand may have put anything there,
-// which is then an error of this register alone.
+// parse returns the record in a row. Other programs may have written anything there: that is an error of this register
+// only.
 func (s *Store) parse(name string, rev, writer any, record []byte) (driver.Record, error) {
 	at, ok := revision(rev)
 	if !ok {
-		return driver.Record{}, fmt.Errorf("%s: the revision of %q is %v, which is none", s.path, name, rev)
+		return driver.Record{}, fmt.Errorf("%s: the revision of %q is %v, which is not valid", s.path, name, rev)
 	}
+
 	l, err := driver.ParseRecord(name, at, record)
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("%s: %w", s.path, err)
 	}
+
 	s.remember(newKnown(at, textOf(writer), l))
 	return l, nil
 }
 
-// revision returns what the column rev holds. It is a number in a database of version 1, which may
-// be restored at any time.
+// revision returns the value of the column rev. It is a number in a database of version 1, which may be restored at any
+// time.
 func revision(column any) (rev string, ok bool) {
 	switch v := column.(type) {
 	case string:
@@ -108,13 +117,13 @@ func revision(column any) (rev string, ok bool) {
 	return "", false
 }
 
-// textOf returns what a column holds if it is text.
+// textOf returns the value of a column if it is text.
 func textOf(column any) string {
 	s, _ := column.(string)
 	return s
 }
 
-// bytesOf returns what a column holds if it is text or a blob.
+// bytesOf returns the value of a column if it is text or a blob.
 func bytesOf(column any) []byte {
 	if b, ok := column.([]byte); ok {
 		return b
@@ -122,38 +131,15 @@ func bytesOf(column any) []byte {
 	return []byte(textOf(column))
 }
 
-// read runs f on the readers, again while the database is busy (recovery after a crash, the last process closing it).
+// read runs f on the readers, and retries while the database is busy (recovery after a crash, the last process closing
+// it).
 func (s *Store) read(ctx context.Context, f func() error) error {
-	if err := s.usable(); err != nil {
+	if err := s.checkFile(); err != nil {
 		return err
 	}
 	err := retry(ctx, f)
-	if err != nil && s.usable() != nil {
-		return s.usable() // "sql: database is closed" would hide it
+	if err != nil && s.checkFile() != nil {
+		return s.checkFile() // clearer than "sql: database is closed"
 	}
-	return s.located(err)
-}
-
-// Gone implements [driver.Witness]. It is false for a vacant record, and for one that is no longer there to be looked up.
-func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
-	if l.Vacant() || s.self == (process{}) {
-		return false
-	}
-	s.mu.Lock()
-	k, closed := s.known[l.Name], s.closed
-	s.mu.Unlock()
-	if closed {
-		return false
-	}
-	if k.rev != l.Rev {
-		now, err := s.Get(ctx, l.Name)
-		if err != nil || now.Rev != l.Rev {
-			return false
-		}
-		s.mu.Lock()
-		k = s.known[l.Name]
-		s.mu.Unlock()
-	}
-	p, ok := parseProcess(k.writer)
-	return ok && k.rev == l.Rev && p.dead(s.self)
+	return s.withPath(err)
 }

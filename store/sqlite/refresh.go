@@ -9,20 +9,17 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// refreshPage is how many registers one statement of Refresh reads, so that no snapshot is kept for
-// long.
+// refreshPage is how many registers one statement of Refresh reads, so that no snapshot is open for long.
 const refreshPage = 5000
 
-// refreshQuery takes an object whose keys are names and whose values are the revisions known of
-// them. It returns the registers that have another revision, those that have none, and those that
-// were never written: their rev is NULL.
+// refreshQuery takes an object of names and known revisions. It returns the registers with another revision or with
+// none, and those that were never written: their rev is NULL.
 const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record
 	FROM json_each(?) k LEFT JOIN regent_lease l ON l.name = k.key
 	WHERE l.rev IS NULL OR l.rev <> k.value OR l.rev = ''`
 
-// Refresh implements [driver.Refresher]: one statement for every 5,000 registers. It reads the
-// records of those alone whose revision is another one. What it shows is as new as what Get would
-// show, since each statement begins a snapshot of its own.
+// Refresh implements [driver.Refresher] with one statement for every 5,000 registers. It reads the records only of
+// registers whose revision has changed. It is as current as Get, because each statement starts a snapshot of its own.
 func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	outs := make([]driver.Outcome, 0, len(known))
 	for page := range slices.Chunk(known, refreshPage) {
@@ -43,6 +40,7 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 			outs = append(outs, o)
 		}
 	}
+
 	return outs
 }
 
@@ -62,14 +60,17 @@ func (s *Store) changedSince(ctx context.Context, known []driver.Record) (map[st
 		if err := rows.Scan(&name, &rev, &writer, &record); err != nil {
 			return nil, err
 		}
+
 		var o driver.Outcome
 		if rev == nil {
 			o.Err = fmt.Errorf("refresh %q: %w", name, driver.ErrNotFound)
 		} else {
 			o.Record, o.Err = s.parse(name, rev, writer, record)
 		}
+
 		changed[name] = o
 	}
+
 	return changed, rows.Err()
 }
 
@@ -85,7 +86,7 @@ func revisionsOf(known []driver.Record) string {
 	return string(append(b, '}'))
 }
 
-// appendJSON appends s as a string of JSON.
+// appendJSON appends s as a JSON string.
 func appendJSON(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -99,5 +100,6 @@ func appendJSON(b []byte, s string) []byte {
 			b = append(b, c)
 		}
 	}
+
 	return append(b, '"')
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// staysTrigger keeps anybody but Remove from deleting a register.
+// staysTrigger prevents the deletion of a register, except by Remove.
 const staysTrigger = `
 CREATE TRIGGER regent_lease_stays BEFORE DELETE ON regent_lease BEGIN
 	SELECT raise(ABORT, 'regent: a register is never deleted, or its epoch would begin again');
 END;`
 
-// Remove implements [driver.Remover]. The revision of a register that is written again after its removal is another one than
-// all that it had: see revisions.
+// Remove implements [driver.Remover]. A register that is written again after its removal never gets a revision that it
+// had before: see revisions.
 func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 	r := &request{
 		ctx: ctx, remove: true, in: []driver.Record{l}, out: make([]driver.Outcome, 1), done: make(chan struct{}, 1),
@@ -27,8 +27,8 @@ func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 	return r.out[0].Err
 }
 
-// removal is the removals of one transaction. The trigger that keeps registers is gone for its time, and is back before anybody
-// else can see that.
+// removal collects the removals of one transaction. The transaction drops the trigger that prevents deletions, and
+// creates it again before it commits, so nobody else sees that.
 type removal struct{ names []string }
 
 // remove removes a register on the writer's connection, in a transaction.
@@ -37,6 +37,7 @@ func (s *Store) remove(rm *removal, l driver.Record) error {
 	if err != nil {
 		return err
 	}
+
 	if l.Rev == "" || !old.lease.Vacant() {
 		return driver.ErrConflict
 	}
@@ -46,11 +47,12 @@ func (s *Store) remove(rm *removal, l driver.Record) error {
 			return err
 		}
 	}
-	rm.names = append(rm.names, l.Name) // the trigger is gone, whatever comes of this
+
+	rm.names = append(rm.names, l.Name) // the trigger is dropped, whether or not the rest succeeds
 	return s.w.exec(s.w.remove, l.Name, l.Rev)
 }
 
-// end puts the trigger back, before the commit.
+// end creates the trigger again, before the commit.
 func (rm *removal) end(s *Store) error {
 	if len(rm.names) == 0 {
 		return nil
@@ -58,7 +60,7 @@ func (rm *removal) end(s *Store) error {
 	return s.w.run(staysTrigger)
 }
 
-// committed forgets what was known of registers that were removed.
+// committed removes the registers from the cache.
 func (rm *removal) committed(s *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,11 +69,11 @@ func (rm *removal) committed(s *Store) {
 	}
 }
 
-// run runs a statement that is not prepared.
+// run executes a statement that is not prepared.
 func (w *writeConn) run(text string) error {
 	conn, ok := w.conn.(sqldriver.ExecerContext)
 	if !ok {
-		return errors.New("the connection takes no statements that are not prepared")
+		return errors.New("the connection cannot run statements that are not prepared")
 	}
 	_, err := conn.ExecContext(background, text, nil)
 	return err

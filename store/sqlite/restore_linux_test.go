@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 )
 
 func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, driver.Record{Name: "seat", Nonce: 1})
+	l := storetest.Swap(t, s, driver.Record{Name: "seat", Nonce: 1})
 	copied := backup(t, s)
 
 	c := start(t, nil, "hold", s.path, "seat", "seen")
@@ -19,8 +20,9 @@ func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	c.kill(t)
-	c.bury()
+	c.awaitExit()
 	if !s.Gone(t.Context(), dead) {
 		t.Fatal("the holder was killed, and is not gone")
 	}
@@ -28,7 +30,7 @@ func TestARestoreInPlaceKillsNobody(t *testing.T) {
 	restore(t, s, copied)
 	next := held("seat", "me", 7)
 	next.Rev = l.Rev
-	mine := swap(t, open(t, s.path), next)
+	mine := storetest.Swap(t, open(t, s.path), next)
 	if s.Gone(t.Context(), mine) {
 		t.Error("this process is declared dead: its revision was that of a dead one before the restore")
 	}
@@ -49,13 +51,14 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 	s := fresh(t)
 	other := open(t, s.path)
 	wake := s.Wake(t.Context(), "seat")
-	l := swap(t, other, held("seat", "a", 1))
+	l := storetest.Swap(t, other, held("seat", "a", 1))
 	woken(t, wake)
 	copied := backup(t, s)
+
 	for range 10 {
 		l.Epoch++
 		l.Nonce++
-		l = swap(t, other, l)
+		l = storetest.Swap(t, other, l)
 		woken(t, wake)
 	}
 
@@ -63,18 +66,21 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 	if got := woken(t, wake); got.Name != "" {
 		t.Errorf("the hint names %q, and any register may have gone back", got.Name)
 	}
+
 	t.Run("so_does_every_change_after_it", func(t *testing.T) {
 		l, err := other.Get(t.Context(), "seat")
 		if err != nil || l.Epoch != 1 {
 			t.Fatalf("the register shows epoch %d, %v", l.Epoch, err)
 		}
+
 		for range 3 {
 			l.Epoch++
 			l.Nonce++
-			l = swap(t, other, l)
+			l = storetest.Swap(t, other, l)
 			woken(t, wake)
 		}
 	})
+
 	t.Run("so_does_the_death_of_who_holds_a_register_after_it", func(t *testing.T) {
 		c := start(t, nil, "hold", s.path, "seat", "seen")
 		c.line(t)
@@ -84,18 +90,20 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
+
+		storetest.Swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
 		woken(t, wake)
 		late := open(t, s.path)
 		hints := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
 		restoreElsewhere(t, other, copied)
 		woken(t, hints)
+
 		c.kill(t)
 		woken(t, hints)
 	})
 }
 
-// woken waits for a hint.
+// woken waits for a notification.
 func woken(t testing.TB, wake <-chan driver.Record) driver.Record {
 	t.Helper()
 	select {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/storetest"
 	modernc "modernc.org/sqlite"
 )
 
@@ -28,14 +29,14 @@ func restore(t testing.TB, s *Store, copied string) {
 	}
 }
 
-// restoreInto writes a copy into a database through SQLite's backup API, as ".restore" of its shell
-// does.
+// restoreInto writes a copy into a database through SQLite's backup API, as ".restore" of its shell does.
 func restoreInto(path, copied string) error {
 	db, err := sql.Open("sqlite", dsn(path, "mode=rw"))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+
 	conn, err := db.Conn(background)
 	if err != nil {
 		return err
@@ -49,6 +50,7 @@ func restoreInto(path, copied string) error {
 		if err != nil {
 			return err
 		}
+
 		for more := true; more && err == nil; {
 			more, err = b.Step(-1)
 		}
@@ -61,52 +63,59 @@ func TestARestoreInPlace(t *testing.T) {
 		a := fresh(t)
 		b := open(t, a.path)
 		seen := map[string]uint64{} // the nonce that each revision showed
-		l := swap(t, a, held("x", "h", 1))
+		l := storetest.Swap(t, a, held("x", "h", 1))
 		seen[l.Rev] = l.Nonce
 		copied := backup(t, a)
+
 		kept := l
 		for round := range uint64(5) {
 			for i, s := range []*Store{a, b, a, b} {
 				l.Nonce = 100*round + uint64(i) + 2
-				l = swap(t, s, l)
+				l = storetest.Swap(t, s, l)
 				if nonce, twice := seen[l.Rev]; twice {
 					t.Fatalf("revision %q, of nonce %d, was given to nonce %d after a restore", l.Rev, nonce, l.Nonce)
 				}
 				seen[l.Rev] = l.Nonce
 			}
+
 			restore(t, a, copied)
 			got, err := b.Get(t.Context(), "x")
 			if err != nil || got.Nonce != kept.Nonce || got.Rev != kept.Rev {
 				t.Fatalf("the restored register shows nonce %d at revision %q, %v", got.Nonce, got.Rev, err)
 			}
+
 			l = got
 		}
 	})
+
 	t.Run("leaves_no_swap_prepared_before_it_that_fits", func(t *testing.T) {
 		s := fresh(t)
-		l := swap(t, s, held("x", "h", 1))
+		l := storetest.Swap(t, s, held("x", "h", 1))
 		copied := backup(t, s)
-		before := swap(t, s, rewritten(l, 2))
+		before := storetest.Swap(t, s, rewritten(l, 2))
 		restore(t, s, copied)
-		swap(t, s, rewritten(l, 3))
+		storetest.Swap(t, s, rewritten(l, 3))
 		if got, err := s.Swap(t.Context(), rewritten(before, 4)); err == nil {
 			t.Errorf("a swap of a record that the restore undid was applied: %+v", got)
 		}
 	})
+
 	t.Run("does_not_hide_what_moves_after_it", func(t *testing.T) {
 		s := fresh(t)
-		l := swap(t, s, held("x", "h", 1))
+		l := storetest.Swap(t, s, held("x", "h", 1))
 		copied := backup(t, s)
 		for range 10 {
 			l.Epoch++
-			l = swap(t, s, l)
+			l = storetest.Swap(t, s, l)
 		}
+
 		claims := make([]driver.Record, 20) // more than the restore undoes
 		wakes := make([]<-chan driver.Record, len(claims))
 		for i := range claims {
 			claims[i] = held(fmt.Sprint("seat/", i), "h", 1)
 			wakes[i] = s.Wake(t.Context(), claims[i].Name)
 		}
+
 		restore(t, s, copied)
 		s.SwapAll(t.Context(), claims)
 		for i, wake := range wakes {

@@ -1,23 +1,24 @@
-// Package sqlite keeps Regent's registers in one SQLite file, for any number of processes on one host.
+// Package sqlite stores Regent's registers in one SQLite file, for any number of processes on one host.
 //
 // What it assumes:
-//   - One host and a local file system. WAL needs memory that all processes share, so a network file system is refused, as
-//     far as Linux can tell; elsewhere nobody looks.
-//   - A disk that has written what fsync says it has written. Every commit waits for it (synchronous=FULL).
+//   - One host and a local file system. WAL needs memory that all processes share, so Open refuses a network file
+//     system on Linux; on other systems there is no check.
+//   - fsync returns only when the disk has the data. Every commit waits for it (synchronous=FULL).
 //   - Nobody opens and closes the database file in this process except through SQLite: POSIX would drop SQLite's locks.
-//   - The file's user_version is Regent's. Tables of your own may be in the same file, but not a migration tool that counts there.
+//   - The file's user_version is Regent's. Your own tables may be in the same file, but not a migration tool that uses
+//     user_version.
 //
 // What it does not guarantee:
-//   - A process that is stopped (SIGSTOP, a frozen container) in the middle of a commit keeps the write lock: nobody can write
-//     until it goes on or dies. Its lease runs out, but nobody can take it.
-//   - A read waits for the disk, and no context interrupts that. A write does not: its caller goes, and the outcome is unknown.
-//   - An older copy that is restored into the live file is a rollback: registers show what they
-//     showed then. No revision comes twice, all the same.
-//   - The witness proves the death of a process of the same boot and the same namespaces, and of
-//     no other.
-//   - Push and witness are Linux only. Elsewhere Wake tells of changes made through the same Store; everything else is polled.
+//   - Progress while a process is stopped (SIGSTOP, a frozen container) in the middle of a commit: it keeps the write
+//     lock, and nobody can write until it continues or dies. Its lease expires, but nobody can claim it.
+//   - A read that returns when its context ends: a read waits for the disk. A write returns, with an unknown outcome.
+//   - Protection from an older copy that is restored into the live file: registers show their old records. No revision
+//     is used twice, even then.
+//   - Proof of the death of a process of another boot or other namespaces: see [Store.Gone].
+//   - Notifications and proof of death on systems other than Linux. There Wake notifies only of changes through the
+//     same Store, and everything else is found by polling.
 //
-// docs/STORES.md has more of this.
+// docs/STORES.md explains more.
 //
 // The shortest program:
 //
@@ -27,11 +28,12 @@
 //	}
 //	defer store.Close()
 //
-// What is in it, told by the sqlite3 shell:
+// The registers, in the sqlite3 shell:
 //
 //	SELECT name, record->>'holder', record->>'epoch', writer FROM regent_lease;
 //
-// Beside the file are SQLite's own (-wal, -shm) and an empty one (-wake), which a process opens and closes to tell the others.
+// Beside the file are SQLite's own side files (-wal, -shm) and an empty one (-wake), which a process opens and closes
+// to notify the others.
 package sqlite
 
 import (
@@ -40,30 +42,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/regentd/regent/driver"
 	modernc "modernc.org/sqlite"
 )
 
-// Options is how a Store is opened. The zero value is what most want.
+// Options configures a [Store]. The zero value is usable.
 type Options struct {
-	// NoWitness keeps this process's pid out of the records that it writes, so that nobody takes its death for the end of what
-	// it leads. Set it where duties are processes of their own, which may outlive this one.
+	// NoWitness keeps this process's pid out of the records that it writes, so that its death proves nothing to others.
+	// Set it if duties are processes of their own, which may outlive this one.
 	NoWitness bool
 }
 
-// Store is a SQLite file. It implements [driver.Store], [driver.Waker], [driver.Batcher],
+// Store is a store in a SQLite file. It implements [driver.Store], [driver.Waker], [driver.Batcher],
 // [driver.Refresher], [driver.Remover] and [driver.Witness].
 type Store struct {
-	path   string      // absolute, without links
+	path   string      // absolute, without symbolic links
 	file   fs.FileInfo // the file as it was opened
-	writer string      // this process, as its records name it; empty for nobody
-	self   process     // this process; zero where the host cannot tell
+	writer string      // this process in the records that it writes; empty with NoWitness
+	self   process     // this process; zero if the host does not support it
 
 	warnings []string // what Open found
 
@@ -76,15 +76,15 @@ type Store struct {
 	closed   bool
 	draining bool
 	queue    []*request
-	spare    []*request // the queue before, to be used again
+	spare    []*request // the previous queue, to be used again
 	known    map[string]known
 	requests sync.Pool   // of *request for one swap
-	blocked  atomic.Bool // drain waits for another process
+	blocked  atomic.Bool // drain waits for a lock of another process
 
-	w    *writeConn // belongs to drain, after it to Close
-	revs revisions  // belongs to drain
-	push push
-	work sync.WaitGroup // drain and listen
+	w          *writeConn // used by drain, after that by Close
+	revs       revisions  // used by drain
+	notifier   notifier
+	goroutines sync.WaitGroup // drain and listen
 }
 
 var (
@@ -96,14 +96,13 @@ var (
 	_ driver.Witness   = (*Store)(nil)
 )
 
-// schemaVersion is in user_version. Version 1 had a number that grew by one for a revision, which
-// came again after a restore.
+// schemaVersion is the value of user_version. In version 1 a revision was a counter, which repeated after a restore.
 const schemaVersion = 2
 
-// schema: rev is another one with every write of its row, for ever: see revisions. moved grows over
-// the whole table with every change of hands: it tells a woken process what has changed. It has an
-// index because a renewal does not touch it. writer is the process that wrote the current nonce, if
-// the record is held. record is last, since whoever compares revisions need not read it.
+// schema is the schema of a new database. rev changes with every write of its row, and never repeats: see revisions.
+// moved increases over the whole table with every notable change: it shows a notified process what has changed, and has
+// an index because a renewal does not change it. writer is the process that wrote the current nonce, if the record is
+// held. record is last, so that a comparison of revisions need not read it.
 const schema = `
 CREATE TABLE regent_lease (
 	name   TEXT    NOT NULL PRIMARY KEY,
@@ -118,36 +117,42 @@ CREATE TRIGGER regent_lease_changes BEFORE UPDATE ON regent_lease WHEN new.rev =
 END;
 PRAGMA user_version = 2;`
 
-// migrate brings a database of version 1 to the present one. The table is made anew, and not
-// altered, so that there is one schema and not two.
+// migrate brings a database of version 1 to the current one. It creates the table again instead of altering it, so that
+// there is only one schema.
 const migrate = `
 CREATE TEMP TABLE regent_former AS SELECT name, rev, moved, writer, record FROM regent_lease;
 DROP TABLE regent_lease;` + schema + `
 INSERT INTO regent_lease (name, rev, moved, writer, record) SELECT name, rev, moved, writer, record FROM regent_former;
 DROP TABLE temp.regent_former;`
 
-// Open opens the database at path, or creates it, readable and writable by its owner alone. The directory must be there.
-// See [Store.Warnings] for files that were there and that others can read.
+// Open opens the database at path, or creates it, readable and writable only by its owner. The directory must exist. If
+// existing files can be read by others, see [Store.Warnings].
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	real, err := locate(path)
 	if err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, err)
 	}
+
 	s := &Store{path: real, known: map[string]known{}, revs: newRevisions()}
 	if s.self, err = self(); err == nil && !opts.NoWitness {
 		s.writer = s.self.String()
 	}
+
 	if err := createFile(real); err != nil {
-		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real, err)
+		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real,
+			err)
 	}
+
 	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
+
 	if err := s.connect(ctx); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
-	s.warnings = exposed(real)
+
+	s.warnings = exposedFiles(real)
 	return s, nil
 }
 
@@ -156,41 +161,54 @@ func (s *Store) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	s.readers = sql.OpenDB(connector)
 	s.readers.SetMaxOpenConns(readConns)
 	s.readers.SetMaxIdleConns(readConns)
 	err = retry(ctx, func() error {
-		if s.get, err = s.readers.PrepareContext(ctx, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`); err != nil {
+		if s.get, err = s.readers.PrepareContext(ctx,
+			`SELECT rev, writer, record FROM regent_lease WHERE name = ?`); err != nil {
 			return err
 		}
+
 		s.list, err = s.readers.PrepareContext(ctx,
 			`SELECT name, rev, writer, record FROM regent_lease WHERE name >= ? AND name < ? ORDER BY name LIMIT ?`)
 		if err != nil {
 			return err
 		}
+
 		s.refresh, err = s.readers.PrepareContext(ctx, refreshQuery)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := retry(ctx, func() error { s.w, err = openWriter(s.path); return err }); err != nil {
+
+	err = retry(ctx, func() error {
+		s.w, err = openWriter(s.path)
+		return err
+	})
+	if err != nil {
 		return err
 	}
+
 	if s.file, err = os.Stat(s.path); err != nil {
 		return err
 	}
 	return createWakeFile(s.path+wakeSuffix, s.file)
 }
 
-// usable finds out that the file was removed or replaced. SQLite would go on in the old one, alone, while others use the new.
-func (s *Store) usable() error {
+// checkFile returns an error if the store is closed, or if the file was removed or replaced: SQLite would go on in the
+// old file, while other processes use the new one.
+func (s *Store) checkFile() error {
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()
+
 	if closed {
 		return driver.ErrClosed
 	}
+
 	if same, err := isFile(s.path, s.file); !same {
 		return driver.Refused(fmt.Errorf("%s was removed or replaced while open: restart this process: %w",
 			s.path, errors.Join(err, fs.ErrNotExist)))
@@ -198,85 +216,34 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// located adds the path to an error of SQLite.
-func (s *Store) located(err error) error {
-	if code(err) == 0 {
-		return err
-	}
-	return fmt.Errorf("%s: %w", s.path, explain(s.path, err))
-}
-
-// Close implements [driver.Store]. It waits for a commit under way.
+// Close implements [driver.Store]. It waits for a commit that is under way.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return nil
 	}
+
 	s.closed = true
 	s.mu.Unlock()
-	s.push.stop()
-	s.work.Wait()
+
+	s.notifier.stop()
+	s.goroutines.Wait()
 	var errs []error
 	for _, stmt := range []*sql.Stmt{s.get, s.list, s.refresh} {
 		if stmt != nil {
 			errs = append(errs, stmt.Close())
 		}
 	}
+
 	if s.readers != nil {
 		errs = append(errs, s.readers.Close())
 	}
+
 	errs = append(errs, s.w.close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, err)
 	}
+
 	return nil
-}
-
-const (
-	codeBusy, codeReadOnly, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 14, 15, 26
-
-	minPause, maxPause = 100 * time.Microsecond, 4 * time.Millisecond
-)
-
-// code returns SQLite's primary result code, or 0.
-func code(err error) int {
-	if e, ok := errors.AsType[*modernc.Error](err); ok {
-		return e.Code() & 0xff
-	}
-	return 0
-}
-
-// busy says that nothing was done because of somebody's lock. In WAL mode that comes before the first change, never at a commit.
-func busy(err error) bool { c := code(err); return c == codeBusy || c == codeProtocol }
-
-// pause returns how long to wait before attempt n, shorter than SQLite's own millisecond: a lock is held for one fsync.
-func pause(n int) time.Duration {
-	d := min(minPause<<min(n, 10), maxPause)
-	return d/2 + rand.N(d/2)
-}
-
-func retry(ctx context.Context, f func() error) error {
-	for n := 0; ; n++ {
-		err := f()
-		if !busy(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w while another process held the lock: %w", ctx.Err(), err)
-		case <-time.After(pause(n)):
-		}
-	}
-}
-
-// explain says what to do about an error of SQLite, and marks those that only somebody's help ends.
-func explain(path string, err error) error {
-	switch c := code(err); {
-	case c == codeNotADB:
-		return driver.Refused(fmt.Errorf("it is no SQLite database, and was left as it is: name another file: %w", err))
-	case c == codeReadOnly, c == codeCantOpen, errors.Is(err, fs.ErrPermission):
-		return driver.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
-	}
-	return err
 }

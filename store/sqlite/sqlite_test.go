@@ -18,16 +18,7 @@ import (
 
 func open(t testing.TB, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	return storetest.Opened[*Store](t)(Open(t.Context(), path, Options{}))
 }
 
 func fresh(t testing.TB) *Store { return open(t, filepath.Join(t.TempDir(), "regent.db")) }
@@ -37,15 +28,6 @@ func held(name, holder string, nonce uint64) driver.Record {
 		Name: name, Holder: driver.Identity{ID: holder, Incarnation: holder + "-1"}, Epoch: 1, Nonce: nonce,
 		Duration: 6 * time.Second,
 	}
-}
-
-func swap(t testing.TB, s *Store, l driver.Record) driver.Record {
-	t.Helper()
-	got, err := s.Swap(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
 }
 
 // raw opens the file as an operator would.
@@ -66,17 +48,6 @@ func run(t testing.TB, db *sql.DB, query string) {
 	}
 }
 
-func names(t testing.TB, s *Store, prefix string) (got []string) {
-	t.Helper()
-	for l, err := range s.List(t.Context(), prefix) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, l.Name)
-	}
-	return got
-}
-
 func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Open {
 		path := filepath.Join(t.TempDir(), "regent.db")
@@ -86,10 +57,12 @@ func TestStore(t *testing.T) {
 
 func TestNamesAreExact(t *testing.T) {
 	s := fresh(t)
-	all := []string{"a", "A", "a%", "a_", "ab", "a/b", "é", "è", "日本", "日", "'; DROP TABLE regent_lease; --", "a\U0010FFFF"}
+	all := []string{"a", "A", "a%", "a_", "ab", "a/b", "é", "è", "日本", "日", "'; DROP TABLE regent_lease; --",
+		"a\U0010FFFF"}
 	for i, name := range all {
-		swap(t, s, held(name, "h", uint64(i+1)))
+		storetest.Swap(t, s, held(name, "h", uint64(i+1)))
 	}
+
 	for _, prefix := range append([]string{"", "a%", "\xc3", "日", "\U0010FFFF", "x", "\xff"}, all...) {
 		var want []string
 		for _, name := range all {
@@ -97,8 +70,9 @@ func TestNamesAreExact(t *testing.T) {
 				want = append(want, name)
 			}
 		}
+
 		slices.Sort(want)
-		if got := names(t, s, prefix); !slices.Equal(got, want) {
+		if got := storetest.Names(t, s, prefix); !slices.Equal(got, want) {
 			t.Errorf("prefix %q: %q, not %q", prefix, got, want)
 		}
 	}
@@ -110,20 +84,23 @@ func TestListLeavesTheStoreFree(t *testing.T) {
 	for i := range 3*listPage + 1 {
 		ls = append(ls, held(fmt.Sprintf("e/%05d", i), "a", 1))
 	}
+
 	for _, o := range s.SwapAll(t.Context(), ls) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
 	}
+
 	n := 0
 	for l, err := range s.List(t.Context(), "e/") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.Nonce++
-		swap(t, s, l)
+		storetest.Swap(t, s, l)
 		n++
 	}
+
 	if n != len(ls) {
 		t.Errorf("%d of %d", n, len(ls))
 	}
@@ -131,8 +108,9 @@ func TestListLeavesTheStoreFree(t *testing.T) {
 
 func TestSwapOutcomes(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, held("x", "a", 1))
-	for fact, rev := range map[string]string{"created_twice": "", "older": "1", "no_number": "v1", "another_spelling": "0" + l.Rev} {
+	l := storetest.Swap(t, s, held("x", "a", 1))
+	for fact, rev := range map[string]string{"created_twice": "", "older": "1", "no_number": "v1",
+		"another_spelling": "0" + l.Rev} {
 		t.Run(fact, func(t *testing.T) {
 			c := l
 			c.Rev = rev
@@ -141,6 +119,7 @@ func TestSwapOutcomes(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("a_batch_has_an_outcome_for_each", func(t *testing.T) {
 		stale := l
 		stale.Rev = "1"
@@ -150,6 +129,7 @@ func TestSwapOutcomes(t *testing.T) {
 				t.Errorf("%d: %v", i, out[i].Err)
 			}
 		}
+
 		got, err := s.Get(t.Context(), "y")
 		if err != nil || got.Holder.ID != "b" || got.Rev != out[3].Record.Rev {
 			t.Errorf("%+v, %v", got, err)
@@ -163,6 +143,7 @@ func TestTenThousandInOneCall(t *testing.T) {
 	for i := range ls {
 		ls[i] = held(fmt.Sprintf("e/%05d", i), "a", 1)
 	}
+
 	for _, what := range []string{"created", "renewed", "released"} {
 		began := time.Now()
 		out := s.SwapAll(t.Context(), ls)
@@ -182,30 +163,35 @@ func TestTenThousandInOneCall(t *testing.T) {
 
 func TestAWriterElsewhere(t *testing.T) {
 	s := fresh(t)
-	l := swap(t, s, held("x", "a", 1))
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	db := raw(t, s.path)
 	conn, err := db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+
 	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Run("does_not_keep_readers_waiting", func(t *testing.T) {
 		if got, err := s.Get(t.Context(), "x"); err != nil || got.Rev != l.Rev {
 			t.Error(got, err)
 		}
 	})
+
 	t.Run("does_not_hold_up_a_context", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+
 		go func() {
 			for !s.blocked.Load() && ctx.Err() == nil { // until it has tried
 				<-time.After(time.Millisecond)
 			}
 			cancel()
 		}()
+
 		_, err := s.Swap(ctx, l)
 		if !errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrConflict) {
 			t.Error(err)
@@ -213,10 +199,12 @@ func TestAWriterElsewhere(t *testing.T) {
 		if !strings.Contains(err.Error(), "held the write lock of "+s.path) {
 			t.Error("the error does not say why")
 		}
+
 		if out := s.SwapAll(ctx, []driver.Record{l, l}); len(out) != 2 || !errors.Is(out[1].Err, context.Canceled) {
 			t.Error(out)
 		}
 	})
+
 	t.Run("is_waited_for", func(t *testing.T) {
 		done := make(chan error)
 		// Another register: the swap that nobody waited for may yet be applied.
@@ -224,6 +212,7 @@ func TestAWriterElsewhere(t *testing.T) {
 		if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 			t.Fatal(err)
 		}
+
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
@@ -235,15 +224,18 @@ func TestClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := swap(t, s, held("x", "a", 1))
+
+	l := storetest.Swap(t, s, held("x", "a", 1))
 	for range 20 {
 		s.Wake(t.Context(), "x")
 	}
+
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	_, got := s.Get(t.Context(), "x")
 	_, swapped := s.Swap(t.Context(), l)
 	for _, err := range []error{got, swapped} {
@@ -251,17 +243,21 @@ func TestClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
+
 	for _, err := range s.List(t.Context(), "") {
 		if !errors.Is(err, driver.ErrClosed) {
 			t.Error(err)
 		}
 	}
+
 	if out := s.SwapAll(t.Context(), []driver.Record{l}); !errors.Is(out[0].Err, driver.ErrClosed) {
 		t.Error(out)
 	}
+
 	if c := s.Wake(t.Context(), "x"); c == nil || s.Gone(t.Context(), l) {
 		t.Error("a closed store wakes or witnesses")
 	}
+
 	noGoroutines(t)
 }
 
@@ -272,13 +268,16 @@ func noGoroutines(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
 		left := 0
 		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-			if (strings.Contains(g, "store/sqlite.(") || strings.Contains(g, "database/sql")) && !strings.Contains(g, "testing.tRunner") {
+			if (strings.Contains(g, "store/sqlite.(") || strings.Contains(g, "database/sql")) &&
+				!strings.Contains(g, "testing.tRunner") {
 				left++
 			}
 		}
+
 		if left == 0 {
 			return
 		}
+
 		if time.Now().After(end) {
 			t.Fatalf("goroutines left:\n%s", buf[:runtime.Stack(buf, true)])
 		}

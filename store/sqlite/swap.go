@@ -3,24 +3,22 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
-// request is one call of Swap, SwapAll or Remove on its way through drain.
+// request is a call of Swap, SwapAll or Remove in the queue of drain.
 type request struct {
 	ctx    context.Context
 	remove bool
 	in     []driver.Record
-	out    []driver.Outcome // drain's, until done receives
+	out    []driver.Outcome // belongs to drain until done receives
 	done   chan struct{}    // has room for one
 }
 
-// verb is what the request does, for errors.
+// verb returns the name of the operation, for errors.
 func (r *request) verb() string {
 	if r.remove {
 		return "remove"
@@ -34,52 +32,63 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	if r == nil {
 		r = &request{in: make([]driver.Record, 1), out: make([]driver.Outcome, 1), done: make(chan struct{}, 1)}
 	}
+
 	r.ctx, r.in[0] = ctx, l
 	if err := s.submit(r); err != nil {
-		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // r is still drain's
+		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // drain still has r
 	}
+
 	out := r.out[0]
-	r.ctx, r.in[0], r.out[0] = nil, driver.Record{}, driver.Outcome{}
+	r.ctx = nil
+	r.in[0] = driver.Record{}
+	r.out[0] = driver.Outcome{}
 	s.requests.Put(r)
+
 	return out.Record, out.Err
 }
 
-// SwapAll implements [driver.Batcher]: one transaction, one fsync.
+// SwapAll implements [driver.Batcher] in one transaction with one fsync.
 func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	if len(ls) == 0 {
 		return nil
 	}
-	// A copy, since the caller may be gone before drain is done with it.
+
+	// A copy, because the caller may return before drain has used it.
 	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]driver.Outcome, len(ls)), done: make(chan struct{}, 1)}
 	err := s.submit(r)
 	if err == nil {
 		return r.out
 	}
+
 	out := make([]driver.Outcome, len(ls))
 	for i, l := range ls {
 		out[i].Err = fmt.Errorf("swap %q: %w", l.Name, err)
 	}
+
 	return out
 }
 
-// submit hands a request to drain and waits, but not longer than its context: a disk that hangs must not keep a leader from
+// submit queues a request and waits until it is done or its context ends: a disk that hangs must not keep a leader from
 // stepping down.
 func (s *Store) submit(r *request) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
+
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return driver.ErrClosed
 	}
+
 	s.queue = append(s.queue, r)
 	if !s.draining {
 		s.draining = true
-		s.work.Add(1)
+		s.goroutines.Add(1)
 		go s.drain()
 	}
 	s.mu.Unlock()
+
 	select {
 	case <-r.done:
 		return nil
@@ -91,59 +100,70 @@ func (s *Store) submit(r *request) error {
 	}
 }
 
-// drain writes what is queued and ends when nothing is. Whatever has gathered during one commit shares the next.
+// drain writes the queue, and ends when it is empty. Requests that arrive during one commit share the next.
 func (s *Store) drain() {
-	defer s.work.Done()
+	defer s.goroutines.Done()
+
 	for attempt := 0; ; {
 		s.mu.Lock()
 		batch, closed := s.queue, s.closed
 		s.queue, s.spare = s.spare[:0], batch
 		s.draining = len(batch) > 0
 		s.mu.Unlock()
+
 		if len(batch) == 0 {
 			return
 		}
-		batch = waiting(batch, closed)
+
+		batch = dropEnded(batch, closed)
 		if len(batch) == 0 {
 			continue
 		}
-		again, err := false, s.usable()
+
+		again, err := false, s.checkFile()
 		if err == nil {
 			again, err = s.write(batch)
 		}
-		if s.blocked.Store(again); again {
+
+		s.blocked.Store(again)
+		if again {
 			s.mu.Lock()
 			s.queue = append(slices.Clone(batch), s.queue...)
 			s.mu.Unlock()
+
 			time.Sleep(pause(attempt))
 			attempt++
 			continue
 		}
+
 		attempt = 0
-		answer(batch, s.located(err))
+		answer(batch, s.withPath(err))
 		clear(batch)
 	}
 }
 
-// waiting drops the requests that nobody waits for any more.
-func waiting(batch []*request, closed bool) []*request {
+// dropEnded answers the requests whose context has ended, and returns the others.
+func dropEnded(batch []*request, closed bool) []*request {
 	keep := batch[:0]
 	for _, r := range batch {
 		err := r.ctx.Err()
 		if closed {
 			err = driver.ErrClosed
 		}
+
 		if err != nil {
 			answer([]*request{r}, err)
 			continue
 		}
+
 		keep = append(keep, r)
 	}
+
 	return keep
 }
 
-// answer gives every swap of the batch its outcome. If the transaction failed, that is unknown for all of them, even for one
-// that was refused: perhaps because of another in the same transaction.
+// answer completes the requests of a batch. If the transaction failed, the outcome of all its swaps is unknown, even of
+// a conflict: it may be due to another swap in the same transaction.
 func answer(batch []*request, err error) {
 	for _, r := range batch {
 		for i := range r.out {
@@ -155,44 +175,85 @@ func answer(batch []*request, err error) {
 	}
 }
 
-// write applies the batch: one statement that commits by itself for a single swap, else a transaction. Again says that nothing
-// was done because of somebody's lock.
+// write applies the batch: a single swap as one statement that commits by itself, otherwise as a transaction. again
+// means that nothing was done because another connection holds a lock.
 func (s *Store) write(batch []*request) (again bool, err error) {
 	defer func() {
-		// After any other error the state of the connection is anybody's guess. The next write opens a new one.
+		// After any other error the state of the connection is unknown. The next write opens a new one.
 		if err != nil && !again && s.w != nil {
 			_ = s.w.close()
 			s.w = nil
 		}
 	}()
-	if s.w == nil {
-		// Whatever it was that failed, the file may have changed: an older copy may have been
-		// restored into it.
-		if err := prepareFile(background, s.path); err != nil {
-			return busy(err), err
-		}
-		if s.w, err = openWriter(s.path); err != nil {
-			return busy(err), err
-		}
+
+	if err := s.ensureWriter(); err != nil {
+		return busy(err), err
 	}
+
 	single := len(batch) == 1 && len(batch[0].in) == 1 && !batch[0].remove
 	if !single {
 		if _, err := s.w.begin.ExecContext(background, nil); err != nil {
 			return busy(err), err
 		}
 	}
+
 	applied := s.w.applied[:0]
 	defer func() { clear(applied) }()
+
 	var removed removal
+	if applied, err = s.execute(batch, &removed, applied); err != nil {
+		return single && busy(err), err
+	}
+	if err := removed.end(s); err != nil {
+		return false, err
+	}
+
+	if !single {
+		if _, err := s.w.commit.ExecContext(background, nil); err != nil {
+			return false, err
+		}
+	}
+
+	removed.committed(s)
+	s.announce(applied)
+	if cap(applied) <= maxKept {
+		s.w.applied = applied
+	}
+
+	return false, nil
+}
+
+// ensureWriter opens the writer's connection again, if an error has closed it.
+func (s *Store) ensureWriter() error {
+	if s.w != nil {
+		return nil
+	}
+
+	// Whatever has failed, the file may have changed: an older copy may have been restored into it.
+	if err := prepareFile(background, s.path); err != nil {
+		return err
+	}
+
+	w, err := openWriter(s.path)
+	if err == nil {
+		s.w = w
+	}
+	return err
+}
+
+// execute runs the requests of a batch, and sets their outcomes. It appends the swaps to applied. It returns an error
+// of SQLite, after which the outcome of the whole batch is unknown.
+func (s *Store) execute(batch []*request, removed *removal, applied []written) ([]written, error) {
 	for _, r := range batch {
 		for i, l := range r.in {
 			var n written
 			var err error
 			if r.remove {
-				err = s.remove(&removed, l)
+				err = s.remove(removed, l)
 			} else {
 				n, err = s.swap(l)
 			}
+
 			switch {
 			case err == nil && r.remove:
 				r.out[i] = driver.Outcome{}
@@ -203,24 +264,11 @@ func (s *Store) write(batch []*request) (again bool, err error) {
 			case code(err) == 0: // a conflict, or a record that cannot be read
 				r.out[i] = driver.Outcome{Err: fmt.Errorf("%s %q at revision %q: %w", r.verb(), l.Name, l.Rev, err)}
 			default:
-				return single && busy(err), err
+				return applied, err
 			}
 		}
 	}
-	if err := removed.end(s); err != nil {
-		return false, err
-	}
-	if !single {
-		if _, err := s.w.commit.ExecContext(background, nil); err != nil {
-			return false, err
-		}
-	}
-	removed.committed(s)
-	s.announce(applied)
-	if cap(applied) <= maxKept {
-		s.w.applied = applied
-	}
-	return false, nil
+	return applied, nil
 }
 
 // written is a swap that was applied.
@@ -229,13 +277,14 @@ type written struct {
 	moved bool
 }
 
-// swap writes one record on the writer's connection. What the old record was decides only whether others are told and whose
-// name stays on it; whether it is replaced is decided by the statement itself.
+// swap writes one record on the writer's connection. The old record decides only whether others are notified and which
+// writer is recorded. The statement itself decides whether the record is replaced.
 func (s *Store) swap(l driver.Record) (written, error) {
 	writer := s.writer
 	if l.Vacant() {
 		writer = ""
 	}
+
 	rev, at := s.revs.next(time.Now())
 	if l.Rev == "" {
 		err := s.w.exec(s.w.insert, l.Name, rev, writer, s.w.record(l), at)
@@ -246,6 +295,7 @@ func (s *Store) swap(l driver.Record) (written, error) {
 	if err != nil {
 		return written{}, err
 	}
+
 	if old.lease.Nonce == l.Nonce && !l.Vacant() {
 		writer = old.writer
 	}
@@ -256,73 +306,8 @@ func (s *Store) swap(l driver.Record) (written, error) {
 	} else {
 		err = s.w.exec(s.w.renew, rev, record, l.Name, l.Rev)
 	}
+
 	return n, err
-}
-
-// revisions makes revisions that never come twice, for any register: not after a restart, not after
-// somebody has removed the whole file, and not after an older copy of it was restored, when a
-// number that is kept in the file would begin again. Each is of a random number of its Store and of
-// a time that grows with every one.
-type revisions struct {
-	store string
-	last  int64
-}
-
-func newRevisions() revisions { return revisions{store: strconv.FormatUint(rand.Uint64(), 36)} }
-
-// next returns a revision, and its time in microseconds. The colon keeps SQLite from taking one for
-// a number.
-func (r *revisions) next(now time.Time) (string, int64) {
-	r.last = max(r.last+1, now.UnixMicro())
-
-	var buf [32]byte
-	b := append(buf[:0], r.store...)
-	b = append(b, ':')
-	b = strconv.AppendInt(b, r.last, 36)
-	return string(b), r.last
-}
-
-// known is what the driver remembers of a revision. A revision's record never changes, so that this cannot be out of date.
-type known struct {
-	rev    string
-	writer string
-	lease  driver.Record // what Notable, Gone and this driver look at, without the weight
-}
-
-// maxKnown bounds the memory of it.
-const maxKnown = 1 << 15
-
-func newKnown(rev, writer string, l driver.Record) known {
-	l.Data, l.Past = nil, nil
-	return known{rev, writer, l}
-}
-
-func (s *Store) remember(k known) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.known) >= maxKnown {
-		clear(s.known)
-	}
-	s.known[k.lease.Name] = k
-}
-
-// recall returns what was in name at rev, from memory or from the database.
-func (s *Store) recall(name, rev string) (known, error) {
-	s.mu.Lock()
-	k := s.known[name]
-	s.mu.Unlock()
-	if k.rev == rev {
-		return k, nil
-	}
-	row, err := s.w.read(name)
-	if err != nil {
-		return known{}, err
-	}
-	if now, ok := revision(row[0]); ok && now != rev || row[0] == nil {
-		return known{}, driver.ErrConflict
-	}
-	l, err := s.parse(name, row[0], row[1], bytesOf(row[2]))
-	return newKnown(rev, textOf(row[1]), l), err
 }
 
 var background = context.Background()

@@ -25,22 +25,24 @@ func TestAnUnreadableRegister(t *testing.T) {
 			storetest.RunUnreadable(t, func(t *testing.T) (storetest.Open, func(string) error) {
 				path := filepath.Join(t.TempDir(), "regent.db")
 				open := func() (driver.Store, error) { return Open(t.Context(), path, Options{}) }
-				spoil := func(name string) error {
+				corrupt := func(name string) error {
 					db, err := sql.Open("sqlite", dsn(path, "mode=rw&_busy_timeout=10000"))
 					if err != nil {
 						return err
 					}
 					defer db.Close()
+
 					_, err = db.Exec(`UPDATE regent_lease SET `+change+` WHERE name = ?`, name)
 					return err
 				}
-				return open, spoil
+
+				return open, corrupt
 			})
 		})
 	}
 }
 
-// What the columns of one register hold decides nothing about the changes of others.
+// Odd values in the columns of one register must not hide the changes of others.
 func TestAnOddColumnHidesNoChange(t *testing.T) {
 	for fact, change := range map[string]string{
 		"a_text_in_place_of_the_last_change":   `moved = 'soon'`,
@@ -51,33 +53,37 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 	} {
 		t.Run(fact, func(t *testing.T) {
 			s := fresh(t)
-			swap(t, s, held("odd", "h", 1))
-			swap(t, s, held("seat too", "h", 1))
-			l := swap(t, s, held("seat", "h", 1))
+			storetest.Swap(t, s, held("odd", "h", 1))
+			storetest.Swap(t, s, held("seat too", "h", 1))
+			l := storetest.Swap(t, s, held("seat", "h", 1))
 			db := raw(t, s.path)
-			spoil := func(name string) {
+			corrupt := func(name string) {
 				_, err := db.Exec(`UPDATE regent_lease SET rev = hex(randomblob(16)), `+change+` WHERE name = ?`, name)
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			spoil("odd")
+
+			corrupt("odd")
 			wake, other := s.Wake(t.Context(), "seat"), s.Wake(t.Context(), "other")
 			for i := range 6 {
 				if i == 3 { // once more, while somebody waits
-					spoil("seat too")
+					corrupt("seat too")
 				}
+
 				l.Epoch++
-				l = swap(t, s, l)
+				l = storetest.Swap(t, s, l)
 				select {
 				case <-wake:
 				case <-time.After(20 * time.Second):
 					t.Fatal("no hint of a change")
 				}
 			}
+
 			if len(other) != 0 {
 				t.Error("who watches nothing of it was woken")
 			}
+
 			if _, err := s.Get(t.Context(), "odd"); err != nil {
 				t.Error(err)
 			}

@@ -8,31 +8,31 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// statement is what modernc's statements are.
+// statement is the interface of modernc's statements.
 type statement interface {
 	sqldriver.Stmt
 	sqldriver.StmtExecContext
 	sqldriver.StmtQueryContext
 }
 
-// writeConn is the one connection that writes. It talks to the driver without database/sql: it needs no pool, and a renewal should
-// cost little more than its fsync. Its calls carry no context, since an interrupted commit would be an unknown outcome for nothing.
+// writeConn is the only connection that writes. It uses the driver without database/sql: it needs no pool, and a
+// renewal should cost little more than its fsync. Its calls have no context, because an interrupted commit would only
+// add an unknown outcome.
 type writeConn struct {
 	conn sqldriver.Conn
-	// kept from one write to the next
+	// Reused from one write to the next.
 	args    [6]sqldriver.NamedValue
 	buf     []byte
 	applied []written
 
-	begin, commit, insert, move, renew, remove, look statement
+	begin, commit, insert, move, renew, remove, find statement
 }
 
-// maxMoved is beyond every change. Whatever is not below it, text included, was put there by
-// somebody else and is left out.
+// maxMoved is larger than every valid value of moved. Any other value, text included, was written by another program
+// and is skipped.
 const maxMoved = `4611686018427387904`
 
-// nextMoved takes the time in microseconds, so that what moves after a restore is later than all
-// that moved before it.
+// nextMoved takes the time in microseconds, so that a change after a restore is later than all changes before it.
 const nextMoved = `max(?, (
 	SELECT CAST(coalesce(max(moved), 0) AS INTEGER) + 1 FROM regent_lease WHERE moved < ` + maxMoved + `))`
 
@@ -41,10 +41,12 @@ func openWriter(path string) (*writeConn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	conn, err := connector.Connect(background)
 	if err != nil {
 		return nil, err
 	}
+
 	w := &writeConn{conn: conn}
 	for _, p := range []struct {
 		stmt *statement
@@ -58,7 +60,7 @@ func openWriter(path string) (*writeConn, error) {
 			WHERE name = ? AND rev = ?`},
 		{&w.renew, `UPDATE regent_lease SET rev = ?, record = ? WHERE name = ? AND rev = ?`},
 		{&w.remove, `DELETE FROM regent_lease WHERE name = ? AND rev = ?`},
-		{&w.look, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`},
+		{&w.find, `SELECT rev, writer, record FROM regent_lease WHERE name = ?`},
 	} {
 		stmt, err := conn.Prepare(p.text)
 		if err != nil {
@@ -67,6 +69,7 @@ func openWriter(path string) (*writeConn, error) {
 		}
 		*p.stmt = stmt.(statement)
 	}
+
 	return w, nil
 }
 
@@ -88,7 +91,7 @@ func (w *writeConn) bind(values ...sqldriver.Value) []sqldriver.NamedValue {
 	return w.args[:len(values)]
 }
 
-// exec runs a statement that changes one row, or none: ErrConflict.
+// exec runs a statement that changes one row. It returns ErrConflict if it changes none.
 func (w *writeConn) exec(stmt statement, values ...sqldriver.Value) error {
 	res, err := stmt.ExecContext(background, w.bind(values...))
 	if err != nil {
@@ -100,14 +103,14 @@ func (w *writeConn) exec(stmt statement, values ...sqldriver.Value) error {
 	return driver.ErrConflict
 }
 
-// read returns revision, writer and record of a register as the writer sees it, in its own
-// transaction too; all nil if there is none.
+// read returns revision, writer and record of a register in the writer's transaction; all nil if there is none.
 func (w *writeConn) read(name string) (row [3]sqldriver.Value, err error) {
-	rows, err := w.look.QueryContext(background, w.bind(name))
+	rows, err := w.find.QueryContext(background, w.bind(name))
 	if err != nil {
 		return row, err
 	}
 	defer rows.Close()
+
 	if err := rows.Next(row[:]); err != nil && err != io.EOF {
 		return row, err
 	}
@@ -118,7 +121,8 @@ func (w *writeConn) close() error {
 	if w == nil || w.conn == nil {
 		return nil
 	}
-	for _, stmt := range []statement{w.begin, w.commit, w.insert, w.move, w.renew, w.remove, w.look} {
+
+	for _, stmt := range []statement{w.begin, w.commit, w.insert, w.move, w.renew, w.remove, w.find} {
 		if stmt != nil {
 			_ = stmt.Close()
 		}

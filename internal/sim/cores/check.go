@@ -99,7 +99,8 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 
 	if v.fell && !v.excused {
 		if waited := time.Duration(now - v.fellAt); waited < p.cfg.LeaseDuration {
-			s.fail("rule 5: p%d claims %s, which shows epoch %d after %d, %v after it was shown that", p.index, v.reg.name,
+			s.fail("rule 5: p%d claims %s, which shows epoch %d after %d, %v after it was shown that", p.index,
+				v.reg.name,
 				v.epoch, v.highest, waited)
 		}
 		s.reached |= WaitedAfterRollback

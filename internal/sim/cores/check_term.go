@@ -53,7 +53,8 @@ func (p *proc) checkBegin(i int, e *core.Begin) {
 			continue
 		}
 		if min(p.view(reg).at, o.view(reg).at) > s.store.lostAt {
-			s.fail("p%d begins term %d of %s, and the duty of p%d runs in term %d", p.index, e.Epoch, e.Election, o.index,
+			s.fail("p%d begins term %d of %s, and the duty of p%d runs in term %d", p.index, e.Epoch, e.Election,
+				o.index,
 				o.term(i).epoch)
 		}
 	}
@@ -130,7 +131,8 @@ func (p *proc) checkBelief(i int) {
 func (p *proc) checkWaits() {
 	s := p.sim
 	if p.mustJoin != 0 && s.now > p.mustJoin+moments {
-		s.fail("rule 9: p%d has lost its heartbeat %v ago, its duties have stopped, and it does not join again", p.index,
+		s.fail("rule 9: p%d has lost its heartbeat %v ago, its duties have stopped, and it does not join again",
+			p.index,
 			s.now-p.mustJoin)
 	}
 	longest := 3*p.cfg.LeaseDuration + 4*p.cfg.StopTimeout
@@ -177,7 +179,7 @@ func (s *sim) checkEnd() {
 		}
 		if !led {
 			reg := s.store.register(name)
-			s.fail("%s has no leader %v after everything was healed: %s", name, s.now-s.calm, text(&reg.rec))
+			s.fail("%s has no leader %v after everything was healed: %s", name, s.now-s.healed, text(&reg.rec))
 		}
 	}
 }

@@ -81,7 +81,8 @@ func TestLiveness(t *testing.T) {
 	for seed := from; seed < from+n; seed++ {
 		c, err := runner.RunLive(seed, nil)
 		if only(err) != nil {
-			t.Errorf("%v\nreplay it: REGENT_LIVE=1 REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores", err, seed)
+			t.Errorf("%v\nreplay it: REGENT_LIVE=1 REGENT_SEED=%d go test -run TestSeed$ -v ./internal/sim/cores",
+				err, seed)
 		}
 		if stop(t) {
 			return

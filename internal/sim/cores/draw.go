@@ -11,7 +11,7 @@ import (
 
 // draw draws a cluster and its faults.
 func (s *sim) draw() {
-	s.calm = s.between(30*time.Second, 90*time.Second)
+	s.healed = s.between(30*time.Second, 90*time.Second)
 	s.cfg = profile()
 	s.cfg.StartDelay = s.between(0, time.Second)
 	own := []float64{0, 0, 0.5, 1, 1}[s.rng.IntN(5)] // how many have leases of their own: none, some or all
@@ -51,14 +51,14 @@ func (s *sim) draw() {
 
 	s.after(0, s.nextFault)
 	if s.live {
-		s.end = s.calm + s.liveBound() + 3*s.cfg.LeaseDuration
-		s.after(s.calm, s.settle)
+		s.end = s.healed + s.liveBound() + 3*s.cfg.LeaseDuration
+		s.after(s.healed, s.settle)
 	} else {
-		s.end = s.calm + s.bound()
-		s.after(s.calm, s.heal)
+		s.end = s.healed + s.bound()
+		s.after(s.healed, s.heal)
 		if s.faults.rollbacks && s.chance(0.3) {
 			s.end += lossAfter
-			s.after(s.calm+lossAfter, s.loseClaim)
+			s.after(s.healed+lossAfter, s.loseClaim)
 		}
 	}
 	if s.chance(0.5) {

@@ -30,7 +30,8 @@ const ms = time.Millisecond
 var scenarios = []scenario{
 	{
 		name: "cold_start", ids: "ab", until: 2000 * ms,
-		about: "Two members start. Both join; a is first and claims e. b finds it held, and watches the heartbeat of a.",
+		about: "Two members start. Both join; a is first and claims e. b finds it held, and watches the " +
+			"heartbeat of a.",
 	},
 	{
 		name: "release_and_notification", ids: "ab", from: 3000 * ms, until: 3100 * ms,
@@ -52,7 +53,8 @@ var scenarios = []scenario{
 	},
 	{
 		name: "lost_answer_of_a_claim", ids: "a", own: true, until: 3000 * ms,
-		about: "a claims e, with a lease of its own. The claim is applied, but its answer is lost. Once the request has\n" +
+		about: "a claims e, with a lease of its own. The claim is applied, but its answer is lost. Once " +
+			"the request has\n" +
 			"timed out a reads e, finds its own claim, and adopts it. The term counts from when the claim was sent.",
 		setup: func(s *sim) {
 			s.at(2*ms, func() { s.procs[0].link.noAnswers = 10 * ms })
@@ -60,8 +62,10 @@ var scenarios = []scenario{
 	},
 	{
 		name: "handoff", ids: "abc", from: 3000 * ms, until: 3700 * ms,
-		about: "a leads e; b and c are candidates. c is asked to hand e over to b: it edits the record of e, and touches\n" +
-			"the heartbeat register of a. The next heartbeat of a meets that, so a reads e, ends its term, and leaves e\n" +
+		about: "a leads e; b and c are candidates. c is asked to hand e over to b: it edits the record of " +
+			"e, and touches\n" +
+			"the heartbeat register of a. The next heartbeat of a meets that, so a reads e, ends its term, " +
+			"and leaves e\n" +
 			"vacant, reserved for b. b claims on the notification; c holds back.",
 		setup: func(s *sim) {
 			s.at(3000*ms, func() {
@@ -71,7 +75,8 @@ var scenarios = []scenario{
 	},
 	{
 		name: "flush_of_the_store", ids: "ab", from: 3100 * ms, until: 12000 * ms,
-		about: "a leads e, b is a candidate. The store loses everything. The next heartbeat of a is refused, so a ends its\n" +
+		about: "a leads e, b is a candidate. The store loses everything. The next heartbeat of a is " +
+			"refused, so a ends its\n" +
 			"term and joins again. Both have seen epoch 1, so they wait one lease, and the next claim has epoch 2.",
 		setup: func(s *sim) {
 			s.at(3100*ms, func() {
@@ -82,7 +87,8 @@ var scenarios = []scenario{
 	},
 	{
 		name: "hung_store", ids: "a", from: 3100 * ms, until: 16000 * ms,
-		about: "a leads e. The store takes requests and answers none for ten seconds. a ends its term before the deadline\n" +
+		about: "a leads e. The store takes requests and answers none for ten seconds. a ends its term " +
+			"before the deadline\n" +
 			"of its last heartbeat, whatever is under way, and joins again when the store answers.",
 		setup: func(s *sim) {
 			s.at(3100*ms, func() {
@@ -94,7 +100,8 @@ var scenarios = []scenario{
 	},
 	{
 		name: "frozen_leader", ids: "ab", from: 3100 * ms, until: 15000 * ms,
-		about: "a leads e and is frozen for ten seconds, as by SIGSTOP. b takes over when the lease has expired. When a\n" +
+		about: "a leads e and is frozen for ten seconds, as by SIGSTOP. b takes over when the lease has " +
+			"expired. When a\n" +
 			"goes on, its deadline has passed: it has not been believed since, ends its term, and joins again.",
 		setup: func(s *sim) {
 			s.at(3100*ms, func() {

@@ -132,7 +132,8 @@ func (s *sim) checkLive() {
 		}
 		if !led {
 			reg := s.store.register(name)
-			s.fail("%s has no leader %v after the faults have stopped changing: %s", name, s.now-s.calm, text(&reg.rec))
+			s.fail("%s has no leader %v after the faults have stopped changing: %s", name, s.now-s.healed,
+				text(&reg.rec))
 		}
 	}
 }
@@ -141,6 +142,6 @@ func (s *sim) checkLive() {
 func (p *proc) checkSteady(what string, election string, epoch uint64) {
 	if s := p.sim; s.steady > 0 && s.now > s.steady && !s.short(s.places[election]) {
 		s.fail("p%d %s term %d of %s, %v after the faults have stopped changing", p.index, what, epoch, election,
-			s.now-s.calm)
+			s.now-s.healed)
 	}
 }

@@ -196,7 +196,7 @@ func (p *proc) do(e core.Effect) {
 	case core.Result:
 		p.result(&e)
 	case core.Lifeline:
-		p.tell(&e)
+		p.report(&e)
 	case core.Closed:
 		p.core = nil
 		s.reached |= LeftCluster

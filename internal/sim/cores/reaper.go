@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// reaper is the companion of one run of a process: it is told what the process holds, kills the process if that is
+// reaper is the companion of one run of a process: it knows what the process holds, kills the process if that is
 // silent for too long, and releases what a dead process held. The rules are those of package reaper.
 type reaper struct {
 	proc   *proc
@@ -35,8 +35,8 @@ const (
 	reapMargin = 5 * time.Second       // how long a release is tried after the lease has expired
 )
 
-// tell sends a message to the reaper.
-func (p *proc) tell(e *core.Lifeline) {
+// report sends a message to the reaper.
+func (p *proc) report(e *core.Lifeline) {
 	r := p.reaper
 	if r == nil {
 		return

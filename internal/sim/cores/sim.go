@@ -28,15 +28,15 @@ func (r *Runner) Run(seed uint64, trace func(string)) (Reached, error) {
 
 // sim is one run. Times are true times; each process has a clock of its own.
 type sim struct {
-	seeds *rand.PCG
-	rng   *rand.Rand
-	trace func(string)
-	exact bool // a trace shows nanoseconds
-	now   time.Duration
-	calm  time.Duration // from then on there are no more faults
-	end   time.Duration
-	queue queue
-	cfg   core.Config // of a process whose elections depend on its heartbeat
+	seeds  *rand.PCG
+	rng    *rand.Rand
+	trace  func(string)
+	exact  bool // a trace shows nanoseconds
+	now    time.Duration
+	healed time.Duration // from then on there are no more faults
+	end    time.Duration
+	queue  queue
+	cfg    core.Config // of a process whose elections depend on its heartbeat
 
 	faults  faults
 	store   store

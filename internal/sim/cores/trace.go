@@ -16,8 +16,8 @@ import (
 // traceHeader stands over the columns of a trace.
 const traceHeader = "   seconds  who   what      rule  text"
 
-// tell writes a line.
-func (s *sim) tell(who, what string, rule int, text string) {
+// line writes a line of the trace.
+func (s *sim) line(who, what string, rule int, text string) {
 	number := ""
 	if rule > 0 {
 		number = strconv.Itoa(rule)
@@ -36,28 +36,28 @@ func seconds(d time.Duration, exact bool) string {
 // note says what happens outside of the processes.
 func (s *sim) note(format string, args ...any) {
 	if s.trace != nil {
-		s.tell("", "world", 0, fmt.Sprintf(format, args...))
+		s.line("", "world", 0, fmt.Sprintf(format, args...))
 	}
 }
 
 // note says what happens to a process.
 func (p *proc) note(format string, args ...any) {
 	if p.sim.trace != nil {
-		p.sim.tell(p.name, "world", 0, fmt.Sprintf(format, args...))
+		p.sim.line(p.name, "world", 0, fmt.Sprintf(format, args...))
 	}
 }
 
-func (p *proc) traceInput(in core.Input) { p.sim.tell(p.name, "input", 0, p.inputText(in)) }
+func (p *proc) traceInput(in core.Input) { p.sim.line(p.name, "input", 0, p.inputText(in)) }
 func (p *proc) traceEffect(e core.Effect) {
 	if d, ok := e.(core.Decision); ok {
 		text := d.What
 		if d.Name != "" {
 			text = d.Name + ": " + text
 		}
-		p.sim.tell(p.name, "decision", d.Rule, text)
+		p.sim.line(p.name, "decision", d.Rule, text)
 		return
 	}
-	p.sim.tell(p.name, "effect", 0, p.effectText(e))
+	p.sim.line(p.name, "effect", 0, p.effectText(e))
 }
 
 // inputText says what has happened to a core. It takes the value out of the interface, so that no input of an
@@ -95,7 +95,7 @@ func (p *proc) inputText(in core.Input) string {
 	case core.Save:
 		return fmt.Sprintf("asked to save checkpoint %q under term %d of %s", in.Data, in.Epoch, in.Election)
 	case core.Observed:
-		return fmt.Sprintf("told that somebody has seen epoch %d of %s", in.Epoch, in.Election)
+		return fmt.Sprintf("somebody has seen epoch %d of %s", in.Epoch, in.Election)
 	case core.Fenced:
 		return fmt.Sprintf("term %d of %s was refused: %d was seen", in.Epoch, in.Election, in.Newest)
 	case core.Close:

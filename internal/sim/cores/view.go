@@ -130,8 +130,8 @@ func (v *view) passed(rev string, last uint64) {
 	}
 }
 
-// mayBeRemoved reports whether a process cannot tell the loss of a register from its removal: it has not seen it held for
-// so long that both are possible.
+// mayBeRemoved reports whether a process cannot tell the loss of a register from its removal: it has not seen it held
+// for so long that both are possible.
 func (p *proc) mayBeRemoved(v *view, q *request) bool {
 	return p.cfg.Rest > 0 && q.outcome == core.NotFound && p.clock() >= v.heldAt.Add(p.cfg.Rest-p.cfg.Rest/10)
 }

@@ -29,28 +29,34 @@ func described() map[string][]string {
 		defer close(all)
 		newCollector(nil, "").Describe(all)
 	}()
+
 	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
 	metrics := map[string][]string{}
 	for d := range all {
 		m := form.FindStringSubmatch(d.String())
 		metrics[m[1]] = strings.Split(m[2], ",")
 	}
+
 	return metrics
 }
 
-// TestAlertRules holds the rules that we ship against the metrics that there are: a rule on one that is not there never fires.
+// TestAlertRules holds the rules that we ship against the metrics that there are: a rule on one that is not there never
+// fires.
 func TestAlertRules(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/operations/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var file rules
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
+
 	metrics := described()
 	losses := 0
 	use := regexp.MustCompile(`(regent_\w+)(?:\{(\w+)=)?`)
+
 	seen := map[string]bool{}
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
@@ -58,6 +64,7 @@ func TestAlertRules(t *testing.T) {
 			if r.Alert == "" || seen[r.Alert] || r.Labels["severity"] == "" || len(uses) == 0 {
 				t.Errorf("%+v", r)
 			}
+
 			seen[r.Alert] = true
 
 			// A store that has lost writes is behind for at most a lease: a rule that waits for longer never fires.
@@ -67,6 +74,7 @@ func TestAlertRules(t *testing.T) {
 			if r.Expr == "increase(regent_store_regressions_total[10m]) > 0" && r.For == "" {
 				losses++
 			}
+
 			for _, m := range uses {
 				labels, ok := metrics[m[1]]
 				if !ok || m[2] != "" && !strings.Contains(strings.Join(labels, " "), m[2]) {
@@ -75,6 +83,7 @@ func TestAlertRules(t *testing.T) {
 			}
 		}
 	}
+
 	if losses != 1 {
 		t.Errorf("%d rules fire when the store has lost writes", losses)
 	}

@@ -26,6 +26,7 @@ func freeze(t *testing.T, store driver.Store) *frozen {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	f := &frozen{addr: listener.Addr().String(), accepted: make(chan net.Conn, 100)}
 	go func() {
 		for {
@@ -40,6 +41,7 @@ func freeze(t *testing.T, store driver.Store) *frozen {
 	leads := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
+
 	m := &regent.Member{Store: store, ID: "ice", Addr: f.addr, Config: regent.Cluster()}
 	go func() {
 		done <- m.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error {
@@ -48,6 +50,7 @@ func freeze(t *testing.T, store driver.Store) *frozen {
 			return nil
 		})
 	}()
+
 	f.stop = func() {
 		cancel()
 		<-done
@@ -59,19 +62,22 @@ func freeze(t *testing.T, store driver.Store) *frozen {
 			_ = (<-f.accepted).Close()
 		}
 	})
+
 	select {
 	case <-leads:
 	case <-time.After(time.Minute):
 		t.Fatal("the member does not lead")
 	}
+
 	return f
 }
 
 // knows waits until the node knows who leads. It asks no other node.
-func (f *face) knows(leader string) {
+func (f *testNode) knows(leader string) {
 	f.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+
 	for limit := time.Now().Add(time.Minute); f.Health().Leader != leader; <-tick.C {
 		if time.Now().After(limit) {
 			f.t.Fatalf("%+v", f.Health())
@@ -79,7 +85,7 @@ func (f *face) knows(leader string) {
 	}
 }
 
-// TestFrozenLeader asks a standby for what its leader, which does not answer, would have to tell.
+// TestFrozenLeader asks a standby for what its leader, which does not answer, would have to answer.
 func TestFrozenLeader(t *testing.T) {
 	token := []string{"Authorization", "Bearer secret"}
 	poll := `{"kind":"http","target":"http://127.0.0.1:1/","interval":"1h"}`
@@ -90,6 +96,7 @@ func TestFrozenLeader(t *testing.T) {
 		ice := freeze(t, store)
 		b := serve(t, store, "b", "secret")
 		b.knows("ice")
+
 		for _, c := range []struct {
 			method, path, body string
 			code               int
@@ -97,13 +104,15 @@ func TestFrozenLeader(t *testing.T) {
 		}{
 			{"GET", "/v1/members", "", 200, "no coordinator: the leader, ice, has not answered at " + ice.addr},
 			{"GET", "/v1/polls", "", 503, "no coordinator: the leader, ice, has not answered at " + ice.addr},
-			{"PUT", "/v1/polls/x", poll, 504, "ice, has not answered at " + ice.addr + ": no answer in time: the outcome is unknown"},
+			{"PUT", "/v1/polls/x", poll, 504,
+				"ice, has not answered at " + ice.addr + ": no answer in time: the outcome is unknown"},
 			{"DELETE", "/v1/polls/x", "", 504, "the outcome is unknown"},
 		} {
 			t.Run(c.method+c.path, func(t *testing.T) {
 				t.Parallel()
 				began := time.Now()
 				code, body := b.ask(c.method, c.path, c.body, token...)
+
 				took := time.Since(began)
 				if code != c.code || !strings.Contains(fmt.Sprint(body), c.want) || took > 20*time.Second {
 					t.Errorf("%d %v after %v", code, body, took)
@@ -113,30 +122,33 @@ func TestFrozenLeader(t *testing.T) {
 	})
 
 	// ask sends a request through a standby. When the leader has it, the standby becomes the leader.
-	ask := func(t *testing.T, method, path, body string, hangUp bool) (int, map[string]any, time.Duration, *face) {
+	ask := func(t *testing.T, method, path, body string, hangUp bool) (int, map[string]any, time.Duration, *testNode) {
 		store := memstore.New()
 		ice := freeze(t, store)
 		b := serve(t, store, "b", "secret")
 		b.knows("ice")
-
 		type reply struct {
 			code int
 			body map[string]any
 		}
 		answered := make(chan reply, 1)
 		began := time.Now()
+
 		go func() {
 			code, body := b.ask(method, path, body, token...)
 			answered <- reply{code, body}
 		}()
+
 		conn := <-ice.accepted
 		ice.stop()
+
 		if hangUp {
 			b.until("/leader", 200)
 			_ = conn.Close()
 		} else {
 			defer conn.Close()
 		}
+
 		got := <-answered
 		return got.code, got.body, time.Since(began), b
 	}

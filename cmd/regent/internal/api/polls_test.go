@@ -3,21 +3,23 @@ package api_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/regentd/regent/cmd/regent/internal/api"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 func TestPolls(t *testing.T) {
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "fine") }))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, "fine")
+	}))
 	defer target.Close()
+
 	store := memstore.New()
 	a := serve(t, store, "a", "secret")
 	a.until("/leader", 200)
@@ -27,7 +29,7 @@ func TestPolls(t *testing.T) {
 	good := fmt.Sprintf(`{"kind":"http","target":%q,"interval":"1h","options":{"header.X-Key":"hidden"}}`, target.URL)
 
 	t.Run("a_write_needs_the_token_on_every_node", func(t *testing.T) {
-		for _, n := range []*face{a, b} {
+		for _, n := range []*testNode{a, b} {
 			for _, verb := range []string{"PUT /v1/polls/x", "DELETE /v1/polls/x", "POST /v1/polls/x/run"} {
 				method, path, _ := strings.Cut(verb, " ")
 				if got, body := n.ask(method, path, good); got != 401 {
@@ -37,26 +39,37 @@ func TestPolls(t *testing.T) {
 		}
 	})
 
-	t.Run("a_poll_is_kept_told_run_and_removed_through_any_node", func(t *testing.T) {
-		if got, body := b.ask("PUT", "/v1/polls/home", good, token...); got != 201 || body["kind"] != "http" || strings.Contains(fmt.Sprint(body), "hidden") {
+	t.Run("any_node_stores_shows_runs_and_removes_a_poll", func(t *testing.T) {
+		if got, body := b.ask("PUT", "/v1/polls/home", good, token...); got != 201 || body["kind"] != "http" ||
+			strings.Contains(fmt.Sprint(body), "hidden") {
 			t.Fatalf("%d %v", got, body)
 		}
-		if got, body := a.ask("PUT", "/v1/polls/home", strings.Replace(good, "1h", "2h", 1), token...); got != 200 || body["interval"] != "2h0m0s" {
+
+		if got, body := a.ask("PUT", "/v1/polls/home", strings.Replace(good, "1h", "2h", 1), token...); got != 200 ||
+			body["interval"] != "2h0m0s" {
 			t.Errorf("%d %v", got, body)
 		}
-		if got, body := b.ask("GET", "/v1/polls", ""); got != 200 || len(body["polls"].([]any)) != 1 || strings.Contains(fmt.Sprint(body), "hidden") {
+
+		if got, body := b.ask("GET", "/v1/polls", ""); got != 200 || len(body["polls"].([]any)) != 1 ||
+			strings.Contains(fmt.Sprint(body), "hidden") {
 			t.Errorf("%d %v", got, body)
 		}
+
 		got, body := b.ask("POST", "/v1/polls/home/run", `{"epoch": 1}`, token...)
-		for limit := time.Now().Add(30 * time.Second); strings.Contains(fmt.Sprint(body), "no worker takes it") && time.Now().Before(limit); { // none is known yet
+		for limit := time.Now().Add(30 * time.Second); strings.Contains(fmt.Sprint(body), "no worker takes it") &&
+			time.Now().Before(limit); { // none is known yet
 			got, body = b.ask("POST", "/v1/polls/home/run", `{"epoch": 1}`, token...)
 		}
+
 		if got != 200 || body["outcome"] != "ok" || body["worker"] == "" {
 			t.Errorf("%d %v", got, body)
 		}
-		if got, body := b.ask("GET", "/v1/polls/home", ""); got != 200 || body["state"] != "up" || body["source"] != "store" || len(body["results"].([]any)) == 0 {
+
+		if got, body := b.ask("GET", "/v1/polls/home", ""); got != 200 || body["state"] != "up" ||
+			body["source"] != "store" || len(body["results"].([]any)) == 0 {
 			t.Errorf("%d %v", got, body)
 		}
+
 		if got, body := b.ask("DELETE", "/v1/polls/home", "", token...); got != 204 {
 			t.Errorf("%d %v", got, body)
 		}
@@ -65,14 +78,15 @@ func TestPolls(t *testing.T) {
 		}
 	})
 
-	t.Run("what_makes_no_sense_is_refused_with_key_value_and_rule", func(t *testing.T) {
+	t.Run("a_bad_poll_is_refused_with_key_value_and_rule", func(t *testing.T) {
 		for _, c := range []struct {
 			method, path, body string
 			header             []string
 			code               int
 			want               string
 		}{
-			{"PUT", "/v1/polls/x", `{"kind":"http","target":"http://h/","interval":"10ms"}`, nil, 422, "polls.x.interval 10ms"},
+			{"PUT", "/v1/polls/x", `{"kind":"http","target":"http://h/","interval":"10ms"}`, nil, 422,
+				"polls.x.interval 10ms"},
 			{"PUT", "/v1/polls/x", `{"kind":"http","target":"http://h/","intervall":"10s"}`, nil, 422, "intervall"},
 			{"PUT", "/v1/polls/x", `not json`, nil, 422, ""},
 			{"PUT", "/v1/polls/a%20b", good, nil, 422, "polls."},
@@ -84,7 +98,7 @@ func TestPolls(t *testing.T) {
 			{"POST", "/v1/polls/none/run", `{"epoch": 2}`, nil, 409, "it is 1 now"},
 			{"POST", "/v1/polls/none/run", `{}`, nil, 400, "epoch"},
 		} {
-			for _, n := range []*face{a, b} {
+			for _, n := range []*testNode{a, b} {
 				got, body := n.ask(c.method, c.path, c.body, append(c.header, token...)...)
 				if got != c.code || !strings.Contains(fmt.Sprint(body), c.want) {
 					t.Errorf("%s %s %.60s: %d %v", c.method, c.path, c.body, got, body)
@@ -95,11 +109,14 @@ func TestPolls(t *testing.T) {
 
 	t.Run("tasks_of_more_than_the_common_limit_are_read_and_must_be_signed", func(t *testing.T) {
 		_, election := b.ask("GET", "/v1/elections/seat", "", token...)
-		big := fmt.Sprintf(`{"election":"seat","leader":"a","epoch":1,"term":%q,"tasks":[{"id":"x","kind":"nothing","payload":%q}]}`,
-			election["incarnation"], strings.Repeat("x", 100<<10))
-		if got, body := b.ask("POST", "/v1/tasks", big, b.signature("secret", "POST", "/v1/tasks", big)...); got != 422 || !strings.Contains(fmt.Sprint(body), "handler") {
+		big := fmt.Sprintf(`{"election":"seat","leader":"a","epoch":1,"term":%q,"tasks":[{"id":"x","kind":"nothing",`+
+			`"payload":%q}]}`, election["incarnation"], strings.Repeat("x", 100<<10))
+		if got, body := b.ask("POST", "/v1/tasks", big,
+			b.signature("secret", "POST", "/v1/tasks", big)...); got != 422 || !strings.Contains(
+			fmt.Sprint(body), "handler") {
 			t.Errorf("%d %v", got, body)
 		}
+
 		for _, header := range [][]string{nil, token, b.signature("another", "POST", "/v1/tasks", big)} {
 			if got, body := b.ask("POST", "/v1/tasks", big, header...); got != 401 {
 				t.Errorf("%q: %d %v", header, got, body)
@@ -108,104 +125,51 @@ func TestPolls(t *testing.T) {
 	})
 }
 
-func TestWithoutALeader(t *testing.T) {
-	store := memstore.New()
-	a := serve(t, store, "a", "")
-	a.until("/leader", 200)
-	if got, body := a.ask("POST", "/v1/elections/seat/pause", `{"epoch": 1}`); got != 200 {
-		t.Fatalf("%d %v", got, body)
-	}
-	if got, body := a.ask("POST", "/v1/elections/seat/step-down", `{"epoch": 1}`); got != 200 {
-		t.Fatalf("%d %v", got, body)
-	}
-	a.until("/standby", 200)
-	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no coordinator") {
-		t.Errorf("%d %v", got, body)
-	}
-	if got, body := a.ask("GET", "/v1/members", ""); got != 200 || body["status"] != "critical" || !strings.Contains(fmt.Sprint(body), "no coordinator") {
-		t.Errorf("%d %v", got, body)
-	}
-	if _, body := a.ask("GET", "/v1/status", ""); body["cluster"].(map[string]any)["status"] != "critical" {
-		t.Errorf("%v", body["cluster"])
-	}
-}
-
-// slowShelf is a store that keeps whoever reads polls waiting.
-type slowShelf struct {
+// slowPolls is a store whose reads of polls wait.
+type slowPolls struct {
 	*memstore.Store
 	asked chan struct{} // receives when somebody waits
 	open  chan struct{} // close it, and nobody does
 }
 
-func (s slowShelf) Get(ctx context.Context, name string) (driver.Record, error) {
+func (s slowPolls) Get(ctx context.Context, name string) (driver.Record, error) {
 	if strings.HasPrefix(name, "regent/polls/") {
 		select {
 		case s.asked <- struct{}{}:
 		default:
 		}
+
 		select {
 		case <-s.open:
 		case <-ctx.Done():
 			return driver.Record{}, ctx.Err()
 		}
 	}
+
 	return s.Store.Get(ctx, name)
 }
 
-func TestANewLeaderIsGivenAMomentToReadItsPolls(t *testing.T) {
-	s := slowShelf{memstore.New(), make(chan struct{}, 1), make(chan struct{})}
+func TestRequestWaitsForPollsOfANewLeader(t *testing.T) {
+	s := slowPolls{memstore.New(), make(chan struct{}, 1), make(chan struct{})}
 	a := serve(t, s, "a", "")
 	a.until("/leader", 200)
 	<-s.asked
 	answered := make(chan int, 1)
 	began := time.Now()
+
 	go func() {
 		code, _ := a.ask("GET", "/v1/polls", "")
 		answered <- code
 	}()
+
 	select {
 	case code := <-answered:
 		t.Fatalf("answered %d at once", code)
 	case <-time.After(100 * time.Millisecond):
 	}
+
 	close(s.open)
 	if code := <-answered; code != 200 && time.Since(began) < 2*time.Second {
 		t.Errorf("answered %d", code)
-	}
-}
-
-func TestGuarded(t *testing.T) {
-	a := serve(t, memstore.New(), "a", "")
-	a.until("/leader", 200)
-	open := a.server.Config.Handler
-	for guarded, want := range map[bool]int{true: 403, false: 404} {
-		h := open
-		if guarded {
-			h = api.New(api.Options{Node: a.Node, Log: slog.New(slog.DiscardHandler), Guarded: true}, make(chan struct{}))
-		}
-		for _, path := range []string{"DELETE /v1/polls/none", "POST /v1/polls/none/run"} {
-			method, path, _ := strings.Cut(path, " ")
-			w := httptest.NewRecorder()
-			r := httptest.NewRequest(method, path, strings.NewReader(`{"epoch": 1}`))
-			r.Host = "localhost"
-			h.ServeHTTP(w, r)
-			if w.Code != want {
-				t.Errorf("guarded %v: %s is %d %s", guarded, path, w.Code, w.Body)
-			}
-		}
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest("POST", "/v1/tasks", strings.NewReader(`{"election":"seat","epoch":1,"tasks":[]}`))
-		r.Host = "localhost"
-		h.ServeHTTP(w, r)
-		if refused := w.Code == 403; refused != guarded {
-			t.Errorf("guarded %v: tasks are answered %d", guarded, w.Code)
-		}
-		w = httptest.NewRecorder()
-		r = httptest.NewRequest("HEAD", "/v1/events", nil)
-		r.Host = "localhost"
-		h.ServeHTTP(w, r)
-		if refused := w.Code == 403; refused != guarded {
-			t.Errorf("guarded %v: events are answered %d", guarded, w.Code)
-		}
 	}
 }

@@ -2,81 +2,64 @@ package api
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/regentd/regent"
-	"github.com/regentd/regent/driver"
 )
 
-// WhyLeading says how the last term ended, which is why the current one began.
+// WhyLeading is how the term before the current one ended: the reason why the current one began.
 type WhyLeading struct {
 	Previous string    `json:"previous"`           // who led; empty if nobody did, or that is not known
 	Reason   string    `json:"reason"`             // of the end of that term; first if there was none
 	Ended    time.Time `json:"ended,omitzero"`     // by the wall clock of whoever ended it
 	VacantMs *int64    `json:"vacantMs,omitempty"` // how long nobody led; left out if not known, or if nobody leads yet
-	Text     string    `json:"text"`               // all that as a sentence
+	Text     string    `json:"text"`               // all of it as a sentence
 }
 
-// why tells how the term before the current one ended.
+// why returns how the term before the current one ended.
 func why(v regent.View) *WhyLeading {
 	b := v.Before()
-	y := &WhyLeading{Previous: b.Leader, Reason: b.Reason, Ended: b.Ended, Text: sentence(b)}
+	y := &WhyLeading{Previous: b.Leader, Reason: string(b.Reason), Ended: b.Ended, Text: sentence(b)}
+
 	if b.Vacant >= 0 {
 		ms := b.Vacant.Milliseconds()
 		y.VacantMs = &ms
 		y.Text += fmt.Sprintf("; nobody led for %v", b.Vacant.Round(time.Millisecond))
 	}
+
 	return y
 }
 
-// sentence tells the end of a term in words. A reason that is not known here is passed on as it is.
+// sentence returns the end of a term in words. A reason that is not known here is shown as it is.
 func sentence(b regent.Before) string {
 	who := b.Leader
 	if who == "" {
 		who = "the last leader"
 	}
-	known := map[string]string{
+
+	known := map[regent.Reason]string{
 		regent.ReasonFirst:     "nobody has led before",
 		regent.ReasonForgotten: "somebody has led before, but the store has no record of it",
-		"died":                 "the process of " + who + " died",
-		"expired":              "the lease of " + who + " expired: its process may have died, hung, or lost the store",
-		"rejoined":             who + " has joined again since: it is not known whether it was restarted or had lost its lease",
-		"shutdown":             who + " was shut down and released the election",
-		"handoff":              who + " was asked to hand over and released the election",
-		"stepped down":         who + " was asked to step down and released the election",
-		"paused":               who + " was asked to step down while the election was paused",
-		"unhealthy":            who + " was unhealthy and released the election",
-		"fenced":               who + " was refused by a fence that had seen a higher epoch",
-		"returned":             "the duty of " + who + " ended",
-		"partition":            who + " could not renew its lease in time",
-		"lost lease":           who + " found its lease taken",
-		"panic":                "the loop of " + who + " panicked",
-		"abandoned":            who + " claimed the election after it had given up, and released it",
+		regent.ReasonDied:      "the process of " + who + " died",
+		regent.ReasonExpired: "the lease of " + who +
+			" expired: its process may have died, hung, or lost the store",
+		regent.ReasonRejoined:    who + " has joined again since: it was restarted, or had lost its lease",
+		regent.ReasonShutdown:    who + " was shut down and released the election",
+		regent.ReasonHandoff:     who + " was asked to hand over and released the election",
+		regent.ReasonSteppedDown: who + " was asked to step down and released the election",
+		regent.ReasonPaused:      who + " was asked to step down while the election was paused",
+		regent.ReasonUnhealthy:   who + " was unhealthy and released the election",
+		regent.ReasonFenced:      who + " was refused by a fence that had seen a higher epoch",
+		regent.ReasonReturned:    "the duty of " + who + " ended",
+		regent.ReasonPartitioned: who + " could not renew its lease in time",
+		regent.ReasonLost:        who + " found its lease taken",
+		regent.ReasonPanicked:    "the loop of " + who + " panicked",
+		regent.ReasonAbandoned:   who + " claimed the election after it had stopped campaigning, and released it",
 	}
+
 	if text := known[b.Reason]; text != "" {
 		return text
 	}
+
 	return fmt.Sprintf("the term of %s ended: %s", who, b.Reason)
-}
-
-// neverHeld says that there is no such election.
-func neverHeld(name string) failure {
-	return failure{Error: fmt.Sprintf("election %q was never held", name)}
-}
-
-// electionName returns the election that a request names. It answers itself if there can be none of that name.
-func electionName(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
-	name = r.PathValue("election")
-	switch {
-	case !driver.ValidName(name):
-		none := fmt.Sprintf("election %q: there can be none of this name", name)
-		answer(w, http.StatusBadRequest, failure{Error: none})
-		return "", false
-	case strings.HasPrefix(name, "regent/"): // a register of Regent's own
-		answer(w, http.StatusNotFound, neverHeld(name))
-		return "", false
-	}
-	return name, true
 }

@@ -1,14 +1,16 @@
-// Package check looks once at something: whether a web page answers, a port is open, a name resolves, a host echoes, a program succeeds.
+// Package check makes single checks of a target: whether a web page answers, a port is open, a name resolves, a host
+// answers an echo request, a program succeeds.
 //
-// The zero Checker works:
+// The zero Checker is usable:
 //
 //	outcome, err := new(check.Checker).Run(ctx, "http", site.URL+"/health", map[string]string{"contains": "ok"})
 //
-// An outcome is a finding about the target, good or bad. An error is not: it says that the check could not be made here, because it makes no
-// sense, because this process may not make it, or because its context was cancelled. Only the deadline of the context is the target's fault.
+// An [Outcome] is a result about the target, good or bad. An error means that the check could not be made here: it
+// makes no sense, this process may not make it, or its context was cancelled. A context whose deadline passes is an
+// outcome: the target was too slow.
 //
-// Nothing secret that a check was given gets into an outcome or an error: user and password of a URL, its query, headers, and what is sent.
-// What the target answers may.
+// No outcome and no error shows secrets of the check: user and password of a URL, its query, headers, and what is sent.
+// An answer of the target may be shown.
 package check
 
 import (
@@ -21,27 +23,27 @@ import (
 	"time"
 )
 
-// Outcome is what a check found.
+// Outcome is the result of a check.
 type Outcome struct {
 	OK      bool              `json:"ok"`
-	Message string            `json:"message,omitempty"` // why not, or what was found: one line of at most 500 bytes
+	Message string            `json:"message,omitempty"` // the reason, or what was found: one line of at most 500 bytes
 	Latency time.Duration     `json:"latency"`
 	Detail  map[string]string `json:"detail,omitempty"` // status, address, answer and the like
 }
 
-// Func is a kind of check that is not built in. It is told its limits as Run is.
+// Func is a kind of check that is not built in. It must end at the deadline of ctx.
 type Func func(ctx context.Context, target string, options map[string]string) (Outcome, error)
 
-// Checker makes checks, any number at a time.
+// Checker makes checks. It may be used by several goroutines at once.
 type Checker struct {
 	AllowExec  bool            // programs may be run
 	Registered map[string]Func // further kinds by their names; the built-in ones cannot be replaced
 }
 
 var (
-	// ErrUnknownKind says that no such kind is built in or registered.
+	// ErrUnknownKind means that no such kind is built in or registered.
 	ErrUnknownKind = errors.New("unknown kind of check")
-	// ErrNotPermitted says that this process may not make the check; another might.
+	// ErrNotPermitted means that this process may not make the check. Another process might.
 	ErrNotPermitted = errors.New("not permitted")
 )
 
@@ -54,6 +56,7 @@ func (c *Checker) Kinds() []string {
 		}
 		kinds = append(kinds, name)
 	}
+
 	slices.Sort(kinds)
 	return slices.Compact(kinds)
 }
@@ -67,25 +70,29 @@ func (c *Checker) Run(ctx context.Context, kind, target string, options map[stri
 	if ctx.Err() != nil {
 		return Outcome{}, fmt.Errorf("%s check: not begun: %w", kind, context.Cause(ctx))
 	}
+
 	began := time.Now()
 	o, err := p(ctx)
 	if o.Latency == 0 {
 		o.Latency = time.Since(began)
 	}
+
 	switch {
 	case err != nil:
 		return Outcome{}, fmt.Errorf("%s check: %w", kind, err)
-	case !o.OK && errors.Is(ctx.Err(), context.Canceled): // whoever stopped it knows nothing of the target
+	case !o.OK && errors.Is(ctx.Err(), context.Canceled): // a cancelled check says nothing about the target
 		return Outcome{}, fmt.Errorf("%s check: %w", kind, context.Cause(ctx))
 	}
+
 	o.Message = oneLine(o.Message, messageMax)
 	for name, value := range o.Detail {
 		o.Detail[name] = oneLine(value, messageMax)
 	}
+
 	return o, nil
 }
 
-// prepare returns the check that is asked for, if it makes sense and is allowed.
+// prepare returns the check, or an error if it makes no sense or is not allowed.
 func (c *Checker) prepare(kind, target string, options map[string]string) (probe, error) {
 	if f, ok := c.Registered[kind]; ok && !Builtin(kind) {
 		return func(ctx context.Context) (Outcome, error) { return f(ctx, target, options) }, nil
@@ -96,11 +103,13 @@ func (c *Checker) prepare(kind, target string, options map[string]string) (probe
 	if kind == "exec" && !c.AllowExec {
 		return nil, fmt.Errorf("exec check: %w: programs are run only where execPolls is true", ErrNotPermitted)
 	}
+
 	p, faults := parse(kind, target, options)
 	errs := make([]error, len(faults))
 	for i, f := range faults {
 		errs[i] = f
 	}
+
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("%s check: %w", kind, err)
 	}

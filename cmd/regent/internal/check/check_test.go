@@ -14,7 +14,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/check"
 )
 
-// options are pairs of name and value.
+// options returns options from pairs of name and value.
 func options(pairs ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -23,7 +23,7 @@ func options(pairs ...string) map[string]string {
 	return m
 }
 
-// run makes a check that makes sense.
+// run makes a valid check.
 func run(t *testing.T, kind, target string, pairs ...string) check.Outcome {
 	t.Helper()
 	return runFor(t, 10*time.Second, kind, target, pairs...)
@@ -33,18 +33,21 @@ func runFor(t *testing.T, limit time.Duration, kind, target string, pairs ...str
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
+
 	c := check.Checker{AllowExec: true}
 	o, err := c.Run(ctx, kind, target, options(pairs...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Latency <= 0 || len(o.Message) > 500 || o.Message == "" || !utf8.ValidString(o.Message) || strings.ContainsAny(o.Message, "\r\n") {
+	if o.Latency <= 0 || len(o.Message) > 500 || o.Message == "" || !utf8.ValidString(o.Message) ||
+		strings.ContainsAny(o.Message, "\r\n") {
 		t.Errorf("a malformed outcome: %+v", o)
 	}
+
 	return o
 }
 
-// found compares an outcome to what it should be: its message by what it contains.
+// found compares an outcome with the expected one. The message must contain the expected text.
 func found(t *testing.T, o check.Outcome, ok bool, message string) {
 	t.Helper()
 	if o.OK != ok || !strings.Contains(o.Message, message) {
@@ -61,9 +64,10 @@ func settles(t *testing.T) {
 		for runtime.NumGoroutine() > before {
 			if time.Now().After(deadline) {
 				stacks := make([]byte, 64<<10)
-				t.Fatalf("%d goroutines, and before %d:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+				t.Fatalf("%d goroutines, and before %d:\n%s", runtime.NumGoroutine(), before,
+					stacks[:runtime.Stack(stacks, true)])
 			}
-			time.Sleep(time.Millisecond) // nothing tells when a goroutine has ended
+			time.Sleep(time.Millisecond) // there is no event for the end of a goroutine
 		}
 	})
 }
@@ -75,39 +79,50 @@ func TestRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	t.Run("a_check_that_makes_no_sense_is_an_error_with_all_rules", func(t *testing.T) {
 		_, err := new(check.Checker).Run(t.Context(), "tcp", "x", options("send", "x", "exepct", "y"))
-		if err == nil || !strings.Contains(err.Error(), "target") || !strings.Contains(err.Error(), "did you mean expect?") {
+		if err == nil || !strings.Contains(err.Error(), "target") ||
+			!strings.Contains(err.Error(), "did you mean expect?") {
 			t.Error(err)
 		}
 	})
+
 	t.Run("a_cancelled_check_says_nothing_of_its_target", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("shutting down")
-		c := check.Checker{Registered: map[string]check.Func{"mine": func(ctx context.Context, _ string, _ map[string]string) (check.Outcome, error) {
+		run := func(ctx context.Context, _ string, _ map[string]string) (check.Outcome, error) {
 			cancel(stop)
 			return check.Outcome{}, nil
-		}}}
+		}
+		c := check.Checker{Registered: map[string]check.Func{"mine": run}}
 		if o, err := c.Run(ctx, "mine", "x", nil); !errors.Is(err, stop) {
 			t.Errorf("%v %v", o, err)
 		}
+
 		if o, err := c.Run(ctx, "tcp", "127.0.0.1:1", nil); !errors.Is(err, stop) {
 			t.Errorf("%v %v", o, err)
 		}
 	})
+
 	t.Run("a_registered_kind_runs_and_its_message_is_made_to_fit", func(t *testing.T) {
-		c := check.Checker{Registered: map[string]check.Func{"mine": func(_ context.Context, target string, o map[string]string) (check.Outcome, error) {
-			return check.Outcome{OK: true, Message: "a\n\tb\x00\xff" + strings.Repeat("ü", 400), Detail: map[string]string{"x": target + "\n" + o["y"]}}, nil
-		}}}
+		run := func(_ context.Context, target string, o map[string]string) (check.Outcome, error) {
+			return check.Outcome{OK: true, Message: "a\n\tb\x00\xff" + strings.Repeat("ü", 400),
+				Detail: map[string]string{"x": target + "\n" + o["y"]}}, nil
+		}
+		c := check.Checker{Registered: map[string]check.Func{"mine": run}}
 		o, err := c.Run(t.Context(), "mine", "there", options("y", "z"))
-		if err != nil || !o.OK || !strings.HasPrefix(o.Message, "a b �ü") || !strings.HasSuffix(o.Message, "ü…") || len(o.Message) > 500 || !utf8.ValidString(o.Message) || o.Detail["x"] != "there z" {
+		if err != nil || !o.OK || !strings.HasPrefix(o.Message, "a b �ü") || !strings.HasSuffix(o.Message, "ü…") ||
+			len(o.Message) > 500 || !utf8.ValidString(o.Message) || o.Detail["x"] != "there z" {
 			t.Errorf("%v %+v", err, o)
 		}
 	})
+
 	t.Run("a_registered_kind_cannot_replace_a_built_in_one", func(t *testing.T) {
-		c := check.Checker{Registered: map[string]check.Func{"tcp": func(context.Context, string, map[string]string) (check.Outcome, error) {
+		run := func(context.Context, string, map[string]string) (check.Outcome, error) {
 			return check.Outcome{OK: true}, nil
-		}}}
+		}
+		c := check.Checker{Registered: map[string]check.Func{"tcp": run}}
 		if _, err := c.Run(t.Context(), "tcp", "nonsense", nil); err == nil {
 			t.Error("it was run")
 		}
@@ -115,11 +130,13 @@ func TestRun(t *testing.T) {
 			t.Error(kinds)
 		}
 	})
+
 	t.Run("kinds_are_those_that_can_be_run", func(t *testing.T) {
 		kinds := new(check.Checker).Kinds()
 		if slices.Contains(kinds, "exec") || !slices.Contains(kinds, "http") || !slices.IsSorted(kinds) {
 			t.Error(kinds)
 		}
+
 		c := check.Checker{AllowExec: true, Registered: map[string]check.Func{"mine": nil}}
 		if kinds := c.Kinds(); !slices.Contains(kinds, "exec") || !slices.Contains(kinds, "mine") {
 			t.Error(kinds)
@@ -134,7 +151,9 @@ func TestValidate(t *testing.T) {
 		want         string // keys with spaces between
 	}{
 		{"http", "http://localhost", nil, ""},
-		{"http", "https://[::1]:8443/a?b#c", options("method", "POST", "body", "x", "status", "200-299, 404", "header.X-A", "b", "redirects", "false", "insecureTLS", "true"), ""},
+		{"http", "https://[::1]:8443/a?b#c",
+			options("method", "POST", "body", "x", "status", "200-299, 404", "header.X-A", "b", "redirects", "false",
+				"insecureTLS", "true"), ""},
 		{"http", "ftp://localhost", nil, "target"},
 		{"http", "http://", nil, "target"},
 		{"http", "http://:80", nil, "target"},
@@ -147,7 +166,8 @@ func TestValidate(t *testing.T) {
 		{"http", "http://x", options("status", "2xx"), "options.status"},
 		{"http", "http://x", options("status", "300-200"), "options.status"},
 		{"http", "http://x", options("method", "HEAD", "contains", "x"), "options.contains"},
-		{"http", "http://x", options("header.", "x", "header.a b", "x", "header.c", "x\ny"), "options.header. options.header.a b options.header.c"},
+		{"http", "http://x", options("header.", "x", "header.a b", "x", "header.c", "x\ny"),
+			"options.header. options.header.a b options.header.c"},
 		{"http", "http://x", options("redirects", "3"), "options.redirects"},
 		{"http", "http://x", options("header", "x"), "options.header"},
 		{"tcp", "[::1]:22", options("send", "x", "expect", "y"), ""},
@@ -181,19 +201,24 @@ func TestValidate(t *testing.T) {
 		{"mine", "", options("any", "thing"), ""},
 	} {
 		name := map[bool]string{true: "fits", false: "does_not_fit"}[c.want == ""]
-		t.Run(c.kind+"_"+name+"_"+c.target+"_"+strings.Join(slices.Sorted(maps.Keys(c.options)), "_"), func(t *testing.T) {
-			var keys []string
-			for _, f := range check.Validate(c.kind, c.target, c.options) {
-				keys = append(keys, f.Key)
-			}
-			if got := strings.Join(keys, " "); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
+
+		t.Run(c.kind+"_"+name+"_"+c.target+"_"+strings.Join(slices.Sorted(maps.Keys(c.options)), "_"),
+			func(t *testing.T) {
+				var keys []string
+				for _, f := range check.Validate(c.kind, c.target, c.options) {
+					keys = append(keys, f.Key)
+				}
+
+				if got := strings.Join(keys, " "); got != c.want {
+					t.Errorf("got %q, want %q", got, c.want)
+				}
+			})
 	}
+
 	t.Run("a_rule_shows_no_secret", func(t *testing.T) {
 		for _, f := range slices.Concat(
-			check.Validate("http", "htp://me:hush@x/?hush", options("header.A", "hush\n", "body", "hush", "hush", "hush")),
+			check.Validate("http", "htp://me:hush@x/?hush",
+				options("header.A", "hush\n", "body", "hush", "hush", "hush")),
 			check.Validate("http", "http://me:hush@x y/", nil),
 			check.Validate("exec", "true", options("args", "hush")),
 		) {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// lookup is a check of kind dns. It asks the server itself: the resolver of the system would answer from its hosts file, add domains to
-// the name, and not say what the server said.
+// lookup is a check of kind dns. It asks the server itself: the resolver of the system would answer from its hosts
+// file, add domains to the name, and hide the answer of the server.
 type lookup struct {
 	name   string // ends in a dot
 	record string // A, AAAA and so on
@@ -27,12 +27,12 @@ type lookup struct {
 	expect string
 }
 
-// resolvConf names the servers of the system.
+// resolvConf is the file that names the servers of the system.
 const resolvConf = "/etc/resolv.conf"
 
 const (
-	dnsRounds = 3           // tries with each server, since UDP loses packets
-	dnsWait   = time.Second // for the first answer; twice that in each further round
+	dnsRounds = 3           // tries with each server, because UDP loses packets
+	dnsWait   = time.Second // for an answer in the first round; twice that in each further one
 )
 
 func readDNS(r *reader) probe {
@@ -40,21 +40,14 @@ func readDNS(r *reader) probe {
 	if !dnsName(l.name) {
 		r.refuseTarget("must be a domain name in ASCII, such as example.com")
 	}
+
 	l.record = r.word("type", "A", "AAAA", "CNAME", "MX", "TXT", "NS")
-	if l.server = r.text("server", ""); l.server != "" {
-		if a, err := netip.ParseAddr(l.server); err == nil || !strings.Contains(l.server, ":") {
-			host := l.server
-			if err == nil {
-				host = a.String()
-			}
-			l.server = net.JoinHostPort(host, "53")
-		}
-		if !hostPort(l.server) {
-			r.refuseOption("server", "must be a host, or host:port")
-		}
-	} else if _, ok := r.options["server"]; ok {
+
+	l.server = withDNSPort(r.text("server", ""))
+	if _, given := r.options["server"]; given && !hostPort(l.server) {
 		r.refuseOption("server", "must be a host, or host:port")
 	}
+
 	if l.expect != "" && (l.record == "A" || l.record == "AAAA") {
 		a, err := netip.ParseAddr(l.expect)
 		if err != nil || a.Is4() != (l.record == "A") {
@@ -63,7 +56,21 @@ func readDNS(r *reader) probe {
 			l.expect = a.String()
 		}
 	}
+
 	return l.run
+}
+
+// withDNSPort adds the port of DNS to a server that has none.
+func withDNSPort(server string) string {
+	a, err := netip.ParseAddr(server)
+	switch {
+	case err == nil:
+		return net.JoinHostPort(a.String(), "53")
+	case server == "" || strings.Contains(server, ":"):
+		return server
+	}
+
+	return net.JoinHostPort(server, "53")
 }
 
 func (l *lookup) run(ctx context.Context) (Outcome, error) {
@@ -74,6 +81,7 @@ func (l *lookup) run(ctx context.Context) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+
 	var last error
 	for try := range dnsRounds * len(servers) {
 		server := servers[try%len(servers)]
@@ -81,19 +89,23 @@ func (l *lookup) run(ctx context.Context) (Outcome, error) {
 		once, cancel := context.WithTimeout(ctx, dnsWait<<(try/len(servers)))
 		answer, err := l.ask(once, server)
 		cancel()
+
 		if err == nil {
-			o := l.judge(answer)
-			o.Latency, o.Detail["server"] = time.Since(began), server
+			o := l.evaluate(answer)
+			o.Latency = time.Since(began)
+			o.Detail["server"] = server
 			return o, nil
 		}
+
 		if last = err; ctx.Err() != nil {
 			break
 		}
 	}
+
 	return Outcome{Message: why(ctx, last)}, nil
 }
 
-// ask sends one question by UDP, and again by TCP if the answer does not fit.
+// ask sends the question by UDP, and again by TCP if the answer does not fit.
 func (l *lookup) ask(ctx context.Context, server string) (dnsAnswer, error) {
 	answer, err := l.exchange(ctx, "udp", server)
 	if err == nil && answer.truncated {
@@ -102,6 +114,7 @@ func (l *lookup) ask(ctx context.Context, server string) (dnsAnswer, error) {
 	return answer, err
 }
 
+// exchange sends the question over one network, and returns the answer to it.
 func (l *lookup) exchange(ctx context.Context, network, server string) (dnsAnswer, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, server)
 	if err != nil {
@@ -109,6 +122,7 @@ func (l *lookup) exchange(ctx context.Context, network, server string) (dnsAnswe
 	}
 	defer conn.Close()
 	defer interrupt(ctx, conn)()
+
 	q := dnsQuestion{id: uint16(rand.Uint32()), name: l.name, record: dnsTypes()[l.record]}
 	message, err := q.pack()
 	if err != nil {
@@ -117,22 +131,27 @@ func (l *lookup) exchange(ctx context.Context, network, server string) (dnsAnswe
 	if network == "tcp" {
 		message = append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)
 	}
+
 	if _, err := conn.Write(message); err != nil {
 		return dnsAnswer{}, err
 	}
+
 	for buf := make([]byte, 64<<10); ; {
 		n, err := readMessage(conn, network, buf)
 		if err != nil {
 			return dnsAnswer{}, err
 		}
+
 		answer, err := q.unpack(buf[:n])
 		if network == "udp" && errors.Is(err, errOtherQuestion) {
-			continue // late, or forged
+			continue // a late answer, or a forged one
 		}
+
 		return answer, err
 	}
 }
 
+// readMessage reads one message, which has its length before it in TCP.
 func readMessage(conn net.Conn, network string, buf []byte) (int, error) {
 	if network == "udp" {
 		return conn.Read(buf)
@@ -140,13 +159,15 @@ func readMessage(conn net.Conn, network string, buf []byte) (int, error) {
 	if _, err := io.ReadFull(conn, buf[:2]); err != nil {
 		return 0, err
 	}
+
 	return io.ReadFull(conn, buf[:binary.BigEndian.Uint16(buf)])
 }
 
-// judge compares an answer to what was expected.
-func (l *lookup) judge(a dnsAnswer) Outcome {
-	slices.Sort(a.values) // servers rotate them
+// evaluate compares an answer to what was expected.
+func (l *lookup) evaluate(a dnsAnswer) Outcome {
+	slices.Sort(a.values) // servers rotate the records
 	o := Outcome{Detail: map[string]string{"code": a.codeName()}}
+
 	if len(a.values) > 0 {
 		o.Detail["answer"] = strings.Join(a.values, ", ")
 	}
@@ -158,18 +179,22 @@ func (l *lookup) judge(a dnsAnswer) Outcome {
 	case l.expect != "" && !slices.ContainsFunc(a.values, l.expected):
 		o.Message = fmt.Sprintf("%.100q is not among %s", l.expect, o.Detail["answer"])
 	default:
-		o.OK, o.Message = true, o.Detail["answer"]
+		o.OK = true
+		o.Message = o.Detail["answer"]
 	}
+
 	return o
 }
 
-// expected compares names as DNS does; that of a mail server also without its preference.
+// expected reports whether a value is the expected one. Names are compared as DNS does; that of a mail server also
+// without its preference.
 func (l *lookup) expected(value string) bool {
 	if l.record == "TXT" {
 		return value == l.expect
 	}
 	want := strings.TrimSuffix(l.expect, ".")
 	_, host, _ := strings.Cut(value, " ")
+
 	return strings.EqualFold(value, want) || l.record == "MX" && strings.EqualFold(host, want)
 }
 
@@ -180,6 +205,7 @@ func nameservers(file string) ([]string, error) {
 		return nil, fmt.Errorf("no server is known, set options.server: %w", err)
 	}
 	defer f.Close()
+
 	var servers []string
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		words := strings.Fields(lines.Text())
@@ -190,6 +216,7 @@ func nameservers(file string) ([]string, error) {
 			servers = append(servers, net.JoinHostPort(a.String(), "53"))
 		}
 	}
+
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("no server is known, set options.server: %s names none", file)
 	}

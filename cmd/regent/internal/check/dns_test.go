@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// nameServer answers over UDP and TCP on one port, from bytes that are put together here.
+// nameServer answers over UDP and TCP on one port. The tests make its answers byte by byte.
 type nameServer struct {
 	address string
 	udp     func(question []byte) [][]byte // what is sent back, in order
@@ -26,15 +26,18 @@ func serveDNS(t *testing.T, udp, tcp func(question []byte) [][]byte) *nameServer
 		if _, err := io.ReadFull(conn, size); err != nil {
 			return
 		}
+
 		question := make([]byte, binary.BigEndian.Uint16(size))
 		if _, err := io.ReadFull(conn, question); err != nil {
 			return
 		}
+
 		for _, m := range tcp(question) {
 			_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(m))), m...))
 		}
 	}
 	var packets net.PacketConn
+
 	err := errors.New("no port")
 	for tries := 0; err != nil; tries++ { // a port that is free for TCP may be taken for UDP
 		if tries == 20 {
@@ -43,6 +46,7 @@ func serveDNS(t *testing.T, udp, tcp func(question []byte) [][]byte) *nameServer
 		s.address = listen(t, "127.0.0.1:0", overTCP)
 		packets, err = net.ListenPacket("udp", s.address)
 	}
+
 	t.Cleanup(func() { packets.Close() })
 	go func() {
 		buf := make([]byte, 1500)
@@ -51,27 +55,30 @@ func serveDNS(t *testing.T, udp, tcp func(question []byte) [][]byte) *nameServer
 			if err != nil {
 				return
 			}
+
 			s.asked.Add(1)
 			for _, m := range s.udp(append([]byte(nil), buf[:n]...)) {
 				_, _ = packets.WriteTo(m, from)
 			}
 		}
 	}()
+
 	return s
 }
 
-// answer is the question turned into an answer with a code and records.
+// answer returns an answer to the question, with a code and records.
 func answer(question []byte, code byte, records ...[]byte) []byte {
 	m := append([]byte(nil), question...)
 	m[2], m[3] = 0x81, 0x80|code
 	binary.BigEndian.PutUint16(m[6:], uint16(len(records)))
+
 	for _, r := range records {
 		m = append(m, r...)
 	}
 	return m
 }
 
-// record is one whose name points at the question's.
+// record returns a record whose name points at that of the question.
 func record(kind uint16, data ...byte) []byte {
 	r := binary.BigEndian.AppendUint16([]byte{0xc0, 12}, kind)
 	r = append(r, 0, 1, 0, 0, 0, 60)
@@ -79,7 +86,7 @@ func record(kind uint16, data ...byte) []byte {
 	return append(r, data...)
 }
 
-// labels is a name that goes on with that of the question.
+// labels returns a name that ends with that of the question.
 func labels(first string) []byte { return append(append([]byte{byte(len(first))}, first...), 0xc0, 12) }
 
 func kindOf(question []byte) uint16 { return binary.BigEndian.Uint16(question[len(question)-4:]) }
@@ -92,10 +99,11 @@ func askedFor(question []byte) string {
 	return strings.Join(all, ".")
 }
 
-// zone answers by name.
+// zone returns the answers for a name.
 func zone(question []byte) [][]byte {
 	one := func(m []byte) [][]byte { return [][]byte{m} }
 	kind := kindOf(question)
+
 	switch askedFor(question) {
 	case "missing.test":
 		return one(answer(question, 3))
@@ -130,6 +138,7 @@ func zone(question []byte) [][]byte {
 		m[2] |= 2
 		return one(m[:len(m)-2])
 	}
+
 	switch kind {
 	case 1:
 		return one(answer(question, 0, record(1, 192, 0, 2, 2), record(1, 192, 0, 2, 1)))
@@ -140,8 +149,10 @@ func zone(question []byte) [][]byte {
 	case 15:
 		return one(answer(question, 0, record(15, append([]byte{0, 10}, labels("mail")...)...)))
 	case 16:
-		return one(answer(question, 0, record(16, append(append([]byte{7}, "v=spf1 "...), append([]byte{4}, "-all"...)...)...)))
+		return one(answer(question, 0, record(16,
+			append(append([]byte{7}, "v=spf1 "...), append([]byte{4}, "-all"...)...)...)))
 	}
+
 	return nil
 }
 
@@ -162,7 +173,8 @@ func TestDNS(t *testing.T) {
 	}{
 		{"addresses", "a.test", nil, true, "192.0.2.1, 192.0.2.2"},
 		{"an_expected_address", "a.test.", []string{"expect", "192.0.2.2"}, true, ""},
-		{"another_address", "a.test", []string{"expect", "192.0.2.3"}, false, `"192.0.2.3" is not among 192.0.2.1, 192.0.2.2`},
+		{"another_address", "a.test", []string{"expect", "192.0.2.3"}, false,
+			`"192.0.2.3" is not among 192.0.2.1, 192.0.2.2`},
 		{"an_IPv6_address", "a.test", []string{"type", "AAAA", "expect", "0:0::1"}, true, "::1"},
 		{"an_alias", "a.test", []string{"type", "CNAME", "expect", "ns1.A.test."}, true, "Ns1.a.test"},
 		{"a_name_server", "a.test", []string{"type", "NS", "expect", "ns1.a.test"}, true, "Ns1.a.test"},
@@ -183,18 +195,21 @@ func TestDNS(t *testing.T) {
 		{"a_server_that_refuses_without_the_question", "refused.test", nil, false, "REFUSED"},
 		{"an_answer_to_another_question_is_passed_over", "others.test", nil, true, "192.0.2.1"},
 		{"a_forged_answer_is_passed_over", "forged.test", nil, true, "192.0.2.1"},
-		{"a_truncated_answer_is_asked_for_over_TCP", "truncated.test", []string{"expect", "192.0.2.77"}, true, "192.0.2.99"},
+		{"a_truncated_answer_is_asked_for_over_TCP", "truncated.test", []string{"expect", "192.0.2.77"}, true,
+			"192.0.2.99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := run(t, "dns", c.target, append(c.options, "server", s.address)...)
 			if len(o.Message) < 490 || !c.ok {
 				found(t, o, c.ok, c.message)
 			}
-			if o.OK != c.ok || o.OK && (o.Detail["server"] != s.address || o.Detail["code"] != "NOERROR" || o.Detail["answer"] == "") {
+			if o.OK != c.ok || o.OK && (o.Detail["server"] != s.address || o.Detail["code"] != "NOERROR" ||
+				o.Detail["answer"] == "") {
 				t.Errorf("%+v", o)
 			}
 		})
 	}
+
 	t.Run("a_lost_packet_is_asked_for_again", func(t *testing.T) {
 		var lost atomic.Bool
 		s := serveDNS(t, func(question []byte) [][]byte {
@@ -204,14 +219,17 @@ func TestDNS(t *testing.T) {
 			return zone(question)
 		}, nil)
 		found(t, run(t, "dns", "a.test", "server", s.address), true, "192.0.2.1")
+
 		if n := s.asked.Load(); n != 2 {
 			t.Errorf("asked %d times", n)
 		}
 	})
+
 	t.Run("a_silent_server_is_not_waited_for_beyond_the_timeout", func(t *testing.T) {
 		s := serveDNS(t, func([]byte) [][]byte { return nil }, nil)
 		found(t, runFor(t, 50*time.Millisecond, "dns", "a.test", "server", s.address), false, "no answer in time")
 	})
+
 	t.Run("no_server_at_all", func(t *testing.T) {
 		found(t, run(t, "dns", "a.test", "server", closed(t)), false, "connection refused")
 	})

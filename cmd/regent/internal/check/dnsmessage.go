@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// dnsTypes returns the record types that can be asked for.
+// dnsTypes returns the types of records, by their names.
 func dnsTypes() map[string]dnsmessage.Type {
 	return map[string]dnsmessage.Type{
 		"A":     dnsmessage.TypeA,
@@ -28,7 +28,7 @@ type dnsQuestion struct {
 	record dnsmessage.Type
 }
 
-// dnsAnswer is what a server answered: the records of the type that was asked for.
+// dnsAnswer is the answer of a server: the records of the type in the question.
 type dnsAnswer struct {
 	code      dnsmessage.RCode
 	truncated bool
@@ -49,7 +49,7 @@ func (a dnsAnswer) codeName() string {
 	return fmt.Sprintf("RCODE%d", a.code)
 }
 
-// dnsName reports whether a name that ends in a dot can be asked for.
+// dnsName reports whether a name that ends in a dot is valid.
 func dnsName(name string) bool {
 	if name == "." {
 		return true
@@ -63,9 +63,11 @@ func dnsName(name string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
+// notInName reports whether a character cannot be in a name.
 func notInName(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_')
 }
@@ -81,6 +83,7 @@ func (q dnsQuestion) pack() ([]byte, error) {
 		Header:    dnsmessage.Header{ID: q.id, RecursionDesired: true},
 		Questions: []dnsmessage.Question{{Name: name, Type: q.record, Class: dnsmessage.ClassINET}},
 	}
+
 	return m.Pack()
 }
 
@@ -120,7 +123,7 @@ func (q dnsQuestion) equal(other dnsmessage.Question) bool {
 		other.Type == q.record && other.Class == dnsmessage.ClassINET
 }
 
-// values reads the answer section, and returns the records of the type that was asked for.
+// values reads the answer section, and returns the records of the type in the question.
 func (q dnsQuestion) values(p *dnsmessage.Parser) ([]string, error) {
 	var values []string
 	for {
@@ -143,6 +146,7 @@ func (q dnsQuestion) values(p *dnsmessage.Parser) ([]string, error) {
 		if err != nil {
 			return values, notDNS(err)
 		}
+
 		values = append(values, value)
 	}
 }
@@ -169,21 +173,28 @@ func readValue(p *dnsmessage.Parser, header dnsmessage.ResourceHeader) (string, 
 		r, err := p.TXTResource()
 		return strings.Join(r.TXT, ""), err
 	}
+
 	return "", fmt.Errorf("type %v is not supported", header.Type)
 }
 
-// address checks the length of the data too, which the parser does not: it would read on into the next record.
+// address returns an address as text. It checks the length of the data, which the parser does not: the parser would
+// read into the next record.
 func address(header dnsmessage.ResourceHeader, data []byte, err error) (string, error) {
 	if err == nil && int(header.Length) != len(data) {
-		err = fmt.Errorf("a record of type %s has %d bytes", strings.TrimPrefix(header.Type.String(), "Type"), header.Length)
+		kind := strings.TrimPrefix(header.Type.String(), "Type")
+		err = fmt.Errorf("a record of type %s has %d bytes", kind, header.Length)
 	}
+
 	if err != nil {
 		return "", err
 	}
 	a, _ := netip.AddrFromSlice(data)
+
 	return a.String(), nil
 }
 
+// host returns a name without the dot at its end.
 func host(name dnsmessage.Name) string { return strings.TrimSuffix(name.String(), ".") }
 
+// notDNS wraps an error of the parser.
 func notDNS(err error) error { return fmt.Errorf("%w: %w", errDNSMessage, err) }

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// program is a check of kind exec: a program that exits with 0 if all is well, and says more in its first line. It is run without a shell, with
-// the environment below and nothing of this process's, which holds the cluster token.
+// program is a check of kind exec: a program that exits with 0 if the target is well. Its first line of output is the
+// message. It runs without a shell. It does not inherit the environment of this process, which may hold the cluster
+// token.
 type program struct {
 	path string
 	args []string
 	env  []string
 }
 
-// execPath is where programs are looked for that are named without a directory.
+// execPath is the list of directories for programs that are named without one.
 const execPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 func readExec(r *reader) probe {
@@ -22,16 +23,21 @@ func readExec(r *reader) probe {
 	case r.target == "" || strings.Contains(r.target, "\x00"),
 		strings.Contains(r.target, "/") != strings.HasPrefix(r.target, "/"),
 		r.target == "." || r.target == "..":
-		r.refuseTarget("must be an absolute path, or the name of a program without a directory; its arguments are in options.args")
+		r.refuseTarget("must be an absolute path, or the name of a program without a directory; " +
+			"its arguments are in options.args")
 	}
-	if err := json.Unmarshal([]byte(r.text("args", "[]")), &p.args); err != nil || strings.Contains(strings.Join(p.args, ""), "\x00") {
+
+	err := json.Unmarshal([]byte(r.text("args", "[]")), &p.args)
+	if err != nil || strings.Contains(strings.Join(p.args, ""), "\x00") {
 		r.refuseOption("args", `must be a JSON list of texts, such as ["-c", "exit 0"]`)
 	}
+
 	r.each("env.", func(name, value string) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 			r.refuseOption("env."+name, "must be the name of a variable after the dot")
 		}
 		p.env = append(p.env, name+"="+value)
 	})
+
 	return p.run
 }

@@ -2,7 +2,7 @@ package check
 
 import "syscall"
 
-// processGroup also has the kernel kill the program when this process dies.
+// processGroup returns the attributes of a process group of its own, which the kernel kills when this process dies.
 func processGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -11,7 +11,7 @@ import (
 
 const execSupported = false
 
-// run refuses, since without process groups what a program has started could not be ended.
+// run returns an error: without process groups it could not end the processes that a program has started.
 func (p *program) run(context.Context) (Outcome, error) {
 	return Outcome{}, fmt.Errorf("exec is not supported on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -10,12 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/regentd/regent/cmd/regent/internal/spawn"
 	"github.com/regentd/regent/reaper/proctree"
 )
 
@@ -23,29 +24,35 @@ const execSupported = true
 
 const (
 	outputMax  = 4 << 10
-	killWait   = 5 * time.Second        // for the kernel to end what was killed
-	outputWait = 100 * time.Millisecond // for what a process that got away may still hold open
+	killWait   = 5 * time.Second        // until killed processes have ended
+	outputWait = 100 * time.Millisecond // for output, if a process that escaped holds the pipe open
 )
 
-// run runs the program, and returns once everything that it has started is gone.
+// run runs the program, and returns when its whole process tree is gone.
 func (p *program) run(ctx context.Context) (Outcome, error) {
 	path, err := find(p.path)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("program %.200q cannot be run here: %w", p.path, err)
 	}
+
 	from, to, err := os.Pipe()
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer from.Close()
-	b := proctree.New()
-	cmd := &exec.Cmd{Path: path, Args: append([]string{p.path}, p.args...), Env: append(p.env[:len(p.env):len(p.env)], b.Mark),
-		Dir: "/", Stdout: to, Stderr: to, SysProcAttr: processGroup()}
-	b, exited, err := start(cmd, b)
+
+	tree := proctree.New()
+	cmd := &exec.Cmd{
+		Path: path, Args: append([]string{p.path}, p.args...), Env: append(slices.Clip(p.env), tree.Mark),
+		Dir: "/", Stdout: to, Stderr: to, SysProcAttr: processGroup(),
+	}
+	exited, err := spawn.Start(cmd, func(pid int) { tree = tree.Started(pid) })
 	_ = to.Close()
+
 	if err != nil {
 		return Outcome{}, fmt.Errorf("program %.200q cannot be run here: %w", p.path, plainly(err))
 	}
+
 	output := make(chan string, 1)
 	go func() { output <- readSome(from) }()
 
@@ -55,36 +62,48 @@ func (p *program) run(ctx context.Context) (Outcome, error) {
 	case <-ctx.Done():
 		late = true
 	}
+
 	limit, cancel := context.WithTimeout(context.Background(), killWait)
 	defer cancel()
-	killed := b.Kill(limit)
+
+	killed := tree.Kill(limit)
 	_ = from.SetReadDeadline(time.Now().Add(outputWait))
-	said := <-output
+	text := <-output
+
 	if killed != nil {
-		return Outcome{Message: "it was killed, and still lives"}, nil
+		return Outcome{Message: "it was killed, and has not ended"}, nil
 	}
+
 	<-exited
-	return p.judge(cmd.ProcessState, said, late), nil
+	return outcome(cmd.ProcessState, text, late), nil
 }
 
-func (p *program) judge(state *os.ProcessState, said string, late bool) Outcome {
-	first, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	o := Outcome{OK: state.Success() && !late, Message: oneLine(first, messageMax), Detail: map[string]string{"exitCode": strconv.Itoa(state.ExitCode())}}
+// outcome returns the outcome of a program that has ended, by its state and its output.
+func outcome(state *os.ProcessState, output string, late bool) Outcome {
+	first, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
+	o := Outcome{
+		OK:      state.Success() && !late,
+		Message: oneLine(first, messageMax),
+		Detail:  map[string]string{"exitCode": strconv.Itoa(state.ExitCode())},
+	}
+
 	status, ok := state.Sys().(syscall.WaitStatus)
 	switch {
 	case late:
-		o.Message = strings.TrimSuffix("killed, since it did not end in time: "+first, ": ")
+		o.Message = strings.TrimSuffix("killed, because it did not end in time: "+first, ": ")
 		delete(o.Detail, "exitCode")
 	case ok && status.Signaled():
-		o.Message = strings.TrimSuffix(fmt.Sprintf("ended by signal %d (%v): %s", status.Signal(), status.Signal(), first), ": ")
-		o.Detail["exitCode"] = strconv.Itoa(128 + int(status.Signal())) // as shells have it
+		sig := status.Signal()
+		o.Message = strings.TrimSuffix(fmt.Sprintf("ended by signal %d (%v): %s", sig, sig, first), ": ")
+		o.Detail["exitCode"] = strconv.Itoa(128 + int(sig)) // as shells report it
 	case o.Message == "":
 		o.Message = "exit code " + o.Detail["exitCode"]
 	}
+
 	return o
 }
 
-// find returns where a program is. The PATH of this process does not matter.
+// find returns the path of a program. It does not use the PATH of this process.
 func find(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
@@ -95,6 +114,7 @@ func find(name string) (string, error) {
 			return path, nil
 		}
 	}
+
 	return "", errors.New("it is not in " + execPath)
 }
 
@@ -107,30 +127,9 @@ func plainly(err error) error {
 	return err
 }
 
-// start starts the program in a process group of its own, and returns its process tree and a channel that is closed when it has exited. A death
-// signal comes when the thread that started it ends, not its process, so that thread is kept until then.
-func start(cmd *exec.Cmd, b proctree.Tree) (proctree.Tree, <-chan struct{}, error) {
-	exited, started := make(chan struct{}), make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		if err == nil {
-			b = b.Started(cmd.Process.Pid) // before it is waited for: until then the pid is its own
-		}
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // its state tells
-			close(exited)
-		}
-	}()
-	err := <-started
-	return b, exited, err
-}
-
-// readSome reads all, so that the program can write on, and returns the beginning.
+// readSome returns the beginning of the output. It reads all of it, so that the program does not block.
 func readSome(r io.Reader) string {
-	some, _ := io.ReadAll(io.LimitReader(r, outputMax)) // whatever has come counts
+	some, _ := io.ReadAll(io.LimitReader(r, outputMax)) // after an error the part before it counts
 	_, _ = io.Copy(io.Discard, r)
 	return string(some)
 }

@@ -31,19 +31,21 @@ type web struct {
 	contains       string
 	redirects      bool
 	skipTLSVerify  bool
-	expectedStatus string // as it was written
+	expectedStatus string // as in the definition
 }
 
 func readHTTP(r *reader) probe {
 	w := &web{header: http.Header{"User-Agent": {"regent"}}}
 	var err error
-	if w.url, err = url.Parse(r.target); err != nil || w.url.Scheme != "http" && w.url.Scheme != "https" || w.url.Hostname() == "" || !portFits(w.url.Port()) {
+	if w.url, err = url.Parse(r.target); err != nil || !webURL(w.url) {
 		r.refuseTarget("must be a URL that begins with http:// or https:// and names a host")
 	}
+
 	w.method = r.word("method", http.MethodGet, http.MethodHead, http.MethodPost)
 	if w.body = r.text("body", ""); w.body != "" && w.method != http.MethodPost {
 		r.refuseOption("body", "needs the method POST")
 	}
+
 	w.expectedStatus = r.text("status", "200-399")
 	if w.statuses, err = parseRanges(w.expectedStatus, 100, 599); err != nil {
 		r.refuseOption("status", "must be statuses from 100 to 599, such as 200 or 200-299,301")
@@ -51,6 +53,7 @@ func readHTTP(r *reader) probe {
 	if w.contains = r.text("contains", ""); w.contains != "" && w.method == http.MethodHead {
 		r.refuseOption("contains", "cannot be found in an answer to HEAD, which has no body")
 	}
+
 	w.redirects = r.boolean("redirects", true)
 	w.skipTLSVerify = r.boolean("insecureTLS", false)
 	r.each("header.", func(name, value string) {
@@ -60,37 +63,50 @@ func readHTTP(r *reader) probe {
 		case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }):
 			r.refuseOption("header."+name, "must be without control characters")
 		}
+
 		w.header.Set(name, value)
 	})
+
 	return w.run
+}
+
+// webURL reports whether a URL is one of a web server.
+func webURL(u *url.URL) bool {
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && portFits(u.Port())
 }
 
 func (w *web) run(ctx context.Context) (Outcome, error) {
 	o := Outcome{Detail: map[string]string{}}
-	var address atomic.Value // set by the transport, of which a late goroutine may outlive the request
-	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { address.Store(info.Conn.RemoteAddr().String()) }}
-	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), w.method, w.url.String(), strings.NewReader(w.body))
+	var address atomic.Value // a goroutine of the transport may set it after the request
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { address.Store(info.Conn.RemoteAddr().String()) },
+	})
+	request, err := http.NewRequestWithContext(traced, w.method, w.url.String(), strings.NewReader(w.body))
 	if err != nil {
-		return o, errors.New("the request cannot be made") // the error holds the URL
+		return o, errors.New("the request cannot be made") // err would show the URL
 	}
-	request.Header, request.Host = w.header.Clone(), w.header.Get("Host")
+
+	request.Header = w.header.Clone()
+	request.Host = w.header.Get("Host")
 	client, done := w.client()
 	defer done()
+
 	response, err := client.Do(request)
 	if a, ok := address.Load().(string); ok {
 		o.Detail["address"] = a
 	}
+
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 	defer response.Body.Close()
-	w.judge(ctx, response, &o)
+
+	w.evaluate(ctx, response, &o)
 	return o, nil
 }
 
-// client returns a client for one check, and what ends it. It makes a connection of its own, since one that was kept open would hide that
-// no other can be made; and it goes to the target itself, whatever the environment says of proxies.
+// client returns a client for one check, and a function that ends it. The client opens a new connection: one that was
+// kept open would hide that no other can be opened. It uses no proxy, whatever the environment says.
 func (w *web) client() (*http.Client, func()) {
 	transport := &http.Transport{
 		DialContext:            (&net.Dialer{}).DialContext,
@@ -98,10 +114,11 @@ func (w *web) client() (*http.Client, func()) {
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: bodyMax,
 	}
+
 	return &http.Client{Transport: transport, CheckRedirect: w.follow}, transport.CloseIdleConnections
 }
 
-// follow decides about a redirect. Headers that were given for one host are not for another: they may be what opens its doors.
+// follow decides about a redirect. Headers for one host are not sent to another: they may be secrets.
 func (w *web) follow(next *http.Request, via []*http.Request) error {
 	switch {
 	case !w.redirects:
@@ -114,26 +131,31 @@ func (w *web) follow(next *http.Request, via []*http.Request) error {
 				next.Header.Del(name)
 			}
 		}
-		next.Header.Del("Referer") // the client's, with the query
+
+		next.Header.Del("Referer") // it would show the query
 	}
+
 	return nil
 }
 
-// judge compares an answer to what was expected.
-func (w *web) judge(ctx context.Context, response *http.Response, o *Outcome) {
+// evaluate compares an answer to what was expected.
+func (w *web) evaluate(ctx context.Context, response *http.Response, o *Outcome) {
 	o.Detail["status"] = strconv.Itoa(response.StatusCode)
 	if t := response.TLS; t != nil && len(t.PeerCertificates) > 0 {
 		o.Detail["certificateExpires"] = t.PeerCertificates[0].NotAfter.UTC().Format(time.RFC3339)
 	}
+
 	if !w.statuses.contain(response.StatusCode) {
 		o.Message = fmt.Sprintf("status %s, expected %s", response.Status, w.expectedStatus)
 		return
 	}
+
 	o.Message = "status " + response.Status
 	if w.contains == "" {
 		o.OK = true
 		return
 	}
+
 	body, err := io.ReadAll(io.LimitReader(response.Body, bodyMax))
 	o.OK = strings.Contains(string(body), w.contains)
 	switch {
@@ -147,16 +169,24 @@ func (w *web) judge(ctx context.Context, response *http.Response, o *Outcome) {
 	}
 }
 
-// why returns what went wrong, in short.
+// because returns the outcome of a check that failed with err.
+func (o Outcome) because(ctx context.Context, err error) (Outcome, error) {
+	o.Message = why(ctx, err)
+	return o, nil
+}
+
+// why returns an error as a short text, without the URL.
 func why(ctx context.Context, err error) string {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() || ctx.Err() != nil {
 		return "no answer in time"
 	}
-	var u *url.Error // says the URL, with its query
+
+	var u *url.Error // it shows the URL, with its query
 	if errors.As(err, &u) {
 		err = u.Err
 	}
+
 	return err.Error()
 }
 
@@ -165,7 +195,7 @@ func notToken(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
-// ranges are numbers, from and to.
+// ranges is a list of ranges of numbers, from and to.
 type ranges [][2]int
 
 func (r ranges) contain(n int) bool {
@@ -174,10 +204,11 @@ func (r ranges) contain(n int) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
-// parseRanges reads "200-299,301".
+// parseRanges parses ranges such as "200-299,301".
 func parseRanges(s string, least, most int) (ranges, error) {
 	var all ranges
 	for part := range strings.SplitSeq(s, ",") {
@@ -185,17 +216,20 @@ func parseRanges(s string, least, most int) (ranges, error) {
 		if !ok {
 			to = from
 		}
+
 		a, err1 := strconv.Atoi(from)
 		b, err2 := strconv.Atoi(to)
 		if err1 != nil || err2 != nil || a < least || b > most || a > b {
 			return nil, strconv.ErrRange
 		}
+
 		all = append(all, [2]int{a, b})
 	}
+
 	return all, nil
 }
 
-// portFits reports whether the port of a URL can be one; it may be left out.
+// portFits reports whether the port of a URL is empty or a number from 1 to 65535.
 func portFits(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && n > 0

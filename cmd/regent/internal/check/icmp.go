@@ -19,14 +19,16 @@ import (
 // ping is a check of kind icmp: an echo request each second until one is answered.
 type ping struct {
 	host   string
-	family string // what LookupNetIP calls it
+	family string // ip, ip4 or ip6, as LookupNetIP takes it
 }
 
-// echoEvery is how long an answer is waited for before another request is sent: any packet may get lost.
+// echoEvery is how long to wait for an answer before another request is sent: any packet may get lost.
 const echoEvery = time.Second
 
 func readICMP(r *reader) probe {
-	p := &ping{host: r.target, family: map[string]string{"any": "ip", "4": "ip4", "6": "ip6"}[r.word("family", "any", "4", "6")]}
+	families := map[string]string{"any": "ip", "4": "ip4", "6": "ip6"}
+	p := &ping{host: r.target, family: families[r.word("family", "any", "4", "6")]}
+
 	if a, err := netip.ParseAddr(r.target); err == nil {
 		if a.Unmap().Is4() && p.family == "ip6" || !a.Unmap().Is4() && p.family == "ip4" {
 			r.refuseOption("family", "must be that of the address in target")
@@ -34,6 +36,7 @@ func readICMP(r *reader) probe {
 	} else if !dnsName(strings.TrimSuffix(r.target, ".")+".") || r.target == "." || r.target == "" {
 		r.refuseTarget("must be a host: a name, or an address without a port")
 	}
+
 	return p.run
 }
 
@@ -42,27 +45,33 @@ func (p *ping) run(ctx context.Context) (Outcome, error) {
 	if err != nil {
 		return Outcome{Message: why(ctx, err)}, nil
 	}
+
 	o := Outcome{Detail: map[string]string{"address": address.String()}}
 	conn, err := dialEcho(address)
 	if errors.Is(err, ErrNotPermitted) || errors.Is(err, errors.ErrUnsupported) {
 		return o, err
 	}
+
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 	defer conn.Close()
 	defer interrupt(ctx, conn)()
+
 	latency, lost, err := exchangeEcho(ctx, conn)
 	o.Detail["lost"] = strconv.Itoa(lost)
+
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
-	o.OK, o.Latency, o.Message = true, latency, "answer from "+address.String()
+
+	o.OK = true
+	o.Latency = latency
+	o.Message = "answer from " + address.String()
 	return o, nil
 }
 
+// resolve returns the first address of the host.
 func (p *ping) resolve(ctx context.Context) (netip.Addr, error) {
 	if a, err := netip.ParseAddr(p.host); err == nil {
 		return a.Unmap(), nil
@@ -71,10 +80,11 @@ func (p *ping) resolve(ctx context.Context) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
+
 	return all[0].Unmap(), nil
 }
 
-// exchangeEcho sends requests until one is answered, and returns how long that took and how many were not.
+// exchangeEcho sends requests until one is answered. It returns how long that took, and how many were not answered.
 func exchangeEcho(ctx context.Context, conn *echoConn) (latency time.Duration, lost int, err error) {
 	e := echo{id: uint16(time.Now().UnixNano()), cookie: []byte(rand.Text()), v6: conn.v6}
 	var sent []time.Time
@@ -88,8 +98,9 @@ func exchangeEcho(ctx context.Context, conn *echoConn) (latency time.Duration, l
 		if _, err := conn.Write(request); err != nil {
 			return 0, len(sent), err
 		}
+
 		_ = conn.SetReadDeadline(time.Now().Add(echoEvery))
-		for ctx.Err() == nil { // asked after the deadline was set, which interrupt may have done before
+		for ctx.Err() == nil { // checked after the deadline was set: interrupt may have set one before
 			n, err := conn.Read(buf)
 			if err != nil {
 				if !timedOut(err) {
@@ -97,22 +108,25 @@ func exchangeEcho(ctx context.Context, conn *echoConn) (latency time.Duration, l
 				}
 				break
 			}
+
 			if seq, ok := e.reply(conn.payload(buf[:n]), conn.ownID); ok && 0 < seq && seq <= len(sent) {
 				return time.Since(sent[seq-1]), len(sent) - 1, nil
 			}
 		}
+
 		if err := ctx.Err(); err != nil {
 			return 0, len(sent), err
 		}
 	}
 }
 
+// timedOut reports whether an error is a timeout.
 func timedOut(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// echo makes requests and recognises its replies: by the identifier, unless the kernel replaced it, and by a cookie
+// echo makes requests, and recognises their replies by the identifier, unless the kernel replaced it, and by a cookie
 // that nobody can guess.
 type echo struct {
 	id     uint16
@@ -128,7 +142,7 @@ func (e echo) types() (request, reply icmp.Type) {
 	return ipv4.ICMPTypeEcho, ipv4.ICMPTypeEchoReply
 }
 
-// request returns a message with its checksum. In ICMPv6 the kernel fills it in: the sum needs the source address.
+// request returns a request with its checksum. In ICMPv6 the kernel fills it in: the checksum needs the source address.
 func (e echo) request(seq uint16) ([]byte, error) {
 	kind, _ := e.types()
 	m := icmp.Message{Type: kind, Body: &icmp.Echo{ID: int(e.id), Seq: int(seq), Data: e.cookie}}
@@ -147,5 +161,6 @@ func (e echo) reply(b []byte, ownID bool) (seq int, ok bool) {
 	if !ok || !bytes.Equal(body.Data, e.cookie) || ownID && body.ID != int(e.id) {
 		return 0, false
 	}
+
 	return body.Seq, true
 }

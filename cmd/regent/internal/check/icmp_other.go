@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// echoConn is never made here.
+// echoConn is never opened here.
 type echoConn struct {
 	*os.File
 	v6, ownID bool

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// probe is a check that makes sense and is ready to be made.
+// probe makes a check whose definition is valid.
 type probe func(ctx context.Context) (Outcome, error)
 
-// builtin returns how the definition of each kind is read. What a reader asks for are the options that there are, so that checking a
-// definition and carrying it out cannot differ.
+// builtin returns a function for each kind that reads its definition. The options that it reads are the known options,
+// so that validation and execution cannot differ.
 func builtin() map[string]func(*reader) probe {
 	return map[string]func(*reader) probe{
 		"http": readHTTP,
@@ -31,13 +31,13 @@ func Builtin(kind string) bool { return builtin()[kind] != nil }
 // Fault is a rule that a definition breaks.
 type Fault struct {
 	Key   string // target, or options.NAME
-	Value string // as it may be shown
+	Value string // without secrets
 	Rule  string
 }
 
 func (f *Fault) Error() string { return fmt.Sprintf("%s %s: %s %s", f.Key, f.Value, f.Key, f.Rule) }
 
-// Validate returns every rule that target and options break. Of a kind that is not built in it knows none.
+// Validate returns every rule that target and options break. It returns nothing for a kind that is not built in.
 func Validate(kind, target string, options map[string]string) []*Fault {
 	if !Builtin(kind) {
 		return nil
@@ -46,6 +46,7 @@ func Validate(kind, target string, options map[string]string) []*Fault {
 	return faults
 }
 
+// parse reads a definition, and returns its probe and the rules that it breaks.
 func parse(kind, target string, options map[string]string) (probe, []*Fault) {
 	r := &reader{target: target, options: options, known: map[string]bool{}}
 	p := builtin()[kind](r)

@@ -9,6 +9,6 @@ func TestMain(m *testing.M) {
 	if inNamespace() {
 		return
 	}
-	os.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // nobody listens there, and nothing goes there
+	os.Setenv("HTTP_PROXY", "http://127.0.0.1:1") // nobody listens there
 	os.Exit(m.Run())
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/nearest"
 )
 
-// reader reads a definition, and notes what is wrong with it.
+// reader reads a definition, and collects the rules that it breaks.
 type reader struct {
 	target  string
 	options map[string]string
-	known   map[string]bool // options that were asked for; one that ends in a dot stands for all that begin with it
+	known   map[string]bool // options that were read; one that ends in a dot is a prefix
 	faults  []*Fault
 }
 
@@ -29,7 +29,7 @@ func (r *reader) refuseOption(name, rule string) {
 	r.refuse("options."+name, strconv.Quote(Conceal(name, r.options[name])), rule)
 }
 
-// text returns an option, or what it is by default.
+// text returns an option, or its default.
 func (r *reader) text(name, fallback string) string {
 	r.known[name] = true
 	if s, ok := r.options[name]; ok {
@@ -38,6 +38,7 @@ func (r *reader) text(name, fallback string) string {
 	return fallback
 }
 
+// boolean returns an option that is true or false.
 func (r *reader) boolean(name string, fallback bool) bool {
 	b, err := strconv.ParseBool(r.text(name, strconv.FormatBool(fallback)))
 	if err != nil {
@@ -55,7 +56,7 @@ func (r *reader) word(name string, words ...string) string {
 	return s
 }
 
-// each yields the options that begin with a prefix, sorted, by what follows it.
+// each calls yield for the options that begin with a prefix, sorted, without the prefix.
 func (r *reader) each(prefix string, yield func(name, value string)) {
 	r.known[prefix] = true
 	for _, name := range slices.Sorted(maps.Keys(r.options)) {
@@ -65,16 +66,19 @@ func (r *reader) each(prefix string, yield func(name, value string)) {
 	}
 }
 
+// refuseUnknown refuses options that were not read.
 func (r *reader) refuseUnknown(kind string) {
 	for _, name := range slices.Sorted(maps.Keys(r.options)) {
 		prefix, _, dotted := strings.Cut(name, ".")
 		if r.known[name] && !strings.HasSuffix(name, ".") || dotted && r.known[prefix+"."] {
 			continue
 		}
+
 		rule := "is no option of kind " + kind
 		if near := nearest.Name(name, slices.Sorted(maps.Keys(r.known))); near != "" {
 			rule += ", did you mean " + near + "?"
 		}
+
 		r.refuse("options."+oneLine(name, 80), "(set)", rule)
 	}
 }

@@ -24,7 +24,7 @@ func readTCP(r *reader) probe {
 	return p.run
 }
 
-// hostPort reports whether s names a host and the number of a port.
+// hostPort reports whether s is a host and the number of a port.
 func hostPort(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	return err == nil && host != "" && port != "" && portFits(port)
@@ -34,25 +34,30 @@ func (p *port) run(ctx context.Context) (Outcome, error) {
 	var o Outcome
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.address)
 	if err != nil {
-		o.Message = why(ctx, err)
-		return o, nil
+		return o.because(ctx, err)
 	}
 	defer conn.Close()
 	defer interrupt(ctx, conn)()
+
 	o.Detail = map[string]string{"address": conn.RemoteAddr().String()}
 	if _, err := io.WriteString(conn, p.send); err != nil {
 		o.Message = "sending: " + why(ctx, err)
 		return o, nil
 	}
+
 	if p.expect == "" {
-		o.OK, o.Message = true, "connected"
+		o.OK = true
+		o.Message = "connected"
 		return o, nil
 	}
+
 	answer, err := p.read(conn)
 	o.Detail["answer"] = oneLine(string(answer), 200)
+
 	switch {
 	case err == nil:
-		o.OK, o.Message = true, fmt.Sprintf("answered with %.100q", p.expect)
+		o.OK = true
+		o.Message = fmt.Sprintf("answered with %.100q", p.expect)
 	case errors.Is(err, errTooLong):
 		o.Message = fmt.Sprintf("%.100q is not in the first %d KiB of the answer", p.expect, bodyMax>>10)
 	case errors.Is(err, io.EOF):
@@ -60,12 +65,13 @@ func (p *port) run(ctx context.Context) (Outcome, error) {
 	default:
 		o.Message = fmt.Sprintf("%d bytes without %.100q: %s", len(answer), p.expect, why(ctx, err))
 	}
+
 	return o, nil
 }
 
 var errTooLong = errors.New("too long")
 
-// read reads until what is expected has come.
+// read reads until the answer contains the expected text.
 func (p *port) read(conn io.Reader) ([]byte, error) {
 	answer := make([]byte, 0, 4<<10)
 	for len(answer) < bodyMax {
@@ -79,10 +85,11 @@ func (p *port) read(conn io.Reader) ([]byte, error) {
 			return answer, err
 		}
 	}
+
 	return answer, errTooLong
 }
 
-// interrupt makes what goes on with a connection fail when ctx ends, until the function that it returns is called.
+// interrupt makes reads and writes of a connection fail when ctx ends, until the returned function is called.
 func interrupt(ctx context.Context, conn interface{ SetDeadline(time.Time) error }) func() bool {
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 }

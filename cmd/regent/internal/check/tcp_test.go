@@ -22,6 +22,7 @@ func closed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer l.Close()
+
 	return l.Addr().String()
 }
 
@@ -32,6 +33,7 @@ func listen(t *testing.T, address string, serve func(net.Conn)) string {
 	if err != nil {
 		t.Skip("cannot listen:", err)
 	}
+
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -39,12 +41,14 @@ func listen(t *testing.T, address string, serve func(net.Conn)) string {
 			if err != nil {
 				return
 			}
+
 			go func() {
 				defer conn.Close()
 				serve(conn)
 			}()
 		}
 	}()
+
 	return l.Addr().String()
 }
 
@@ -79,8 +83,10 @@ func TestTCP(t *testing.T) {
 		{"a_greeting", []string{"expect", "+hello"}, true, "answered"},
 		{"an_answer_in_pieces", []string{"send", "PING\r\n", "expect", "PONG"}, true, "answered"},
 		{"sending_alone", []string{"send", "PING\r\n"}, true, "connected"},
-		{"a_peer_that_closes", []string{"send", "QUIT\n", "expect", "PONG"}, false, `closed after 8 bytes without "PONG"`},
-		{"a_peer_that_never_ends", []string{"send", "FLOOD\n", "expect", "PONG"}, false, `"PONG" is not in the first 64 KiB`},
+		{"a_peer_that_closes", []string{"send", "QUIT\n", "expect", "PONG"}, false,
+			`closed after 8 bytes without "PONG"`},
+		{"a_peer_that_never_ends", []string{"send", "FLOOD\n", "expect", "PONG"}, false,
+			`"PONG" is not in the first 64 KiB`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := run(t, "tcp", address, c.options...)
@@ -90,6 +96,7 @@ func TestTCP(t *testing.T) {
 			}
 		})
 	}
+
 	t.Run("a_peer_that_is_silent", func(t *testing.T) {
 		o := runFor(t, 2*time.Second, "tcp", address, "expect", "PONG")
 		found(t, o, false, `8 bytes without "PONG": no answer in time`)
@@ -97,12 +104,15 @@ func TestTCP(t *testing.T) {
 			t.Error(o.Detail)
 		}
 	})
+
 	t.Run("a_closed_port", func(t *testing.T) {
 		found(t, run(t, "tcp", closed(t)), false, "connection refused")
 	})
+
 	t.Run("an_IPv6_address", func(t *testing.T) {
 		found(t, run(t, "tcp", listen(t, "[::1]:0", dialogue), "expect", "hello"), true, "")
 	})
+
 	t.Run("a_host_that_does_not_answer", func(t *testing.T) {
 		found(t, runFor(t, 50*time.Millisecond, "tcp", unanswering(t)), false, "no answer in time")
 	})

@@ -15,6 +15,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+
 	fmt.Println(settings.Node, settings.Store)
 	// Output:
 	// node-a memory:

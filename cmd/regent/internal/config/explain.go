@@ -10,26 +10,28 @@ import (
 	"unicode"
 )
 
-// setting is a key as it is shown.
+// setting is a key with its value, as Explain shows it.
 type setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"`
 }
 
+// all returns every key, poll and duty as Explain shows it.
 func (s *Settings) all() []setting {
 	var all []setting
 	for _, k := range Keys() {
 		all = append(all, setting{k.Name, k.show(s), s.Origin(k.Name)})
 	}
-	for _, p := range s.parts {
+
+	for _, p := range s.entries {
 		all = append(all, setting{p.key, p.value, p.origin})
 	}
 	return all
 }
 
-// Explain writes every key with its value and where that comes from, and the warnings: as lines for people, or, if format is "json", as one
-// object. No secret is shown.
+// Explain writes every key with its value and origin, and the warnings: as text, or as one object if format is "json".
+// It shows no secret.
 func (s *Settings) Explain(w io.Writer, format string) error {
 	switch format {
 	case "", "text":
@@ -41,6 +43,7 @@ func (s *Settings) Explain(w io.Writer, format string) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(s)
 	}
+
 	return fmt.Errorf("output format %q: must be text or json: %w", format, ErrUsage)
 }
 
@@ -51,10 +54,12 @@ func (s *Settings) String() string {
 	for _, one := range s.all() {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", one.Key, printable(one.Value), printable(one.Origin))
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+
+	_ = w.Flush() // a strings.Builder never fails
 	for _, warning := range s.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", printable(warning))
 	}
+
 	return b.String()
 }
 
@@ -64,13 +69,14 @@ func (s *Settings) MarshalJSON() ([]byte, error) {
 	if warnings == nil {
 		warnings = []string{}
 	}
+
 	return json.Marshal(struct {
 		Settings []setting `json:"settings"`
 		Warnings []string  `json:"warnings"`
 	}{s.all(), warnings})
 }
 
-// printable quotes what would vanish or break the line.
+// printable quotes a text that is empty or has characters that cannot be printed.
 func printable(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)

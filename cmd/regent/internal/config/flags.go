@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Source is what the flags of a command line say, once it is parsed.
+// Source holds the flags of a command line, once it is parsed.
 type Source struct {
 	set    *flag.FlagSet
 	values map[string]string // by key
 }
 
-// Flags adds a flag for each of the keys to set, or for every key if none is named, so that a command can have flags of its own beside
-// them. After [Parse], Load on the result reads the rest: variables and the file may hold any key, whatever the command takes as a flag.
-// A key that is not in the table is a mistake of the caller, and panics.
+// Flags adds a flag to set for each of the keys, or for every key if none is named. A command can have further flags of
+// its own. After [Parse], [Source.Load] reads the rest: variables and the file may hold any key, whatever the command
+// takes as a flag. Flags panics for a key that is not in the table.
 func Flags(set *flag.FlagSet, keys ...string) *Source {
 	s := &Source{set: set, values: map[string]string{}}
 	table := map[string]Key{}
@@ -25,6 +25,7 @@ func Flags(set *flag.FlagSet, keys ...string) *Source {
 			set.Var(&flagValue{s, k}, k.Flag(), k.Doc)
 		}
 	}
+
 	for _, name := range keys {
 		k, ok := table[name]
 		if !ok {
@@ -32,17 +33,18 @@ func Flags(set *flag.FlagSet, keys ...string) *Source {
 		}
 		set.Var(&flagValue{s, k}, k.Flag(), k.Doc)
 	}
+
 	return s
 }
 
-// flagValue keeps the text of a flag until it is known whether it is valid, so that all mistakes are found at once.
+// flagValue keeps the text of a flag unchecked, so that all mistakes are reported at once.
 type flagValue struct {
 	source *Source
 	key    Key
 }
 
 func (v *flagValue) Set(text string) error {
-	if old, ok := v.source.values[v.key.Name]; ok && v.key.Type() == "labels" { // which are given one by one as well
+	if old, ok := v.source.values[v.key.Name]; ok && v.key.Type() == "labels" { // labels may be given one by one
 		text = old + "," + text
 	}
 	v.source.values[v.key.Name] = text
@@ -55,41 +57,65 @@ func (v *flagValue) String() string { return "" }
 // IsBoolFlag lets the flag package take --eligible for --eligible=true.
 func (v *flagValue) IsBoolFlag() bool { return v.key.Type() == "boolean" }
 
-// Parse parses args, and returns [ErrUsage] for what makes no sense, but [flag.ErrHelp] as it is. It shows no value, which could be a
-// secret.
+// Parse parses args. It returns [flag.ErrHelp] for -h and --help, and [ErrUsage] for arguments that make no sense. The
+// error shows no value, which could be a secret.
 func Parse(set *flag.FlagSet, args []string) error {
 	set.Init(set.Name(), flag.ContinueOnError)
 	out := set.Output()
-	set.SetOutput(io.Discard) // the flag package would print its errors and return them
+	set.SetOutput(io.Discard) // the flag package would print its errors as well as return them
 	defer set.SetOutput(out)
-	err := set.Parse(args)
-	if err == flag.ErrHelp {
+
+	switch err := set.Parse(args); {
+	case err == flag.ErrHelp:
 		return err
+	case err != nil:
+		return fmt.Errorf("%s: %w", usageText(set, err), ErrUsage)
 	}
-	if err != nil {
-		what := err.Error()
-		if name, ok := strings.CutPrefix(what, "flag provided but not defined: -"); ok {
-			var known []string
-			set.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
-			what = fmt.Sprintf("unknown flag --%s%s", name, suggest(name, "--", known))
-		} else if strings.HasPrefix(what, "bad flag syntax: ") {
-			what, _, _ = strings.Cut(what, "=")
-		}
-		return fmt.Errorf("%s: %w", what, ErrUsage)
+
+	return checkBooleans(set, args)
+}
+
+// usageText returns an error of the flag package as the user of a command line should read it.
+func usageText(set *flag.FlagSet, err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var known []string
+		set.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+		return fmt.Sprintf("unknown flag --%s%s", name, suggest(name, "--", known))
 	}
-	// A boolean takes no argument of its own: "--eligible false" would mean true, and end the flags.
-	if n := len(args) - set.NArg(); n > 0 && set.NArg() > 0 && (set.Arg(0) == "true" || set.Arg(0) == "false") {
-		name := strings.TrimLeft(args[n-1], "-")
-		if f := set.Lookup(name); f != nil && strings.HasPrefix(args[n-1], "-") {
-			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
-				return fmt.Errorf("write --%s=%s, not --%[1]s %[2]s: %w", name, set.Arg(0), ErrUsage)
-			}
-		}
+
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return fmt.Sprintf("flag --%s needs a value", name)
 	}
+
+	if strings.HasPrefix(text, "bad flag syntax: ") {
+		text, _, _ = strings.Cut(text, "=")
+	}
+	return text
+}
+
+// checkBooleans refuses a boolean flag with a value of its own. "--eligible false" would mean true, and end the flags.
+func checkBooleans(set *flag.FlagSet, args []string) error {
+	value := set.Arg(0)
+	n := len(args) - set.NArg()
+	if n == 0 || value != "true" && value != "false" {
+		return nil
+	}
+
+	last := args[n-1]
+	name := strings.TrimLeft(last, "-")
+	f := set.Lookup(name)
+	if f == nil || !strings.HasPrefix(last, "-") {
+		return nil
+	}
+	if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+		return fmt.Errorf("write --%s=%s, not --%[1]s %[2]s: %w", name, value, ErrUsage)
+	}
+
 	return nil
 }
 
-// given returns what the flags set.
+// given returns the values that the flags set, by key.
 func (s *Source) given() map[string]given {
 	all := map[string]given{}
 	for _, k := range Keys() {
@@ -97,5 +123,6 @@ func (s *Source) given() map[string]given {
 			all[k.Name] = given{text: text, origin: "flag --" + k.Flag()}
 		}
 	}
+
 	return all
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// WriteHelp writes what there is to configure: as text for 'regent help config', or, if format is "markdown", as a table for the
-// documentation.
+// WriteHelp writes every key: as text for 'regent help config', or as a table for the documentation if format is
+// "markdown".
 func WriteHelp(w io.Writer, format string) error {
 	var b strings.Builder
 	switch format {
@@ -18,12 +18,13 @@ func WriteHelp(w io.Writer, format string) error {
 	default:
 		return fmt.Errorf("help format %q: must be text or markdown: %w", format, ErrUsage)
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file (--config); the first of these that sets it wins.
-What none of them sets comes from the profile. A duration is written 1.5s or 500ms; a bare number is milliseconds.
+const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file (--config). The first of these that
+sets it wins; the profile sets the rest. A duration is written 1.5s or 500ms; a bare number is milliseconds.
 
 The store memory: is for one process alone, to try things out. sqlite: is for the processes of one machine, redis:// for
 those of several.
@@ -51,11 +52,13 @@ func helpText(b *strings.Builder) {
 		if alias[k.Name] != "" {
 			variable += ", " + alias[k.Name]
 		}
-		fmt.Fprintf(b, "%s\n    --%s %s, %s\n    %s.\n    Default: %s\n", k.Name, k.Flag(), strings.ToUpper(k.Type()), variable, k.Doc, k.allDefaults())
+
+		fmt.Fprintf(b, "%s\n    --%s %s, %s\n", k.Name, k.Flag(), strings.ToUpper(k.Type()), variable)
+		fmt.Fprintf(b, "    %s.\n    Default: %s\n", k.Doc, k.allDefaults())
 	}
 }
 
-// allDefaults returns the default, or that of each profile where they differ.
+// allDefaults returns the default, or the default of each profile where they differ.
 func (k Key) allDefaults() string {
 	var each []string
 	same := true
@@ -63,6 +66,7 @@ func (k Key) allDefaults() string {
 		each = append(each, p+" "+printable(k.Default(p)))
 		same = same && k.Default(p) == k.Default(Profiles()[0])
 	}
+
 	if same {
 		return printable(k.Default(Profiles()[0]))
 	}
@@ -74,6 +78,7 @@ func helpMarkdown(b *strings.Builder) {
 	for _, p := range Profiles() {
 		fmt.Fprintf(b, " `%s` |", p)
 	}
+
 	b.WriteString(" meaning |\n|" + strings.Repeat("---|", 5+len(Profiles())) + "\n")
 	for _, k := range Keys() {
 		fmt.Fprintf(b, "| `%s` | `--%s` | `%s` | %s |", k.Name, k.Flag(), k.Variable(), k.Type())

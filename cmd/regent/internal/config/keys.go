@@ -3,16 +3,17 @@ package config
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/regentd/regent"
 )
 
-// Key is one row of the table: a thing that can be configured.
+// Key is a key of the configuration.
 type Key struct {
 	Name string // as in files and errors: leaseDuration
-	Doc  string // what it does, in a phrase
-	// field points to where the value is kept; the type of the pointer is the type of the key.
+	Doc  string // a phrase that describes it
+	// field returns a pointer to the value. The type of the pointer is the type of the key.
 	field     func(*Settings) any
 	byProfile bool
 }
@@ -22,12 +23,13 @@ func (k Key) Flag() string {
 	var b strings.Builder
 	small := false
 	for _, r := range k.Name {
-		if unicode.IsUpper(r) && small { // of several capitals, the first begins a word
+		if unicode.IsUpper(r) && small { // the first of several capitals begins a word
 			b.WriteByte('-')
 		}
 		small = unicode.IsLower(r)
 		b.WriteRune(unicode.ToLower(r))
 	}
+
 	return b.String()
 }
 
@@ -36,10 +38,11 @@ func (k Key) Variable() string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(k.Flag(), "-", "_"))
 }
 
-// Type returns what a value is: text, boolean, integer, number, duration, durations, labels or level.
+// Type returns the type of the value: text, boolean, integer, number, duration, durations, labels or level.
 func (k Key) Type() string { return typeName(k.field(&Settings{})) }
 
-// Default returns the default in a profile, or nothing if there is no such profile. That of the key profile is the same in all.
+// Default returns the default in a profile, or nothing if there is no such profile. The key profile has the same
+// default in all.
 func (k Key) Default(profile string) string {
 	if k.Name == "profile" {
 		profile = Profiles()[0]
@@ -48,13 +51,14 @@ func (k Key) Default(profile string) string {
 	if !ok {
 		return ""
 	}
+
 	return format(k.field(s))
 }
 
-// show returns the value as it may be seen by anybody.
+// show returns the value without its secrets.
 func (k Key) show(s *Settings) string { return conceal(k.Name, format(k.field(s))) }
 
-// conceal hides what is secret in the value of a key.
+// conceal returns the value of a key without its secrets.
 func conceal(key, value string) string {
 	switch {
 	case key == "token" && value != "":
@@ -62,6 +66,7 @@ func conceal(key, value string) string {
 	case key == "store":
 		return Redact(value)
 	}
+
 	return value
 }
 
@@ -76,86 +81,230 @@ func quote(key, value string) string {
 // Profiles returns the names of the profiles, the default first.
 func Profiles() []string { return []string{"cluster", "lock", "fleet"} }
 
-// defaults returns what a profile sets.
+// defaults returns the settings of a profile, and false if there is no such profile.
 func defaults(profile string) (*Settings, bool) {
 	s := &Settings{
-		Profile: profile, Election: "coordinator", Store: "sqlite:regent.db", Listen: "127.0.0.1:7468", Reaper: true, LogFormat: "text", Worker: true, Tasks: 64, TaskBytes: 32 << 20, DataDir: "regent-data",
+		Profile:   profile,
+		Election:  "coordinator",
+		Store:     "sqlite:regent.db",
+		Listen:    "127.0.0.1:7468",
+		Reaper:    true,
+		LogFormat: "text",
+		Worker:    true,
+		Tasks:     64,
+		TaskBytes: 32 << 20,
+		DataDir:   "regent-data",
+
+		RetireAfter: 24 * time.Hour,
 	}
 	switch profile {
 	case "cluster":
 		s.Regent = regent.Cluster()
 	case "lock":
-		s.Regent, s.Election = regent.Lock(), "stargate:leader"
+		s.Regent = regent.Lock()
+		s.Election = "stargate:leader"
 	case "fleet":
 		s.Regent = regent.Fleet()
 	default:
 		return s, false
 	}
+
 	return s, true
 }
 
-// Keys returns the table: what belongs to the node first, then what the profiles set.
+// Keys returns every key: those of the node first, then those that the profiles set.
 func Keys() []Key {
 	node := []Key{
-		{Name: "profile", Doc: "which set of defaults: cluster, lock or fleet", field: func(s *Settings) any { return &s.Profile }},
-		{Name: "config", Doc: "the YAML file to read; it holds any key but this", field: func(s *Settings) any { return &s.File }},
-		{Name: "store", Doc: "where the registers are: " + strings.Join(Schemes(), ", "), field: func(s *Settings) any { return &s.Store }},
-		{Name: "node", Doc: "the member's ID, one per process; hostname-pid if empty", field: func(s *Settings) any { return &s.Node }},
-		{Name: "listen", Doc: "the host:port to serve on; port 0 takes any", field: func(s *Settings) any { return &s.Listen }},
-		{Name: "advertise", Doc: "the host:port that others are told; that of listen if empty, or the address of the default route if listen stands for all", field: func(s *Settings) any { return &s.Advertise }},
-		{Name: "token", Doc: "the cluster token, which write requests and event streams must carry, and which nodes sign their requests with", field: func(s *Settings) any { return &s.Token }},
-		{Name: "tokenFile", Doc: "a regular file that holds the cluster token, instead of token; read again at SIGHUP", field: func(s *Settings) any { return &s.TokenFile }},
-		{Name: "tlsCert", Doc: "the certificate file to serve TLS with; needs tlsKey", field: func(s *Settings) any { return &s.TLSCert }},
+		{
+			Name: "profile", field: func(s *Settings) any { return &s.Profile },
+			Doc: "the set of defaults: cluster, lock or fleet",
+		},
+		{
+			Name: "config", field: func(s *Settings) any { return &s.File },
+			Doc: "the YAML file to read; it may hold any key but this",
+		},
+		{
+			Name: "store", field: func(s *Settings) any { return &s.Store },
+			Doc: "where the registers are: " + strings.Join(Schemes(), ", "),
+		},
+		{
+			Name: "node", field: func(s *Settings) any { return &s.Node },
+			Doc: "the member's ID, one per process; hostname-pid if empty",
+		},
+		{
+			Name: "listen", field: func(s *Settings) any { return &s.Listen },
+			Doc: "the host:port to serve on; port 0 takes any",
+		},
+		{
+			Name: "advertise", field: func(s *Settings) any { return &s.Advertise },
+			Doc: "the host:port that other nodes get; that of listen if empty, or the address of the default " +
+				"route if listen means all addresses",
+		},
+		{
+			Name: "token", field: func(s *Settings) any { return &s.Token },
+			Doc: "the cluster token: write requests and event streams must carry it, and nodes sign their " +
+				"requests with it",
+		},
+		{
+			Name: "tokenFile", field: func(s *Settings) any { return &s.TokenFile },
+			Doc: "a regular file that holds the cluster token, instead of token; read again at SIGHUP",
+		},
+		{
+			Name: "tlsCert", field: func(s *Settings) any { return &s.TLSCert },
+			Doc: "the certificate file to serve TLS with; needs tlsKey",
+		},
 		{Name: "tlsKey", Doc: "the key file of tlsCert", field: func(s *Settings) any { return &s.TLSKey }},
-		{Name: "tlsCA", Doc: "a file of certificates that the other nodes' must be signed by; a node so proved needs no token", field: func(s *Settings) any { return &s.TLSCA }},
-		{Name: "insecure", Doc: "listen beyond loopback with neither token nor TLS", field: func(s *Settings) any { return &s.Insecure }},
-		{Name: "reaper", Doc: "start the companion process that frees the seat of a dead leader at once", field: func(s *Settings) any { return &s.Reaper }},
+		{
+			Name: "tlsCA", field: func(s *Settings) any { return &s.TLSCA },
+			Doc: "a file of certificates, one of which must have signed those of the other nodes; such a node " +
+				"needs no token",
+		},
+		{
+			Name: "insecure", field: func(s *Settings) any { return &s.Insecure },
+			Doc: "listen beyond loopback with neither token nor TLS",
+		},
+		{
+			Name: "reaper", field: func(s *Settings) any { return &s.Reaper },
+			Doc: "start the companion process that releases the election of a dead leader at once",
+		},
 		{Name: "worker", Doc: "take tasks from the leader", field: func(s *Settings) any { return &s.Worker }},
-		{Name: "workerTasks", Doc: "how many tasks a worker runs at once", field: func(s *Settings) any { return &s.Tasks }},
-		{Name: "workerBytes", Doc: "how many bytes of results a worker keeps; older ones lose what they returned, and are still not run twice",
-			field: func(s *Settings) any { return &s.TaskBytes }},
-		{Name: "dataDir", Doc: "where a worker keeps the highest epoch that it has seen, and its journal; below it a directory for each node", field: func(s *Settings) any { return &s.DataDir }},
-		{Name: "execPolls", Doc: "let polls run programs on this node, with its rights; needs token, tokenFile or tlsCA; " +
-			"who can write the store can define such polls", field: func(s *Settings) any { return &s.ExecPolls }},
+		{
+			Name: "workerTasks", field: func(s *Settings) any { return &s.Tasks },
+			Doc: "how many tasks a worker runs at once",
+		},
+		{
+			Name: "workerBytes", field: func(s *Settings) any { return &s.TaskBytes },
+			Doc: "how many bytes of results a worker keeps; a task whose result was dropped is still not run twice",
+		},
+		{
+			Name: "dataDir", field: func(s *Settings) any { return &s.DataDir },
+			Doc: "where a worker keeps the highest epoch that it has seen, and its journal; each node has a " +
+				"directory below it",
+		},
+		{
+			Name: "execPolls", field: func(s *Settings) any { return &s.ExecPolls },
+			Doc: "let polls run programs on this node, with its rights; needs token, tokenFile or tlsCA; " +
+				"whoever can write the store can define such polls",
+		},
+		{
+			Name: "retireAfter", field: func(s *Settings) any { return &s.RetireAfter },
+			Doc: "how long nobody may have used a register before the leader removes it: that of an election, or of " +
+				"a member that has left or died; 0s keeps all of them",
+		},
 		{Name: "logFormat", Doc: "text or json", field: func(s *Settings) any { return &s.LogFormat }},
-		{Name: "logLevel", Doc: "the least that is logged: debug, info, warn or error", field: func(s *Settings) any { return &s.LogLevel }},
+		{
+			Name: "logLevel", field: func(s *Settings) any { return &s.LogLevel },
+			Doc: "the lowest level that is logged: debug, info, warn or error",
+		},
 	}
+
 	member := memberKeys()
 	for i := range member {
 		member[i].byProfile = true
 	}
+
 	return append(node, member...)
 }
 
-// memberKeys are the rows of the profile table: the election, and each field of [regent.Config].
+// memberKeys returns the keys that profiles set: the election, and each field of [regent.Config].
 func memberKeys() []Key {
 	return []Key{
-		{Name: "election", Doc: "the seat to campaign for", field: func(s *Settings) any { return &s.Election }},
-		{Name: "leaseDuration", Doc: "how long a heartbeat counts for those who watch it", field: func(s *Settings) any { return &s.Regent.LeaseDuration }},
-		{Name: "ownLease", Doc: "renew each seat by itself, not by the member's heartbeat", field: func(s *Settings) any { return &s.Regent.OwnLease }},
-		{Name: "renewInterval", Doc: "how often a seat with a lease of its own is renewed; without one, that of heartbeatInterval",
-			field: func(s *Settings) any { return &s.Regent.RenewInterval }},
-		{Name: "renewBackoff", Doc: "the waits between the tries of a failing renewal", field: func(s *Settings) any { return &s.Regent.RenewBackoff }},
-		{Name: "stopTimeout", Doc: "how long duties may take to stop", field: func(s *Settings) any { return &s.Regent.StopTimeout }},
-		{Name: "electionInterval", Doc: "how often a standby looks at the seat, with no hint", field: func(s *Settings) any { return &s.Regent.ElectionInterval }},
-		{Name: "electionIntervalMax", Doc: "what electionInterval doubles to while nothing changes; at least electionInterval",
-			field: func(s *Settings) any { return &s.Regent.ElectionIntervalMax }},
-		{Name: "takeoverDelay", Doc: "what a silent leader gets on top of its lease", field: func(s *Settings) any { return &s.Regent.TakeoverDelay }},
-		{Name: "heartbeatInterval", Doc: "how often a member says that it lives", field: func(s *Settings) any { return &s.Regent.HeartbeatInterval }},
-		{Name: "workerTimeout", Doc: "when a silent member counts as gone, where no seat hangs on it; that of leaseDuration in cluster and fleet",
-			field: func(s *Settings) any { return &s.Regent.WorkerTimeout }},
-		{Name: "startupJitterMin", Doc: "the least wait before the first request", field: func(s *Settings) any { return &s.Regent.StartupJitterMin }},
-		{Name: "startupJitterMax", Doc: "the longest wait before the first request", field: func(s *Settings) any { return &s.Regent.StartupJitterMax }},
-		{Name: "rank", Doc: "who should win: first, lexicographic, priority, or region: and regions, the best first", field: func(s *Settings) any { return &s.Regent.Rank }},
-		{Name: "register", Doc: "heartbeat as a member even where no seat and no rank needs it", field: func(s *Settings) any { return &s.Regent.Register }},
-		{Name: "eligible", Doc: "may lead", field: func(s *Settings) any { return &s.Regent.Eligible }},
-		{Name: "priority", Doc: "the higher, the better, under rank priority", field: func(s *Settings) any { return &s.Regent.Priority }},
+		{Name: "election", Doc: "the election to campaign in", field: func(s *Settings) any { return &s.Election }},
+		{
+			Name: "leaseDuration", field: func(s *Settings) any { return &s.Regent.LeaseDuration },
+			Doc: "how long a heartbeat counts, by the clock of whoever watches it",
+		},
+		{
+			Name: "ownLease", field: func(s *Settings) any { return &s.Regent.OwnLease },
+			Doc: "renew each election by itself, not by the member's heartbeat",
+		},
+		{
+			Name: "renewInterval", field: func(s *Settings) any { return &s.Regent.RenewInterval },
+			Doc: "how often an election with a lease of its own is renewed; without ownLease that of heartbeatInterval",
+		},
+		{
+			Name: "renewBackoff", field: func(s *Settings) any { return &s.Regent.RenewBackoff },
+			Doc: "the waits before the retries of a failed renewal",
+		},
+		{
+			Name: "stopTimeout", field: func(s *Settings) any { return &s.Regent.StopTimeout },
+			Doc: "how long duties may take to stop",
+		},
+		{
+			Name: "electionInterval", field: func(s *Settings) any { return &s.Regent.ElectionInterval },
+			Doc: "how often a standby reads the election when no notification comes",
+		},
+		{
+			Name: "electionIntervalMax", field: func(s *Settings) any { return &s.Regent.ElectionIntervalMax },
+			Doc: "the longest that electionInterval grows to, by doubling, while nothing changes; at least " +
+				"electionInterval",
+		},
+		{
+			Name: "takeoverDelay", field: func(s *Settings) any { return &s.Regent.TakeoverDelay },
+			Doc: "how long a standby waits after the lease of a silent leader has expired",
+		},
+		{
+			Name: "heartbeatInterval", field: func(s *Settings) any { return &s.Regent.HeartbeatInterval },
+			Doc: "how often a member renews its lease",
+		},
+		{
+			Name: "workerTimeout", field: func(s *Settings) any { return &s.Regent.WorkerTimeout },
+			Doc: "when a silent member that keeps no election alive counts as gone; that of leaseDuration in " +
+				"cluster and fleet",
+		},
+		{
+			Name: "startupJitterMin", field: func(s *Settings) any { return &s.Regent.StartupJitterMin },
+			Doc: "the shortest wait before the first request",
+		},
+		{
+			Name: "startupJitterMax", field: func(s *Settings) any { return &s.Regent.StartupJitterMax },
+			Doc: "the longest wait before the first request",
+		},
+		{
+			Name: "rank", field: func(s *Settings) any { return &s.Regent.Rank },
+			Doc: "who should lead: first, lexicographic, priority, or region: followed by regions, the best first",
+		},
+		{
+			Name: "register", field: func(s *Settings) any { return &s.Regent.Register },
+			Doc: "send heartbeats as a member even if no election and no rank needs them",
+		},
+		{
+			Name: "eligible", field: func(s *Settings) any { return not{&s.Regent.Ineligible} },
+			Doc: "campaign, and lead if elected",
+		},
+		{
+			Name: "priority", field: func(s *Settings) any { return &s.Regent.Priority },
+			Doc: "under rank priority, the member with the highest number should lead",
+		},
 		{Name: "region", Doc: "where the member runs", field: func(s *Settings) any { return &s.Regent.Region }},
-		{Name: "labels", Doc: "what else the member says of itself: name=value,name=value", field: func(s *Settings) any { return &s.Regent.Labels }},
-		{Name: "preempt", Doc: "ask a leader of lower rank to hand over", field: func(s *Settings) any { return &s.Regent.Preempt }},
-		{Name: "epochFencingEnabled", Doc: "fences refuse older epochs", field: func(s *Settings) any { return &s.Regent.EpochFencingEnabled }},
-		{Name: "epochGracePeriod", Doc: "how long idempotent work of the last epoch is still taken", field: func(s *Settings) any { return &s.Regent.EpochGracePeriod }},
-		{Name: "contentionDetectionEnabled", Doc: "watch how long heartbeats take", field: func(s *Settings) any { return &s.Regent.ContentionDetectionEnabled }},
-		{Name: "contentionThreshold", Doc: "how many heartbeat intervals are too long", field: func(s *Settings) any { return &s.Regent.ContentionThreshold }},
+		{
+			Name: "labels", field: func(s *Settings) any { return &s.Regent.Labels },
+			Doc: "further facts about the member: name=value,name=value",
+		},
+		{
+			Name: "preempt", field: func(s *Settings) any { return &s.Regent.Preempt },
+			Doc: "ask a leader of lower rank to hand over",
+		},
+		{
+			Name: "epochFencingEnabled", field: func(s *Settings) any { return not{&s.Regent.EpochFencingOff} },
+			Doc: "fences refuse work of older epochs",
+		},
+		{
+			Name: "epochGracePeriod", field: func(s *Settings) any { return &s.Regent.EpochGracePeriod },
+			Doc: "how long idempotent work of the last epoch is still accepted",
+		},
+		{
+			Name: "contentionDetectionEnabled", field: func(s *Settings) any {
+				return not{&s.Regent.ContentionDetectionOff}
+			},
+			Doc: "report heartbeats that take too long",
+		},
+		{
+			Name: "contentionThreshold", field: func(s *Settings) any { return &s.Regent.ContentionThreshold },
+			Doc: "how many heartbeat intervals are too long for a heartbeat",
+		},
 	}
 }
+
+// Schemes returns how the address of a store can begin: one for each driver of this binary.
+func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }

@@ -13,11 +13,14 @@ func TestRedact(t *testing.T) {
 		{"a_password_without_a_user", "redis://:hush@host:6379/0", "redis://:xxxxx@host:6379/0"},
 		{"a_password_with_a_user", "rediss://ada:hush@host", "rediss://ada:xxxxx@host"},
 		{"a_password_that_should_have_been_encoded", "redis://ada:hu/sh?hu#sh@hush@host/0", "redis://ada:xxxxx@host/0"},
-		{"a_parameter", "postgres://host/db?user=ada&password=hush&sslmode=require", "postgres://host/db?user=ada&password=xxxxx&sslmode=require"},
+		{"a_parameter", "postgres://host/db?user=ada&password=hush&sslmode=require",
+			"postgres://host/db?user=ada&password=xxxxx&sslmode=require"},
 		{"a_parameter_with_an_at_sign", "redis://host:6379?password=hu@hush", "redis://host:xxxxx@"},
 		{"a_parameter_in_disguise", "s3://bucket/x?secret%41ccessKey=hush", "s3://bucket/x?secret%41ccessKey=xxxxx"},
-		{"a_parameter_in_two_pieces", "redis://host?sentinelPassword=hu&hush", "redis://host?sentinelPassword=xxxxx&xxxxx"},
-		{"an_endpoint_with_a_password", "s3://bucket/x?endpoint=http://ada:hush@minio:9000", "s3://bucket/x?endpoint=http:xxxxx@minio:9000"},
+		{"a_parameter_in_two_pieces", "redis://host?sentinelPassword=hu&hush",
+			"redis://host?sentinelPassword=xxxxx&xxxxx"},
+		{"an_endpoint_with_a_password", "s3://bucket/x?endpoint=http://ada:hush@minio:9000",
+			"s3://bucket/x?endpoint=http:xxxxx@minio:9000"},
 		{"a_token_in_the_place_of_a_user", "nats://hush@host:4222", "nats://xxxxx@host:4222"},
 		{"an_address_without_a_scheme", "ada:hush@host", "ada:xxxxx@host"},
 		{"a_scheme_without_slashes", "redis:ada:hush@host", "redis:xxxxx@host"},
@@ -28,9 +31,12 @@ func TestRedact(t *testing.T) {
 			}
 		})
 	}
+
 	for _, same := range []string{
-		"", "sqlite:regent.db", "sqlite:/var/lib/a@b:c/regent.db", "memory:", "s3://bucket/a@b?endpoint=https://minio:9000&region=eu",
-		"postgres://ada@host:5432/db", "etcd://a:2379,b:2379", "kube://namespace", "redis://host/0?prefix=a&cert=/etc/a.pem",
+		"", "sqlite:regent.db", "sqlite:/var/lib/a@b:c/regent.db", "memory:",
+		"s3://bucket/a@b?endpoint=https://minio:9000&region=eu",
+		"postgres://ada@host:5432/db", "etcd://a:2379,b:2379", "kube://namespace",
+		"redis://host/0?prefix=a&cert=/etc/a.pem",
 	} {
 		t.Run("without_a_secret_nothing_is_hidden", func(t *testing.T) {
 			if got := config.Redact(same); got != same {

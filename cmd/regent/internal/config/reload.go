@@ -2,10 +2,10 @@ package config
 
 import "reflect"
 
-// reloadable are the keys that a running node takes in when it is told to read its configuration again.
+// reloadable are the keys that take effect when a running node reloads its configuration.
 var reloadable = map[string]bool{"token": true, "tokenFile": true, "logLevel": true}
 
-// Changed returns the keys whose values differ between two configurations, and that take effect only at a restart.
+// Changed returns the keys whose values differ and take effect only at a restart.
 func (s *Settings) Changed(now *Settings) []string {
 	var keys []string
 	for _, k := range Keys() {
@@ -13,12 +13,14 @@ func (s *Settings) Changed(now *Settings) []string {
 			keys = append(keys, k.Name)
 		}
 	}
+
 	if !reflect.DeepEqual(s.Polls, now.Polls) {
 		keys = append(keys, "polls")
 	}
 	if !reflect.DeepEqual(s.Duties, now.Duties) {
 		keys = append(keys, "duties")
 	}
+
 	return keys
 }
 

@@ -13,10 +13,13 @@ import (
 	"github.com/regentd/regent"
 )
 
-// typeName returns what help calls the type of a field.
+// not is a boolean field that is false where its key is true: a key such as eligible, whose default is true.
+type not struct{ field *bool }
+
+// typeName returns the name of the type of a field.
 func typeName(field any) string {
 	switch field.(type) {
-	case *bool:
+	case *bool, not:
 		return "boolean"
 	case *int:
 		return "integer"
@@ -31,10 +34,11 @@ func typeName(field any) string {
 	case *slog.Level:
 		return "level"
 	}
+
 	return "text"
 }
 
-// parse sets a field to what text says. If it cannot, it returns the rule that the text breaks.
+// parse sets a field to the value of text. If it cannot, it returns the rule that the text breaks.
 func parse(field any, text string) (rule string) {
 	trimmed := strings.TrimSpace(text)
 	var err error
@@ -47,6 +51,12 @@ func parse(field any, text string) (rule string) {
 		if *p, err = strconv.ParseBool(trimmed); err != nil {
 			return "must be true or false"
 		}
+	case not:
+		on := false
+		if rule := parse(&on, text); rule != "" {
+			return rule
+		}
+		*p.field = !on
 	case *int:
 		if *p, err = strconv.Atoi(trimmed); err != nil {
 			return "must be a whole number"
@@ -64,19 +74,15 @@ func parse(field any, text string) (rule string) {
 	case *map[string]string:
 		return parseLabels(p, trimmed)
 	case *slog.Level:
-		names := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-		level, ok := names[strings.ToLower(trimmed)]
-		if !ok {
-			return "must be debug, info, warn or error"
-		}
-		*p = level
+		return parseLevel(p, trimmed)
 	default:
 		panic(fmt.Sprintf("config: no type for %T", field))
 	}
+
 	return ""
 }
 
-// parseDuration takes a bare number as milliseconds.
+// parseDuration parses a duration. A bare number is milliseconds.
 func parseDuration(s string) (time.Duration, error) {
 	if strings.Trim(s, "+-.0123456789") == "" {
 		s += "ms"
@@ -84,11 +90,25 @@ func parseDuration(s string) (time.Duration, error) {
 	return time.ParseDuration(s)
 }
 
+func parseLevel(level *slog.Level, s string) (rule string) {
+	names := map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
+	named, ok := names[strings.ToLower(s)]
+	if !ok {
+		return "must be debug, info, warn or error"
+	}
+
+	*level = named
+	return ""
+}
+
 func parseDurations(list *[]time.Duration, s string) (rule string) {
 	*list = nil
 	if s == "" {
 		return ""
 	}
+
 	for item := range strings.SplitSeq(s, ",") {
 		d, err := parseDuration(strings.TrimSpace(item))
 		if err != nil {
@@ -96,6 +116,7 @@ func parseDurations(list *[]time.Duration, s string) (rule string) {
 		}
 		*list = append(*list, d)
 	}
+
 	return ""
 }
 
@@ -104,23 +125,28 @@ func parseLabels(labels *map[string]string, s string) (rule string) {
 	if s == "" {
 		return ""
 	}
+
 	m := map[string]string{}
 	for pair := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(pair, "=")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
+		value = strings.TrimSpace(value)
+
 		if !ok || name == "" {
 			return "must be name=value with commas between"
 		}
 		if _, ok := m[name]; ok {
 			return "must name each label once"
 		}
+
 		m[name] = value
 	}
+
 	*labels = m
 	return ""
 }
 
-// format is the reverse of parse.
+// format returns the text of a field that parse reads.
 func format(field any) string {
 	switch p := field.(type) {
 	case *string:
@@ -129,6 +155,8 @@ func format(field any) string {
 		return string(*p)
 	case *bool:
 		return strconv.FormatBool(*p)
+	case not:
+		return strconv.FormatBool(!*p.field)
 	case *int:
 		return strconv.Itoa(*p)
 	case *float64:
@@ -150,5 +178,6 @@ func format(field any) string {
 	case *slog.Level:
 		return strings.ToLower(p.String())
 	}
+
 	panic(fmt.Sprintf("config: no type for %T", field))
 }

@@ -7,5 +7,5 @@ import "errors"
 // Where returns Outside: only Linux has pid namespaces.
 func Where() Place { return Outside }
 
-// Run says that it cannot.
+// Run returns an error.
 func Run([]string, string) (int, error) { return 1, errors.ErrUnsupported }

@@ -11,29 +11,33 @@ import (
 	"github.com/regentd/regent/store/sqlite"
 )
 
-// NodeCommand is the command that the demo runs its own binary with.
+// NodeCommand is the hidden command of a node of the demo.
 const NodeCommand = "demo-node"
 
-// RunNode is one node of the demo: it campaigns for a seat in the database args[0] under the name args[1] until in ends, and writes its
-// events as lines.
+// RunNode runs a node of the demo until in ends: it campaigns on the database args[0], as member args[1]. It writes its
+// events to out, one a line.
 func RunNode(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%s takes a database and a name, got %q", NodeCommand, args)
 	}
+
 	store, err := sqlite.Open(ctx, args[0], sqlite.Options{})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		cancel()
 	}()
+
 	lines := json.NewEncoder(out)
 	m := &regent.Member{Store: store, ID: args[1], OnEvent: func(e regent.Event) {
-		_ = lines.Encode(e) // whoever reads has gone, then
+		_ = lines.Encode(e) // it fails only if the demo has ended
 	}}
 	err = m.Lead(ctx, "demo", func(ctx context.Context, _ regent.Term) error {
 		<-ctx.Done()
@@ -42,5 +46,6 @@ func RunNode(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
+
 	return err
 }

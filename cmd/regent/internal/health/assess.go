@@ -5,60 +5,78 @@ import (
 	"strings"
 )
 
-// named is how many members a reason names.
-const named = 10
+// maxNamed is the most members that a reason names.
+const maxNamed = 10
 
-// assess says how the cluster is, and why. The members are those that are listed.
-func assess(members []*member, self, election string, trouble error) (Status, []string) {
-	var sick, cut, present int
-	var those, standbys, leavers []*member
-	covered := false
+// census is how many members of each group there are.
+type census struct {
+	present   int       // not gone
+	cutOff    int       // partitioned or unreachable
+	unhealthy []*member // degraded, partitioned or unreachable
+	standbys  []*member // candidates other than this node, except for those that left
+	left      []*member // candidates that left
+	covered   bool      // a standby could take over
+}
+
+func takeCensus(members []*member, self, election string) census {
+	var c census
 	for _, m := range members {
 		switch m.status {
 		case Degraded:
-			sick++
-			those = append(those, m)
+			c.unhealthy = append(c.unhealthy, m)
 		case Partitioned, Unreachable:
-			cut++
-			those = append(those, m)
+			c.cutOff++
+			c.unhealthy = append(c.unhealthy, m)
 		}
 		if m.status != Gone {
-			present++
+			c.present++
 		}
+
 		switch {
-		case m.view.ID == self || !m.standsFor(election):
+		case m.view.ID == self || !m.candidateOf(election):
 		case m.status == Gone && !m.died:
-			leavers = append(leavers, m)
+			c.left = append(c.left, m)
 		default:
-			standbys = append(standbys, m)
-			covered = covered || m.couldLead(election)
+			c.standbys = append(c.standbys, m)
+			c.covered = c.covered || m.couldLead(election)
 		}
 	}
-	status, reasons := Healthy, []string{}
+
+	return c
+}
+
+// assess returns the status of the cluster, and the reasons for it. The members are those that are listed. listErr is
+// why they could not be listed again, if so.
+func assess(members []*member, self, election string, listErr error) (Status, []string) {
+	status := Healthy
+	reasons := []string{}
 	worsen := func(to Status, format string, args ...any) {
 		if status != Critical {
 			status = to
 		}
 		reasons = append(reasons, fmt.Sprintf(format, args...))
 	}
-	if len(standbys) > 0 && !covered {
-		worsen(Critical, "no other member could take over: %s", list(standbys))
+
+	c := takeCensus(members, self, election)
+	if len(c.standbys) > 0 && !c.covered {
+		worsen(Critical, "no other member could take over: %s", list(c.standbys))
 	}
-	if cut > 0 && 2*cut >= present {
-		worsen(Critical, "%d of %d members are cut off", cut, present)
+	if c.cutOff > 0 && 2*c.cutOff >= c.present {
+		worsen(Critical, "%d of %d members are cut off", c.cutOff, c.present)
 	}
-	if len(standbys) == 0 && len(leavers) > 0 {
-		worsen(Degraded, "no standby is left: %s", list(leavers))
+	if len(c.standbys) == 0 && len(c.left) > 0 {
+		worsen(Degraded, "no standby is left: %s", list(c.left))
 	}
-	if sick+cut > 0 {
-		worsen(Degraded, "%d of %d members %s not healthy: %s", sick+cut, present, are(sick+cut), list(those))
+	if n := len(c.unhealthy); n > 0 {
+		worsen(Degraded, "%d of %d members %s not healthy: %s", n, c.present, are(n), list(c.unhealthy))
 	}
-	if trouble != nil {
-		worsen(Degraded, "the members cannot be listed: %v", trouble)
+	if listErr != nil {
+		worsen(Degraded, "the members cannot be listed: %v", listErr)
 	}
-	if len(members) == 0 && trouble == nil {
+	if len(members) == 0 && listErr == nil {
 		reasons = append(reasons, "no member registers itself, so that only this leader is known")
 	}
+
 	return status, reasons
 }
 
@@ -66,24 +84,28 @@ func are(n int) string {
 	if n == 1 {
 		return "is"
 	}
+
 	return "are"
 }
 
+// list returns the names of members, with their statuses and reasons.
 func list(members []*member) string {
 	var b strings.Builder
 	for i, m := range members {
-		if i == named {
-			fmt.Fprintf(&b, " and %d more", len(members)-named)
+		if i == maxNamed {
+			fmt.Fprintf(&b, " and %d more", len(members)-maxNamed)
 			break
 		}
 		if i > 0 {
 			b.WriteString(", ")
 		}
+
 		fmt.Fprintf(&b, "%s (%s", m.view.ID, m.status)
 		if m.why != "" {
 			fmt.Fprintf(&b, ": %s", m.why)
 		}
 		b.WriteString(")")
 	}
+
 	return b.String()
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/regentd/regent"
 )
 
-// Status is how a member is, or the cluster.
+// Status is the status of a member or of the cluster.
 type Status string
 
-// The statuses of members, and of the cluster: that is healthy, degraded, critical or unknown.
+// Statuses. The cluster is healthy, degraded, critical or unknown; a member has any other than critical.
 const (
 	Healthy     Status = "healthy"
 	Degraded    Status = "degraded"
@@ -22,9 +22,9 @@ const (
 	Critical    Status = "critical"
 )
 
-// Cluster is what is known of the cluster.
+// Cluster is the health of the cluster.
 type Cluster struct {
-	Known     bool      `json:"known"` // false if nobody observes: then the rest is what was seen last
+	Known     bool      `json:"known"` // false if this node does not lead: the rest is then from its last check
 	Status    Status    `json:"status"`
 	Reasons   []string  `json:"reasons"`
 	CheckedAt time.Time `json:"checkedAt,omitzero"`
@@ -34,7 +34,7 @@ type Cluster struct {
 	Counts    Counts    `json:"counts"`
 }
 
-// Member is what is known of one member.
+// Member is the health of one member.
 type Member struct {
 	ID         string            `json:"id"`
 	Addr       string            `json:"addr,omitempty"`
@@ -45,13 +45,13 @@ type Member struct {
 	Region     string            `json:"region,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"` // not to be changed
 	Eligible   bool              `json:"eligible"`
-	Healthy    bool              `json:"healthy"`        // as it says in its register
-	LastSeenMs int64             `json:"lastSeenMs"`     // how long before the check its heartbeat was last seen; -1 for never
+	Healthy    bool              `json:"healthy"`        // according to its register
+	LastSeenMs int64             `json:"lastSeenMs"`     // age of its heartbeat at the time of the check; -1 for never
 	LatencyMs  float64           `json:"latencyMs"`      // of its answer; -1 for none
-	Since      time.Time         `json:"since,omitzero"` // when it came to have its status
+	Since      time.Time         `json:"since,omitzero"` // of its status
 }
 
-// Counts says how many members have each status.
+// Counts is the number of members with each status.
 type Counts struct {
 	Members     int `json:"members"`
 	Healthy     int `json:"healthy"`
@@ -80,25 +80,34 @@ func count(members []Member) Counts {
 			c.Unknown++
 		}
 	}
+
 	return c
 }
 
-func byID(a, b Member) int { return strings.Compare(a.ID, b.ID) }
-
-// NoCoordinator is what a node can tell that neither leads nor reaches a leader: who has not left, and that nobody looks after them.
+// NoCoordinator returns the health of the cluster from a node that neither leads nor reaches a leader: its members are
+// those that have not left, with unknown status. why is added to the reason unless it is empty.
 func NoCoordinator(members []regent.MemberView, why string) Cluster {
-	c := Cluster{Known: true, Status: Critical, Reasons: []string{"no coordinator"}, CheckedAt: time.Now(), Members: []Member{}}
+	reason := "no coordinator"
 	if why != "" {
-		c.Reasons[0] += ": " + why
+		reason += ": " + why
+	}
+
+	c := Cluster{
+		Known:     true,
+		Status:    Critical,
+		Reasons:   []string{reason},
+		CheckedAt: time.Now(),
+		Members:   []Member{},
 	}
 	for _, v := range members {
 		if v.Incarnation == "" {
 			continue
 		}
-		c.Members = append(c.Members, Member{ID: v.ID, Addr: v.Addr, Status: Unknown, Why: "no coordinator observes it", Region: v.Region,
-			Labels: v.Labels, Eligible: v.Eligible, Healthy: v.Healthy, LastSeenMs: -1, LatencyMs: -1})
+		m := member{heartbeat: heartbeat{view: v}, status: Unknown, why: "no coordinator checks it", latency: -1}
+		c.Members = append(c.Members, m.public())
 	}
-	slices.SortFunc(c.Members, byID)
+
+	slices.SortFunc(c.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	c.Counts = count(c.Members)
 	return c
 }

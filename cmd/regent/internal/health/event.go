@@ -7,22 +7,24 @@ import (
 	"github.com/regentd/regent"
 )
 
-// The kinds of event.
+// Kinds of events, with their metadata.
 const (
-	EventHealthCheck = "cluster:health_check" // members, healthy, degraded, partitioned, unreachable, gone, unknown, duration (seconds); status, reasons
-	EventNodeUp      = "cluster:node_up"      // member, from, to, why
-	EventNodeDown    = "cluster:node_down"    // member, from, to, why
-	EventPartition   = "cluster:partition"    // member, from, to, why
+	// EventHealthCheck has the measurements members, healthy, degraded, partitioned, unreachable, gone, unknown and
+	// duration (seconds), and the metadata status and reasons.
+	EventHealthCheck regent.EventKind = "cluster:health_check"
+	EventNodeUp      regent.EventKind = "cluster:node_up"   // member, from, to, why
+	EventNodeDown    regent.EventKind = "cluster:node_down" // member, from, to, why
+	EventPartition   regent.EventKind = "cluster:partition" // member, from, to, why
 )
 
-// What an event has told of a member.
+// Groups of statuses: a change within a group emits no event.
 const (
 	up   Status = "up"
 	down Status = "down"
 )
 
-// tells is what there is to tell of a member with this status; empty for nothing.
-func (s Status) tells() (told Status, kind string) {
+// event returns the group of a status, and the kind of event for a change to it. The group is empty if there is none.
+func (s Status) event() (group Status, kind regent.EventKind) {
 	switch s {
 	case Healthy, Degraded:
 		return up, EventNodeUp
@@ -31,35 +33,59 @@ func (s Status) tells() (told Status, kind string) {
 	case Unreachable, Gone:
 		return down, EventNodeDown
 	}
+
 	return "", ""
 }
 
-// tell emits what has become of a member, if that was not told yet.
-func (w *watch) tell(m *member, from Status, now time.Time) {
-	told, kind := m.status.tells()
-	if told == "" || told == m.told {
+// emitMember emits the change of a member, unless the last event had the same group.
+func (t *term) emitMember(m *member, from Status, now time.Time) {
+	group, kind := m.status.event()
+	if group == "" || group == m.emitted {
 		return
 	}
-	m.told = told
-	if from == Unknown && m.from != "" {
-		from = m.from
+
+	m.emitted = group
+	if from == Unknown && m.previous != "" {
+		from = m.previous
 	}
-	w.emit(now, kind, map[string]float64{"time": float64(now.UnixMilli()) / 1000},
-		map[string]string{"member": m.view.ID, "from": string(from), "to": string(m.status), "why": m.why})
+	measurements := map[string]float64{"time": float64(now.UnixMilli()) / 1000}
+	t.emit(now, kind, measurements, map[string]string{
+		"member": m.view.ID,
+		"from":   string(from),
+		"to":     string(m.status),
+		"why":    m.why,
+	})
 }
 
-// tellCheck emits the outcome of a check.
-func (w *watch) tellCheck(c Cluster, took time.Duration) {
+// emitCheck emits the result of a check.
+func (t *term) emitCheck(c Cluster, took time.Duration) {
 	n := c.Counts
-	w.emit(c.CheckedAt, EventHealthCheck, map[string]float64{
-		"members": float64(n.Members), "healthy": float64(n.Healthy), "degraded": float64(n.Degraded), "partitioned": float64(n.Partitioned),
-		"unreachable": float64(n.Unreachable), "gone": float64(n.Gone), "unknown": float64(n.Unknown), "duration": took.Seconds(),
-	}, map[string]string{"status": string(c.Status), "reasons": strings.Join(c.Reasons, "; ")})
+	measurements := map[string]float64{
+		"members":     float64(n.Members),
+		"healthy":     float64(n.Healthy),
+		"degraded":    float64(n.Degraded),
+		"partitioned": float64(n.Partitioned),
+		"unreachable": float64(n.Unreachable),
+		"gone":        float64(n.Gone),
+		"unknown":     float64(n.Unknown),
+		"duration":    took.Seconds(),
+	}
+	metadata := map[string]string{"status": string(c.Status), "reasons": strings.Join(c.Reasons, "; ")}
+	t.emit(c.CheckedAt, EventHealthCheck, measurements, metadata)
 }
 
-func (w *watch) emit(now time.Time, kind string, measurements map[string]float64, metadata map[string]string) {
-	if w.opts.Emit != nil {
-		w.opts.Emit(regent.Event{Time: now.Round(0), Kind: kind, Node: w.opts.Self, Election: w.term.Election, Epoch: w.term.Epoch,
-			Measurements: measurements, Metadata: metadata})
+func (t *term) emit(now time.Time, kind regent.EventKind, measurements map[string]float64, metadata map[string]string) {
+	if t.opts.Emit == nil {
+		return
 	}
+
+	t.opts.Emit(regent.Event{
+		Time:         now.Round(0),
+		Kind:         kind,
+		Node:         t.opts.Self,
+		Election:     t.Election,
+		Epoch:        t.Epoch,
+		Measurements: measurements,
+		Metadata:     metadata,
+	})
 }

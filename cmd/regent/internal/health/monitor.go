@@ -11,85 +11,100 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Monitor is the duty. It observes while its node leads.
+// Monitor is the duty. It checks the cluster while its node leads.
 type Monitor struct {
 	opts Options
 
 	mu   sync.Mutex
-	seen Cluster
+	last Cluster
 }
 
-// New returns a monitor that observes nothing yet.
+// New returns a monitor that has checked nothing yet. Every violated rule of its options is in the error.
 func New(opts Options) (*Monitor, error) {
-	opts = opts.orDefault()
+	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("cluster health: %w", err)
 	}
-	return &Monitor{opts: opts, seen: Cluster{Status: Unknown, Reasons: []string{"this node has not led, so it has observed nothing"}, Members: []Member{}}}, nil
+
+	never := Cluster{
+		Status:  Unknown,
+		Reasons: []string{"this node has not led, so it has checked nothing"},
+		Members: []Member{},
+	}
+	return &Monitor{opts: opts, last: never}, nil
 }
 
-// Snapshot returns what was seen last. Once the term has ended it is not known any more how the cluster is.
+// Snapshot returns the result of the last check. It is not Known after the term has ended.
 func (m *Monitor) Snapshot() Cluster {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.seen
-	c.Members, c.Reasons = slices.Clone(c.Members), slices.Clone(c.Reasons)
+	c := m.last
+	c.Members = slices.Clone(c.Members)
+	c.Reasons = slices.Clone(c.Reasons)
+
 	return c
 }
 
+// publish sets the result of the last check.
 func (m *Monitor) publish(c Cluster) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = c
+	m.last = c
 }
 
-// doubt says why what was seen last is not how the cluster is.
-func (m *Monitor) doubt(why string) {
+// invalidate makes the last result one that is not known to hold, for a reason.
+func (m *Monitor) invalidate(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen.Known, m.seen.Status, m.seen.Reasons = false, Unknown, []string{why}
+	m.last.Known = false
+	m.last.Status = Unknown
+	m.last.Reasons = []string{reason}
 }
 
-// Run observes until ctx ends: it is the Run of a [regent.Duty]. A term begins with no memory of the one before.
-func (m *Monitor) Run(ctx context.Context, t regent.Term) error {
-	m.doubt("this node leads, and has not checked yet")
-	defer m.doubt("this node does not lead any more: what it shows is what it saw last")
-	w := &watch{opts: m.opts, term: t, start: time.Now(), members: map[string]*member{}}
-	hints := m.opts.Changed
+// Run checks the cluster until ctx ends: it is the Run of a [regent.Duty]. A term knows nothing of earlier terms.
+func (m *Monitor) Run(ctx context.Context, lead regent.Term) error {
+	m.invalidate("this node leads, and has not checked yet")
+	defer m.invalidate("this node no longer leads: this is the result of its last check")
+
+	t := newTerm(m.opts, lead)
+	changed := m.opts.Changed
 	for {
-		c, next := w.check(ctx)
+		c, next := t.check(ctx)
 		if ctx.Err() != nil {
-			return nil // a check that was cut short says nothing
+			return nil // a check that was interrupted has no result
 		}
+
 		m.publish(c)
-		if hints = rest(ctx, hints, m.opts.Recheck, next); ctx.Err() != nil {
+		changed = wait(ctx, changed, m.opts.Recheck, next)
+		if ctx.Err() != nil {
 			return nil
 		}
 	}
 }
 
-// rest waits until next, or for a hint, whichever comes first, but for least in any case, so that hints are merged. It returns the hints, or
-// nil once they have ended.
-func rest(ctx context.Context, hints <-chan driver.Record, least time.Duration, next time.Time) <-chan driver.Record {
+// wait waits until next or for a notification, but at least for least, so that notifications are coalesced. It returns
+// the channel of notifications, or nil once that is closed.
+func wait(ctx context.Context, changed <-chan driver.Record, least time.Duration, next time.Time) <-chan driver.Record {
 	timer := time.NewTimer(least)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-		return hints
+		return changed
 	}
+
 	timer.Reset(time.Until(next))
 	for {
 		select {
-		case _, open := <-hints:
+		case _, open := <-changed:
 			if open {
-				return hints
+				return changed
 			}
-			hints = nil
+			changed = nil
 		case <-timer.C:
-			return hints
+			return changed
 		case <-ctx.Done():
-			return hints
+			return changed
 		}
 	}
 }

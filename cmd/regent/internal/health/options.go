@@ -10,37 +10,39 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Options is what a monitor needs, and how it judges. What is zero has its default.
+// Options configures a Monitor. Self and Members are required; other zero values have defaults.
 type Options struct {
-	// Self is the ID of the member that this monitor is a duty of.
+	// Self is the ID of the member whose duty this monitor is.
 	Self string
-	// Members lists all registers: [regent.Member.Members].
+	// Members lists the registers of all members: [regent.Member.Members].
 	Members func(context.Context) ([]regent.MemberView, error)
-	// Probe asks a member how it is. It must return soon after its context ends. Nil asks nobody.
+	// Probe asks a member for its health. It must return soon after its context ends. With nil, no member is probed.
 	Probe func(context.Context, regent.MemberView) (Report, error)
-	// Past returns the ended terms of the election, the last one last, as [regent.Member.View] has them. It tells a predecessor that died from
-	// one that left. Nil tells nothing.
+	// Past returns the ended terms of the election, the last one last, as [regent.Member.View] has them. It
+	// distinguishes a former leader that died from one that left. Nil if they are not known.
 	Past func() []driver.Past
-	// Changed is a hint that registers have changed hands. Nil is none.
+	// Changed receives when registers have changed hands: the next check is then made at once. Nil for none.
 	Changed <-chan driver.Record
-	// Emit takes the events, in order, without a sequence number. It must not block. Nil drops them.
+	// Emit receives the events, in order, without a sequence number. It must not block. Nil drops them.
 	Emit func(regent.Event)
 
-	Interval        time.Duration // from one check to the next, with no hint and no doubt: 30s
-	Recheck         time.Duration // before a second opinion, and the least time between two checks: 1s
+	Interval        time.Duration // from one check to the next: 30s
+	Recheck         time.Duration // before a finding is checked again, and the least time between two checks: 1s
 	ListTimeout     time.Duration // for a listing: 5s
 	ProbeTimeout    time.Duration // for each probe: 2s
 	Parallel        int           // probes at once: 16
-	DegradedLatency time.Duration // a slower answer is a sign of trouble: 500ms
-	// HeartbeatInterval is how often members heartbeat. One is late after two, where a quarter of its own lease is not longer.
+	DegradedLatency time.Duration // a slower answer makes a member degraded: 500ms
+	// HeartbeatInterval is the time between two heartbeats of a member. A heartbeat is late after two of them, or after
+	// half the lease of the member if that is longer.
 	HeartbeatInterval time.Duration
-	EpochLag          time.Duration // how long a member may take to notice a new term: 90s, since a standby may look once a minute
-	GoneAfter         time.Duration // silence after which a member is gone: 10m
-	KeepGone          time.Duration // how long one that is gone stays in the list: 1h
+	// how long a member may know only an older epoch: 90s, since a standby may poll once a minute
+	EpochLag  time.Duration
+	GoneAfter time.Duration // silence after which a member is gone: 10m
+	KeepGone  time.Duration // how long a member that is gone stays in the list: 1h
 }
 
-// orDefault fills in what is zero.
-func (o Options) orDefault() Options {
+// withDefaults returns the options with defaults for zero values.
+func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value *time.Duration
 		or    time.Duration
@@ -58,13 +60,15 @@ func (o Options) orDefault() Options {
 			*d.value = d.or
 		}
 	}
+
 	if o.Parallel == 0 {
 		o.Parallel = 16
 	}
+
 	return o
 }
 
-// validate returns every violated rule, joined, each that is about a value as a [regent.ConfigError].
+// validate returns every violated rule, joined. A rule about a value is a [regent.ConfigError].
 func (o Options) validate() error {
 	var errs []error
 	check := func(ok bool, key string, value any, rule string) {
@@ -72,14 +76,17 @@ func (o Options) validate() error {
 			errs = append(errs, &regent.ConfigError{Key: key, Value: fmt.Sprint(value), Rule: rule})
 		}
 	}
+
 	if o.Self == "" {
-		errs = append(errs, errors.New("cluster health has no Self: set it to the member's ID"))
+		errs = append(errs, errors.New("there is no Self: set it to the ID of the member"))
 	}
 	if o.Members == nil {
-		errs = append(errs, errors.New("cluster health has no Members: set it to what lists them"))
+		errs = append(errs, errors.New("there is no Members: set it to a function that lists them"))
 	}
+
 	check(o.Interval > 0, "interval", o.Interval, "must be positive")
-	check(o.Recheck > 0 && o.Recheck <= o.Interval, "recheck", o.Recheck, fmt.Sprintf("must be positive and <= interval (%v)", o.Interval))
+	check(o.Recheck > 0 && o.Recheck <= o.Interval, "recheck", o.Recheck,
+		fmt.Sprintf("must be positive and <= interval (%v)", o.Interval))
 	check(o.ListTimeout > 0, "listTimeout", o.ListTimeout, "must be positive")
 	check(o.ProbeTimeout > 0, "probeTimeout", o.ProbeTimeout, "must be positive")
 	check(o.Parallel > 0, "parallel", o.Parallel, "must be positive")
@@ -89,5 +96,6 @@ func (o Options) validate() error {
 	check(o.EpochLag > 0, "epochLag", o.EpochLag, "must be positive")
 	check(o.GoneAfter > 0, "goneAfter", o.GoneAfter, "must be positive")
 	check(o.KeepGone > 0, "keepGone", o.KeepGone, "must be positive")
+
 	return errors.Join(errs...)
 }

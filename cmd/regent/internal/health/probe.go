@@ -6,43 +6,52 @@ import (
 	"time"
 )
 
-// Report is what a member says of itself when it is asked.
+// Report is the answer of a member to a probe.
 type Report struct {
 	Role     string
 	Version  string
-	Election string // that Role and Epoch are of; empty for that of whoever asks
-	Epoch    uint64 // the newest that it knows; 0 if it does not say
+	Election string // of Role and Epoch; empty for the election of this node
+	Epoch    uint64 // the newest that the member knows; 0 if unknown
 	Healthy  bool
-	Problems []string // what is wrong, in its words
+	Problems []string // in the words of the member
 }
 
 // roleLeader is the role of a member that leads.
 const roleLeader = "leader"
 
-// probeAll asks members how they are, a few at a time, and returns when all have answered or have run out of time.
-func (w *watch) probeAll(ctx context.Context, members []*member) map[*member]answer {
+// probeAll probes members, a few at a time, and returns when all have answered or timed out.
+func (t *term) probeAll(ctx context.Context, members []*member) map[*member]answer {
 	answers := make([]answer, len(members))
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, w.opts.Parallel)
+	free := make(chan struct{}, t.opts.Parallel)
 	for i, m := range members {
-		slots <- struct{}{}
+		free <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
 		wg.Go(func() {
-			defer func() { <-slots }()
-			one, cancel := context.WithTimeout(ctx, w.opts.ProbeTimeout)
-			defer cancel()
-			sent := time.Now()
-			r, err := w.opts.Probe(one, m.view)
-			answers[i] = answer{asked: true, report: r, err: err, latency: time.Since(sent)}
-			m.probed(err, time.Now())
+			defer func() { <-free }()
+			answers[i] = t.probe(ctx, m)
 		})
 	}
 	wg.Wait()
+
 	all := make(map[*member]answer, len(members))
 	for i, m := range members {
 		all[m] = answers[i]
 	}
 	return all
+}
+
+// probe probes one member.
+func (t *term) probe(ctx context.Context, m *member) answer {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.ProbeTimeout)
+	defer cancel()
+
+	sent := time.Now()
+	report, err := t.opts.Probe(ctx, m.view)
+	now := time.Now()
+	m.probed(err, now)
+
+	return answer{asked: true, report: report, err: err, latency: now.Sub(sent)}
 }

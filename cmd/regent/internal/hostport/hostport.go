@@ -1,5 +1,5 @@
-// Package hostport judges the addresses of other nodes. They come from the store: one that holds more than a host and a port
-// would send this node's requests, and with them its signature or certificate, to a path that somebody else has chosen.
+// Package hostport checks the addresses of other nodes, which come from the store. One that holds more than a host and
+// a port would send this node's requests, with its signature or certificate, to a path that somebody else has chosen.
 package hostport
 
 import (
@@ -14,11 +14,12 @@ func Valid(addr string) bool {
 	if err != nil || host == "" || strings.ContainsFunc(host, foreign) {
 		return false
 	}
+
 	n, err := strconv.ParseUint(port, 10, 16)
 	return err == nil && n > 0
 }
 
-// foreign reports whether a character is in no name of a host and in no address.
+// foreign reports whether a character can be neither in the name of a host nor in an address.
 func foreign(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:%", r)
 }

@@ -1,6 +1,6 @@
-// Command libprogram is a program for tests that uses the library: it campaigns for an election
-// over Redis, and says on its standard output that it leads, every 20 ms while it does. 'libprogram
-// claim' only says so: it is the program that 'regent run' runs in those tests.
+// Command libprogram is a program for tests that uses the library. It campaigns for an election on Redis. While it
+// leads it writes a claim to its standard output every 20 ms. 'libprogram claim' writes claims without campaigning: it
+// is the program that 'regent run' runs in those tests.
 package main
 
 import (
@@ -32,11 +32,10 @@ type setup struct {
 	Election string
 	Config   regent.Config
 	Reaper   bool
-	Bomb     string // a file: while it exists the next swap removes it, and panics
+	Bomb     string // a file: if it exists, the next swap removes it and panics
 }
 
-// claim says that a node led at an instant between two times on CLOCK_BOOTTIME. It is a line of
-// JSON.
+// claim is a line of JSON: a node led at an instant between two times of CLOCK_BOOTTIME.
 type claim struct {
 	Node   string        `json:"node"`
 	Epoch  uint64        `json:"epoch"`
@@ -61,10 +60,11 @@ func run(args []string) error {
 	case len(args) == 2 && args[0] == "member":
 		return member(args[1], slog.Default())
 	}
+
 	return errors.New("usage: libprogram member SETUP | claim")
 }
 
-// member campaigns until it is told to stop.
+// member campaigns until it gets a signal to end.
 func member(arg string, log *slog.Logger) error {
 	var s setup
 	if err := json.Unmarshal([]byte(arg), &s); err != nil {
@@ -83,26 +83,31 @@ func member(arg string, log *slog.Logger) error {
 	if s.Bomb != "" {
 		store = &bombed{store, s.Bomb}
 	}
+
 	m := &regent.Member{Store: store, ID: s.Node, Config: s.Config, OnEvent: regent.LogEvents(log)}
+
 	if s.Reaper {
 		companion, err := reaper.Start(ctx, reaper.Options{Store: s.Store, StopTimeout: s.Config.StopTimeout, Log: log})
 		if err != nil {
 			return err
 		}
 		defer companion.Close()
+
 		m.OnLifeline = companion.Lifeline
 	}
 
 	err = m.Lead(ctx, s.Election, func(ctx context.Context, t regent.Term) error {
 		return claimWhile(ctx, s.Node, t.Epoch, t.Valid)
 	})
+
 	if ctx.Err() != nil {
 		return nil
 	}
+
 	return err
 }
 
-// bombed is a store whose driver panics when it is told to.
+// bombed is a store whose driver panics in the next swap after a file was created.
 type bombed struct {
 	driver.Store
 	path string
@@ -115,8 +120,7 @@ func (b *bombed) Swap(ctx context.Context, l driver.Record) (driver.Record, erro
 	return b.Store.Swap(ctx, l)
 }
 
-// claimAlways claims until it is told to stop: the program of 'regent run' leads for as long as it
-// runs.
+// claimAlways writes claims until it gets a signal to end: the program of 'regent run' leads for as long as it runs.
 func claimAlways() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -125,10 +129,11 @@ func claimAlways() error {
 	if err != nil {
 		return fmt.Errorf("REGENT_EPOCH: %w", err)
 	}
+
 	return claimWhile(ctx, os.Getenv("REGENT_NODE"), epoch, func() bool { return true })
 }
 
-// claimWhile writes a claim every 20 ms for which leads returns true, until ctx ends.
+// claimWhile writes a claim every 20 ms if leads returns true, until ctx ends.
 func claimWhile(ctx context.Context, node string, epoch uint64, leads func() bool) error {
 	out := json.NewEncoder(os.Stdout)
 	tick := time.NewTicker(every)
@@ -141,6 +146,7 @@ func claimWhile(ctx context.Context, node string, epoch uint64, leads func() boo
 				return err
 			}
 		}
+
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -153,11 +159,11 @@ func open(ctx context.Context, address string) (driver.Store, error) {
 	return redis.Open(ctx, address, redis.Options{})
 }
 
-// boottime is the clock of all processes on this machine.
+// boottime returns the time of CLOCK_BOOTTIME, which all processes of a machine share.
 func boottime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(err) // Linux has had it since 2.6.39
+		panic(err) // Linux has this clock since 2.6.39
 	}
 	return time.Duration(ts.Nano())
 }

@@ -1,23 +1,28 @@
-// Package nearest finds the name that was probably meant by one that is not known.
+// Package nearest finds the known name that a mistyped one probably stands for.
 package nearest
 
 import "strings"
 
-// Name returns the one among known that was probably meant, or nothing. Case, hyphens, underscores and spaces do not count.
+// Name returns the known name that is nearest to name, or nothing if none is near. It ignores case, hyphens,
+// underscores and spaces.
 func Name(name string, known []string) string {
 	plain := func(s string) string {
 		return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 	}
-	best, least := "", 2+len(name)/4
+	best := ""
+
+	least := 2 + len(name)/4
 	for _, k := range known {
 		if d := distance(plain(name), plain(k), least); d < least {
-			best, least = k, d
+			best = k
+			least = d
 		}
 	}
+
 	return best
 }
 
-// distance is the number of letters to insert, drop or change to get from a to b, or limit if it is no less.
+// distance returns how many letters to insert, drop or change to get from a to b, or limit if it is no less.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
@@ -26,17 +31,21 @@ func distance(a, b string, limit int) int {
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := range len(a) {
 		diagonal := row[0]
 		row[0] = i + 1
+
 		for j := range len(b) {
 			change := diagonal
 			if a[i] != b[j] {
 				change++
 			}
+
 			diagonal = row[j+1]
 			row[j+1] = min(change, diagonal+1, row[j]+1)
 		}
 	}
+
 	return min(row[len(b)], limit)
 }

@@ -11,31 +11,33 @@ import (
 	"github.com/regentd/regent"
 )
 
-// kept is how many events are kept for those who come back after a gap.
-const kept = 1000
+// keptEvents is the number of events that are kept for subscribers which come back after a gap.
+const keptEvents = 1000
 
-// Hub passes events on to any number of subscribers, and remembers the last ones. It never waits for a subscriber: one that
-// is too slow is cut off, and comes back with the ID of the last event that it saw. Make one with NewHub.
+// Hub sends events to any number of subscribers, and keeps the last ones. It never waits for a subscriber: one that is
+// too slow is cut off, and can subscribe again with the ID of the last event that it received. Use NewHub.
 type Hub struct {
-	run string // of this process: sequence numbers begin anew with each
+	run string // the ID of this process: sequence numbers begin with 1 in each
 
 	mu          sync.Mutex
-	past        []regent.Event // the last ones, oldest first
+	past        []regent.Event // the last events, oldest first
 	subscribers map[*Subscription]bool
-	cutOff      uint64
+	cutOff      uint64 // subscribers
 }
 
-// NewHub returns a hub whose IDs are those of no other.
+// NewHub returns a hub whose IDs no other hub uses.
 func NewHub() *Hub { return &Hub{run: rand.Text()[:13], subscribers: map[*Subscription]bool{}} }
 
-// Send passes an event on.
+// Send sends an event to all subscribers.
 func (h *Hub) Send(e regent.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	h.past = append(h.past, e)
-	if len(h.past) > 2*kept {
-		h.past = append([]regent.Event(nil), h.past[len(h.past)-kept:]...)
+	if len(h.past) > 2*keptEvents {
+		h.past = append([]regent.Event(nil), h.past[len(h.past)-keptEvents:]...)
 	}
+
 	for s := range h.subscribers {
 		select {
 		case s.events <- e:
@@ -45,6 +47,7 @@ func (h *Hub) Send(e regent.Event) {
 	}
 }
 
+// cutOffLocked ends a subscription.
 func (h *Hub) cutOffLocked(s *Subscription) {
 	delete(h.subscribers, s)
 	close(s.events)
@@ -52,27 +55,30 @@ func (h *Hub) cutOffLocked(s *Subscription) {
 	h.cutOff++
 }
 
-// ID names an event over all runs of this node.
+// ID returns the ID of an event, which is unique over all runs of this node.
 func (h *Hub) ID(e regent.Event) string { return h.run + "-" + strconv.FormatUint(e.Seq, 10) }
 
-// errEventID says that an ID is none.
+// errEventID is the rule for an ID of an event.
 var errEventID = errors.New("must be the ID of an event of this node, as in 5XQZ2M7RTKDWA-42")
 
-// parseID returns the run and the number in an ID. Versions before this one had the number alone.
+// parseID returns the run and the sequence number in an ID. The IDs of earlier versions have no run.
 func parseID(id string) (run string, seq uint64, err error) {
 	run, number, ok := strings.Cut(id, "-")
 	if !ok {
-		run, number = "", id
+		run = ""
+		number = id
 	}
+
 	if seq, err = strconv.ParseUint(number, 10, 64); err != nil || ok && len(run) != 13 {
 		return "", 0, fmt.Errorf("%.100q: %w", id, errEventID)
 	}
+
 	return run, seq, nil
 }
 
-// Subscription is one subscriber's view of the events.
+// Subscription is the subscription of one subscriber.
 type Subscription struct {
-	Past   []regent.Event // what is kept after the last event that it saw
+	Past   []regent.Event // the kept events after the last one that the subscriber has received
 	Missed string         // why events are missing before those; empty if none are
 
 	h      *Hub
@@ -80,15 +86,16 @@ type Subscription struct {
 	cut    bool
 }
 
-// Events returns the events that follow. The channel is closed if the subscriber is cut off.
+// Events returns the channel of new events. It is closed if the subscriber is cut off.
 func (s *Subscription) Events() <-chan regent.Event { return s.events }
 
-// Subscribe returns what has happened after the event with this ID, and what comes; with an empty ID, all that is kept.
-// Close must be called.
+// Subscribe returns a subscription to the kept events after the one with an ID, and to new ones. With an empty ID, all
+// kept events are included. Close must be called.
 func (h *Hub) Subscribe(after string) (*Subscription, error) {
 	s := &Subscription{h: h, events: make(chan regent.Event, 64)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+
 	var seen uint64
 	if after != "" {
 		run, seq, err := parseID(after)
@@ -97,25 +104,30 @@ func (h *Hub) Subscribe(after string) (*Subscription, error) {
 		}
 		seen, s.Missed = h.gapLocked(run, seq)
 	}
+
 	for _, e := range h.past {
 		if e.Seq > seen {
 			s.Past = append(s.Past, e)
 		}
 	}
+
 	h.subscribers[s] = true
 	return s, nil
 }
 
-// gapLocked returns the number after which events are sent to whoever saw event seq of a run last, and what is missing.
+// gapLocked returns the number after which events are sent to a subscriber whose last event was seq of a run, and which
+// events are missing.
 func (h *Hub) gapLocked(run string, seq uint64) (after uint64, missed string) {
 	switch n := len(h.past); {
 	case run != h.run:
-		return 0, "the last event seen is of another run of this node: those between it and the end of that run are not kept"
+		return 0, "the last event seen is of another run of this node: " +
+			"those between it and the end of that run are not kept"
 	case n == 0 || seq > h.past[n-1].Seq:
 		return 0, "the last event seen is not one of this run"
 	case seq+1 < h.past[0].Seq:
 		return seq, fmt.Sprintf("events %d to %d are not kept any more", seq+1, h.past[0].Seq-1)
 	}
+
 	return seq, ""
 }
 
@@ -127,6 +139,7 @@ func (s *Subscription) Close() (cut bool) {
 		delete(s.h.subscribers, s)
 		close(s.events)
 	}
+
 	return s.cut
 }
 
@@ -139,7 +152,7 @@ func (s *Subscription) CutOff() {
 	}
 }
 
-// CutOff returns how many subscribers were cut off, being too slow.
+// CutOff returns how many subscribers were cut off because they were too slow.
 func (h *Hub) CutOff() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/node"
 )
 
-// filled is a hub that n events have passed.
+// filled returns a hub with n events.
 func filled(n int) *node.Hub {
 	h := node.NewHub()
 	for i := range n {
@@ -28,7 +28,7 @@ func subscribe(t *testing.T, h *node.Hub, after string) *node.Subscription {
 }
 
 func TestHub(t *testing.T) {
-	t.Run("a_subscriber_gets_what_it_missed_and_what_comes", func(t *testing.T) {
+	t.Run("a_subscriber_gets_the_events_that_it_missed_and_new_ones", func(t *testing.T) {
 		h := filled(2500)
 		s := subscribe(t, h, h.ID(regent.Event{Seq: 2497}))
 		if len(s.Past) != 3 || s.Past[0].Seq != 2498 || s.Missed != "" {
@@ -43,7 +43,7 @@ func TestHub(t *testing.T) {
 		}
 	})
 
-	t.Run("one_that_is_too_slow_is_cut_off_and_counted", func(t *testing.T) {
+	t.Run("a_slow_subscriber_is_cut_off_and_counted", func(t *testing.T) {
 		h := filled(0)
 		s := subscribe(t, h, "")
 		for i := range uint64(100) {
@@ -62,8 +62,9 @@ func TestHub(t *testing.T) {
 		s.Close() // a second time does no harm
 	})
 
-	t.Run("an_ID_of_another_run_skips_nothing_and_shows_the_gap", func(t *testing.T) {
-		before, h := filled(50), filled(80)
+	t.Run("an_ID_of_another_run_skips_no_event_and_reports_the_gap", func(t *testing.T) {
+		before := filled(50)
+		h := filled(80)
 		for _, id := range []string{before.ID(regent.Event{Seq: 40}), "40", h.ID(regent.Event{Seq: 81})} {
 			s := subscribe(t, h, id)
 			if len(s.Past) != 80 || s.Missed == "" {
@@ -73,7 +74,7 @@ func TestHub(t *testing.T) {
 		}
 	})
 
-	t.Run("events_that_are_not_kept_any_more_are_named", func(t *testing.T) {
+	t.Run("events_that_are_not_kept_any_more_are_reported", func(t *testing.T) {
 		h := filled(2500)
 		s := subscribe(t, h, h.ID(regent.Event{Seq: 7}))
 		defer s.Close()
@@ -82,9 +83,10 @@ func TestHub(t *testing.T) {
 		}
 	})
 
-	t.Run("an_ID_that_is_none_is_refused", func(t *testing.T) {
+	t.Run("an_invalid_ID_is_refused", func(t *testing.T) {
 		h := filled(3)
-		for _, id := range []string{"x", "-1", "1-1", h.ID(regent.Event{})[:14], strings.Repeat("A", 13) + "-99999999999999999999", " 1"} {
+		tooLarge := strings.Repeat("A", 13) + "-99999999999999999999"
+		for _, id := range []string{"x", "-1", "1-1", h.ID(regent.Event{})[:14], tooLarge, " 1"} {
 			if _, err := h.Subscribe(id); err == nil || !strings.Contains(err.Error(), "must be the ID of an event") {
 				t.Errorf("%q: %v", id, err)
 			}

@@ -59,6 +59,7 @@ func TestNotify(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	t.Run("a_socket_may_be_in_the_abstract_namespace", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			t.Skip("only Linux has one")
@@ -68,6 +69,7 @@ func TestNotify(t *testing.T) {
 			t.Error(err)
 		}
 	})
+
 	t.Run("a_manager_that_is_gone_is_an_error", func(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "gone")
 		t.Setenv("NOTIFY_SOCKET", socket)
@@ -75,6 +77,7 @@ func TestNotify(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+
 	t.Run("without_a_manager_nothing_is_reported", func(t *testing.T) {
 		t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone")) // which the zero Notifier does not read
 		if err := (node.Notifier{}).Stopping(); err != nil {
@@ -98,7 +101,10 @@ func TestWatchdog(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); n.Watch(ctx, func() error { return nil }) }()
+		go func() {
+			defer close(done)
+			n.Watch(ctx, func() error { return nil })
+		}()
 		for range 3 {
 			if got := hear(); got != "WATCHDOG=1" {
 				t.Errorf("heard %q", got)
@@ -107,6 +113,7 @@ func TestWatchdog(t *testing.T) {
 		cancel()
 		<-done
 	})
+
 	t.Run("it_is_not_reset_while_the_node_is_stuck", func(t *testing.T) {
 		hear := manager(t, filepath.Join(t.TempDir(), "notify"))
 		t.Setenv("WATCHDOG_USEC", "2000")
@@ -125,6 +132,7 @@ func TestWatchdog(t *testing.T) {
 			t.Error("something else was sent before", err)
 		}
 	})
+
 	t.Run("the_watchdog_of_another_process_is_left_to_it", func(t *testing.T) {
 		manager(t, filepath.Join(t.TempDir(), "notify"))
 		t.Setenv("WATCHDOG_USEC", "2000")
@@ -134,6 +142,7 @@ func TestWatchdog(t *testing.T) {
 			return nil
 		})
 	})
+
 	for _, c := range []struct{ name, usec, pid, want string }{
 		{"no_number", "soon", own, `WATCHDOG_USEC "soon"`},
 		{"nothing", "0", own, `WATCHDOG_USEC "0"`},

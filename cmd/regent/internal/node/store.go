@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Store is a store that is opened in the background, and again until that succeeds: a node whose store is not there yet says so, and waits.
-// It also remembers what became of reads and of writes, which is what readiness goes by.
+// Store is a store that is opened in the background, with retries until that succeeds: a node whose store is
+// unreachable says so, and waits. It also records the outcomes of reads and writes, for the readiness of the node.
 type Store struct {
 	Log *slog.Logger // gets the first failure of reads and of writes, and when they work again; may be nil
 
@@ -26,7 +26,7 @@ type Store struct {
 	opening error // why it is not open
 	reads   access
 	writes  access
-	ready   chan struct{}
+	ready   chan struct{} // closed when it is open
 	begun   chan struct{} // closed when it may be contacted
 	begin   sync.Once
 }
@@ -36,25 +36,35 @@ var (
 	_ driver.Waker     = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
+	_ driver.Remover   = (*Store)(nil)
 	_ driver.Witness   = (*Store)(nil)
 )
 
-// errNotOpen says that the store has not been reached yet.
+// errNotOpen is the error of requests before the store is open.
 var errNotOpen = errors.New("store is not open yet")
 
-// openAgain is the wait between two tries to open the store.
-const openAgain = time.Second
+// openInterval is the time between two attempts to open the store.
+const openInterval = time.Second
 
-// NewStore returns a store that open opens. Run must run for that, and Begin have been called.
+// NewStore returns a store that is opened by open. Requests wait until Run has opened it, for which Begin must be
+// called.
 func NewStore(open func(context.Context) (driver.Store, error)) *Store {
-	return &Store{open: open, now: time.Now, opening: errNotOpen, ready: make(chan struct{}), begun: make(chan struct{})}
+	return &Store{
+		open:    open,
+		now:     time.Now,
+		opening: errNotOpen,
+		reads:   access{requests: "reads"},
+		writes:  access{requests: "writes"},
+		ready:   make(chan struct{}),
+		begun:   make(chan struct{}),
+	}
 }
 
-// Begin lets Run contact the store: the start-up jitter has passed. Before that nothing does, whoever asks.
+// Begin lets Run contact the store: the start-up jitter has passed. Before that, no request is sent.
 func (s *Store) Begin() { s.begin.Do(func() { close(s.begun) }) }
 
-// Run opens the store once it may be contacted, tells failed of each try that fails, and returns when it is open or ctx has
-// ended. It gives up with an error that is a [driver.ErrRefused]: to try again is of no use then.
+// Run opens the store after Begin, and returns when it is open or ctx has ended. It calls failed for each attempt that
+// fails. It returns an error that is a [driver.ErrRefused] at once, since a retry would not help.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
 	select {
 	case <-s.begun:
@@ -64,42 +74,48 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 
 	for {
 		store, err := s.open(ctx)
-		s.mu.Lock()
-		switch {
-		case err != nil:
-			s.opening = err
-			s.reads.fail(s.now(), err)
-		case s.closed:
-			s.mu.Unlock()
-			_ = store.Close()
-			return nil
-		default:
-			s.store, s.opening = store, nil
-			s.reads.succeed(s.now())
-			close(s.ready)
-		}
-		s.mu.Unlock()
+		s.opened(store, err)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return nil
 		case errors.Is(err, driver.ErrRefused):
 			return err
 		}
+
 		failed(err)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(openAgain):
+		case <-time.After(openInterval):
 		}
 	}
 }
 
-// current returns the open store. It waits for it, as long as ctx lets it.
+// opened takes in the outcome of an attempt to open the store.
+func (s *Store) opened(store driver.Store, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.opening = err
+		s.reads.fail(s.now(), err)
+	case s.closed:
+		_ = store.Close()
+	default:
+		s.store = store
+		s.opening = nil
+		s.reads.succeed(s.now())
+		close(s.ready)
+	}
+}
+
+// current returns the open store. It waits until the store is open or ctx ends.
 func (s *Store) current(ctx context.Context) (driver.Store, error) {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -117,8 +133,9 @@ func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	l, err := store.Get(ctx, name)
-	return l, s.noteRead(err)
+	return l, s.recordRead(err)
 }
 
 // Swap implements [driver.Store].
@@ -127,8 +144,9 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	l, err = store.Swap(ctx, l)
-	return l, s.noteWrite(err)
+	return l, s.recordWrite(err)
 }
 
 // List implements [driver.Store].
@@ -139,24 +157,22 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 			yield(driver.Record{}, err)
 			return
 		}
+
 		for l, err := range store.List(ctx, prefix) {
-			if !yield(l, s.noteRead(err)) {
+			if !yield(l, s.recordRead(err)) {
 				return
 			}
 		}
 	}
 }
 
-// SwapAll implements [driver.Batcher], one by one where the store itself does not.
+// SwapAll implements [driver.Batcher], with one request for each record if the store is none.
 func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcome {
 	store, err := s.current(ctx)
 	if batcher, ok := store.(driver.Batcher); ok && err == nil {
-		out := batcher.SwapAll(ctx, ls)
-		for _, o := range out {
-			_ = s.noteWrite(o.Err)
-		}
-		return out
+		return each(batcher.SwapAll(ctx, ls), s.recordWrite)
 	}
+
 	out := make([]driver.Outcome, len(ls))
 	for i, l := range ls {
 		out[i].Record, out[i].Err = s.Swap(ctx, l)
@@ -164,16 +180,13 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	return out
 }
 
-// Refresh implements [driver.Refresher], one by one where the store itself does not.
+// Refresh implements [driver.Refresher], with one request for each record if the store is none.
 func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
 	store, err := s.current(ctx)
 	if refresher, ok := store.(driver.Refresher); ok && err == nil {
-		out := refresher.Refresh(ctx, known)
-		for _, o := range out {
-			_ = s.noteRead(o.Err)
-		}
-		return out
+		return each(refresher.Refresh(ctx, known), s.recordRead)
 	}
+
 	out := make([]driver.Outcome, len(known))
 	for i, l := range known {
 		out[i].Record, out[i].Err = s.Get(ctx, l.Name)
@@ -181,32 +194,59 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 	return out
 }
 
-// Wake implements [driver.Waker]. It hints once when the store is open, and then whenever the store does.
+// Remove implements [driver.Remover]. The error is an [errors.ErrUnsupported] if the store is none.
+func (s *Store) Remove(ctx context.Context, l driver.Record) error {
+	store, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+
+	remover, ok := store.(driver.Remover)
+	if !ok {
+		return fmt.Errorf("remove %q: the store cannot remove registers: %w", l.Name, errors.ErrUnsupported)
+	}
+	return s.recordWrite(remover.Remove(ctx, l))
+}
+
+// each calls a function with the error of each outcome, and returns the outcomes.
+func each(out []driver.Outcome, record func(error) error) []driver.Outcome {
+	for _, o := range out {
+		_ = record(o.Err)
+	}
+
+	return out
+}
+
+// Wake implements [driver.Waker]. It notifies once when the store is open, and then whenever the store does.
 func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	hints := make(chan driver.Record, 1)
-	go func() {
+	notifications := make(chan driver.Record, 1)
+	go s.passOn(ctx, prefix, notifications)
+	return notifications
+}
+
+// passOn passes the notifications of the open store on, until ctx ends.
+func (s *Store) passOn(ctx context.Context, prefix string, to chan driver.Record) {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return
+	}
+	store, err := s.current(ctx)
+	waker, ok := store.(driver.Waker)
+	if err != nil || !ok {
+		return
+	}
+
+	from := waker.Wake(ctx, prefix)
+	driver.Hint(to, driver.Record{})
+	for {
 		select {
-		case <-s.ready:
+		case l := <-from:
+			driver.Hint(to, l)
 		case <-ctx.Done():
 			return
 		}
-		store, err := s.current(ctx)
-		waker, ok := store.(driver.Waker)
-		if err != nil || !ok {
-			return
-		}
-		from := waker.Wake(ctx, prefix)
-		driver.Hint(hints, driver.Record{})
-		for {
-			select {
-			case l := <-from:
-				driver.Hint(hints, l)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return hints
+	}
 }
 
 // Gone implements [driver.Witness].
@@ -222,6 +262,7 @@ func (s *Store) Close() error {
 	store := s.store
 	s.closed = true
 	s.mu.Unlock()
+
 	if store == nil {
 		return nil
 	}

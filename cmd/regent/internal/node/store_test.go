@@ -14,11 +14,11 @@ import (
 // plain is a store that implements nothing beyond driver.Store.
 type plain struct{ driver.Store }
 
-// rich is a store that reads many registers with one request, and names what has changed.
+// rich is a store that reads many registers with one request, and notifies.
 type rich struct {
 	driver.Store
-	requests int
-	hints    chan driver.Record
+	requests      int
+	notifications chan driver.Record
 }
 
 func (r *rich) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
@@ -30,9 +30,9 @@ func (r *rich) Refresh(ctx context.Context, known []driver.Record) []driver.Outc
 	return out
 }
 
-func (r *rich) Wake(context.Context, string) <-chan driver.Record { return r.hints }
+func (r *rich) Wake(context.Context, string) <-chan driver.Record { return r.notifications }
 
-// opened returns a node's store that has opened s.
+// opened returns the store of a node that has opened s.
 func opened(t *testing.T, s driver.Store) *node.Store {
 	t.Helper()
 	store := node.NewStore(func(context.Context) (driver.Store, error) { return s, nil })
@@ -47,8 +47,8 @@ func TestStore(t *testing.T) {
 		m := memstore.New()
 		for _, name := range []string{"x", "y"} {
 			who := driver.Identity{ID: "a", Incarnation: name}
-			_, err := m.Swap(t.Context(), driver.Record{Name: name, Holder: who, Epoch: 1, Nonce: 1, Duration: time.Minute})
-			if err != nil {
+			record := driver.Record{Name: name, Holder: who, Epoch: 1, Nonce: 1, Duration: time.Minute}
+			if _, err := m.Swap(t.Context(), record); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,15 +88,15 @@ func TestStore(t *testing.T) {
 		}
 	})
 
-	t.Run("a_hint_arrives_as_the_store_gives_it", func(t *testing.T) {
-		inner := &rich{Store: registers(t), hints: make(chan driver.Record, 1)}
-		hints := opened(t, inner).Wake(t.Context(), "")
-		if l := <-hints; l.Name != "" {
-			t.Errorf("the first hint is about %q, not about all registers", l.Name)
+	t.Run("a_notification_is_passed_on_unchanged", func(t *testing.T) {
+		inner := &rich{Store: registers(t), notifications: make(chan driver.Record, 1)}
+		notifications := opened(t, inner).Wake(t.Context(), "")
+		if l := <-notifications; l.Name != "" {
+			t.Errorf("the first notification is about %q, not about all registers", l.Name)
 		}
 		for _, sent := range []driver.Record{{Name: "x"}, {Name: "y", Rev: "7", Epoch: 3}, {}} {
-			inner.hints <- sent
-			if got := <-hints; got.Name != sent.Name || got.Rev != sent.Rev || got.Epoch != sent.Epoch {
+			inner.notifications <- sent
+			if got := <-notifications; got.Name != sent.Name || got.Rev != sent.Rev || got.Epoch != sent.Epoch {
 				t.Errorf("%+v became %+v", sent, got)
 			}
 		}

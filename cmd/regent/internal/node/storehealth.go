@@ -3,12 +3,10 @@ package node
 import (
 	"fmt"
 	"time"
-
-	"github.com/regentd/regent"
 )
 
-// StoreHealth is how a node's store is, as far as it has asked. Reads and writes are told apart: an outage of writes alone ends
-// every term, though everything can still be read.
+// StoreHealth is the health of a node's store according to its last requests. Reads and writes have their own: an
+// outage of writes alone ends every term, although everything can still be read.
 type StoreHealth struct {
 	Address    string `json:"address"`
 	Reachable  bool   `json:"reachable"`  // it answers reads
@@ -16,22 +14,22 @@ type StoreHealth struct {
 	AnsweredMs int64  `json:"answeredMs"` // how long ago it last answered anything; -1 for never
 	ReadMs     int64  `json:"readMs"`     // how long ago a read last succeeded; -1 for never
 	WrittenMs  int64  `json:"writtenMs"`  // how long ago a write last succeeded; -1 for never
-	Epoch      uint64 `json:"epoch"`      // that the store shows
-	Behind     bool   `json:"behind"`     // a higher one was seen before: the store has lost writes
+	Epoch      uint64 `json:"epoch"`      // of the election's record
+	Behind     bool   `json:"behind"`     // a higher epoch was seen before: the store has lost writes
 	Error      string `json:"error,omitempty"`
 	WriteError string `json:"writeError,omitempty"`
 }
 
-// addStore adds how the store is.
+// addStore adds the health of the store.
 func (n *Node) addStore(h *Health) {
-	fresh := n.fresh()
-	reads, writes := n.store.Seen(fresh)
+	fresh := n.answerTimeout()
+	reads, writes := n.store.Accesses(fresh)
 	answered, _ := n.store.Answered()
 
 	s := &h.Store
-	s.AnsweredMs = since(answered)
-	s.ReadMs = since(reads.Answered)
-	s.WrittenMs = since(writes.Answered)
+	s.AnsweredMs = millisecondsSince(answered)
+	s.ReadMs = millisecondsSince(reads.Answered)
+	s.WrittenMs = millisecondsSince(writes.Answered)
 	s.Reachable = !answered.IsZero() && time.Since(answered) <= fresh && reads.Down == nil
 	wrote := writes.Err == nil && !writes.Answered.IsZero() && time.Since(writes.Answered) <= fresh
 	s.Writable = writes.Down == nil && (s.Reachable || wrote)
@@ -53,21 +51,22 @@ func (n *Node) addStore(h *Health) {
 	}
 }
 
-// since returns how long ago something was, in milliseconds; -1 for never.
-func since(t time.Time) int64 {
+// answerTimeout is how long an answer of the store counts: a few heartbeats, or a few polls of a member without
+// heartbeats.
+func (n *Node) answerTimeout() time.Duration {
+	c := n.opts.Config
+	if c.OwnLease && !c.Register {
+		return max(c.ElectionIntervalMax, c.RenewInterval, c.LeaseDuration) + 10*time.Second
+	}
+
+	return 3*c.HeartbeatInterval + 2*time.Second
+}
+
+// millisecondsSince returns the milliseconds since a time, or -1 if it is zero.
+func millisecondsSince(t time.Time) int64 {
 	if t.IsZero() {
 		return -1
 	}
-	return time.Since(t).Milliseconds()
-}
 
-// addLeader adds how old the leader's heartbeat is. One whose heartbeat has expired does not lead, whatever the record says.
-func addLeader(h *Health, v regent.View) {
-	h.HeartbeatAgeMs = v.HeartbeatAge.Milliseconds()
-	if !v.Expired {
-		return
-	}
-	h.Checks["leader"] = fmt.Sprintf("%s led; its last heartbeat came %v ago, and nobody could take over",
-		v.Leader, v.HeartbeatAge.Round(time.Millisecond))
-	h.Leader, h.LeaderAddr = "", ""
+	return time.Since(t).Milliseconds()
 }

@@ -6,13 +6,13 @@ const assignRule = "must be any, node:NAME, or label: followed by name=value wit
 
 // Matches reports whether a node with these labels may run the poll.
 func (p Poll) Matches(node string, labels map[string]string) bool {
-	switch how, what, _ := strings.Cut(p.Assign, ":"); how {
+	switch form, value, _ := strings.Cut(p.Assign, ":"); form {
 	case "", "any":
 		return true
 	case "node":
-		return what == node
+		return value == node
 	case "label":
-		wanted, ok := parseLabels(what)
+		wanted, ok := parseLabels(value)
 		for name, value := range wanted {
 			if got, has := labels[name]; !has || got != value {
 				return false
@@ -20,20 +20,22 @@ func (p Poll) Matches(node string, labels map[string]string) bool {
 		}
 		return ok
 	}
+
 	return false
 }
 
-// assignable reports whether Assign has one of its forms.
-func (p Poll) assignable() bool {
-	switch how, what, _ := strings.Cut(p.Assign, ":"); how {
+// validAssign reports whether Assign has one of its forms.
+func (p Poll) validAssign() bool {
+	switch form, value, _ := strings.Cut(p.Assign, ":"); form {
 	case "any":
 		return p.Assign == "any"
 	case "node":
-		return what != ""
+		return value != ""
 	case "label":
-		_, ok := parseLabels(what)
+		_, ok := parseLabels(value)
 		return ok
 	}
+
 	return false
 }
 
@@ -41,11 +43,13 @@ func parseLabels(s string) (map[string]string, bool) {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(pair, "=")
-		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		name = strings.TrimSpace(name)
 		if _, twice := labels[name]; !ok || name == "" || twice {
 			return nil, false
 		}
-		labels[name] = value
+
+		labels[name] = strings.TrimSpace(value)
 	}
+
 	return labels, true
 }

@@ -1,7 +1,6 @@
 package poll
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,100 +9,130 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/nearest"
 )
 
-// setting is a key and what it was set to, as the text that is written there: the key gives it a type, as in the rest of the configuration.
+// setting is a key with its value in the text of a definition. The key determines the type of the value, as in the rest
+// of the configuration.
 type setting struct {
 	key     string
 	text    string
-	rule    string    // that its form breaks already; text is then a picture of it
-	mapping []setting // nil if it is none
-	list    bool      // text is a list in JSON
+	rule    string    // that the syntax of the value breaks; text then stands for the value in the error
+	mapping []setting // nil if the value is no mapping
+	list    bool      // text is a JSON list
 }
 
 const (
 	nullRule    = "must have a value; leave the key out for the default"
 	listRule    = "cannot be a list"
 	mappingRule = "cannot be a mapping"
-	onceRule    = "must be there once"
+	onceRule    = "must be set only once"
 )
 
-// fields returns where the value of each key is kept; the type of the pointer is the type of the key.
+// Values of settings as errors show them.
+const (
+	someMapping = shown("{…}")
+	someList    = shown("[…]")
+	someValue   = shown("(set)")
+)
+
+// fields returns the destination of each key. The type of the pointer is the type of the key.
 func (p *Poll) fields() map[string]any {
 	return map[string]any{
-		"name": &p.Name, "kind": &p.Kind, "target": &p.Target, "interval": &p.Interval, "cron": &p.Cron, "timeZone": &p.TimeZone,
-		"timeout": &p.Timeout, "retries": &p.Retries, "assign": &p.Assign, "concurrency": &p.Concurrency, "enabled": &p.Enabled,
-		"options": &p.Options, "since": &p.Since,
+		"name":        &p.Name,
+		"kind":        &p.Kind,
+		"target":      &p.Target,
+		"interval":    &p.Interval,
+		"cron":        &p.Cron,
+		"timeZone":    &p.TimeZone,
+		"timeout":     &p.Timeout,
+		"retries":     &p.Retries,
+		"assign":      &p.Assign,
+		"concurrency": &p.Concurrency,
+		"enabled":     &p.Enabled,
+		"options":     &p.Options,
+		"since":       &p.Since,
 	}
 }
 
-// build makes a poll of settings, with defaults for what they leave out. If the name is empty, one of them gives it.
+// build returns the poll that settings define, with defaults for missing keys. If the name is empty, a setting must
+// give it.
 func build(name string, settings []setting) (Poll, error) {
 	if i := slices.IndexFunc(settings, func(s setting) bool { return s.key == "name" }); i >= 0 && name == "" {
 		name = settings[i].text
 	}
-	p, f := Poll{Enabled: true}, &faults{key: keyOf(name)}
-	p.take(settings, f)
-	f.check(p.Name == name || p.Name == "", "name", p.Name, "must be as it is where the poll is defined, or be left out")
-	if p.Name = name; len(f.errs) > 0 {
-		return Poll{}, errors.Join(f.errs...)
+
+	v := newViolations(name)
+	p := Poll{Enabled: true}
+	p.apply(settings, v)
+	v.check(p.Name == name || p.Name == "", "name", p.Name,
+		"must be the name that the poll is defined under, or be left out")
+	if err := v.err(); err != nil {
+		return Poll{}, err
 	}
+
+	p.Name = name
 	p = p.WithDefaults()
-	p.take(settings, f) // again: what was written wins, even a 0
-	if p.Name = name; p.Validate() != nil {
-		return Poll{}, p.Validate()
+	p.apply(settings, v) // again: a value that was set wins over a default, even 0
+	p.Name = name
+	if err := p.Validate(); err != nil {
+		return Poll{}, err
 	}
+
 	return p, nil
 }
 
-// take sets the fields that settings are for.
-func (p *Poll) take(settings []setting, f *faults) {
-	fields, seen := p.fields(), map[string]bool{}
-	for _, e := range settings {
-		field, known := fields[e.key]
+// apply sets the fields that the settings name.
+func (p *Poll) apply(settings []setting, v *violations) {
+	fields := p.fields()
+	seen := map[string]bool{}
+	for _, s := range settings {
+		field, known := fields[s.key]
 		_, options := field.(*map[string]string)
 		switch {
 		case !known:
-			f.refuse(shorten(e.key), "(set)", "is no key of a poll%s", suggestion(e.key, fields))
-		case seen[e.key]:
-			f.refuse(e.key, "(set)", onceRule)
-		case e.rule != "":
-			f.refuse(e.key, e.text, "%s", e.rule)
+			v.refuse(printable(s.key), someValue, "is not a key of a poll%s", suggestion(s.key, fields))
+		case seen[s.key]:
+			v.refuse(s.key, someValue, onceRule)
+		case s.rule != "":
+			v.refuse(s.key, shown(s.text), "%s", s.rule)
 		case options:
-			p.takeOptions(e, f)
-		case e.mapping != nil:
-			f.refuse(e.key, "{…}", mappingRule)
-		case e.list:
-			f.refuse(e.key, "[…]", listRule)
+			p.applyOptions(s, v)
+		case s.mapping != nil:
+			v.refuse(s.key, someMapping, mappingRule)
+		case s.list:
+			v.refuse(s.key, someList, listRule)
 		default:
-			rule := parse(field, e.text)
-			f.check(rule == "", e.key, e.text, "%s", rule)
+			rule := parse(field, s.text)
+			v.check(rule == "", s.key, s.text, "%s", rule)
 		}
-		seen[e.key] = true
+
+		seen[s.key] = true
 	}
 }
 
-func (p *Poll) takeOptions(options setting, f *faults) {
+func (p *Poll) applyOptions(options setting, v *violations) {
 	if options.mapping == nil {
-		f.refuse(options.key, "(set)", "must be a mapping")
+		v.refuse(options.key, someValue, "must be a mapping")
 	}
+
 	p.Options = nil
-	for _, e := range options.mapping {
-		_, twice := p.Options[e.key]
-		switch key := options.key + "." + shorten(e.key); {
-		case e.rule != "":
-			f.refuse(key, e.text, "%s", e.rule)
-		case e.mapping != nil:
-			f.refuse(key, "{…}", mappingRule)
+	for _, s := range options.mapping {
+		_, twice := p.Options[s.key]
+		switch key := options.key + "." + printable(s.key); {
+		case s.rule != "":
+			v.refuse(key, shown(s.text), "%s", s.rule)
+		case s.mapping != nil:
+			v.refuse(key, someMapping, mappingRule)
 		case twice:
-			f.refuse(key, "(set)", onceRule)
+			v.refuse(key, someValue, onceRule)
 		}
+
 		if p.Options == nil {
 			p.Options = map[string]string{}
 		}
-		p.Options[e.key] = e.text
+		p.Options[s.key] = s.text
 	}
 }
 
-// parse sets a field to what text says. If it cannot, it returns the rule that the text breaks.
+// parse sets a field to the value of a text. If it cannot, it returns the rule that the text breaks.
 func parse(field any, text string) (rule string) {
 	var err error
 	switch p := field.(type) {
@@ -126,6 +155,7 @@ func parse(field any, text string) (rule string) {
 			return "must be a time, such as 2026-01-02T15:04:05Z"
 		}
 	}
+
 	return ""
 }
 
@@ -133,13 +163,6 @@ func suggestion(key string, fields map[string]any) string {
 	if near := nearest.Name(key, slices.Sorted(maps.Keys(fields))); near != "" {
 		return ", did you mean " + near + "?"
 	}
-	return ""
-}
 
-// shorten returns a key that may be anything as an error can show it.
-func shorten(key string) string {
-	if validName(key) {
-		return key
-	}
-	return strconv.Quote(key[:min(len(key), nameMax)])
+	return ""
 }

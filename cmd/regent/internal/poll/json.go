@@ -8,42 +8,47 @@ import (
 	"io"
 )
 
-// Decode reads the definition of a poll, fills in the defaults, and validates it. If name is empty, the definition must hold it. Keys that are
-// not known, or there twice, are refused.
+// Decode reads the JSON definition of a poll, fills in the defaults, and validates it. If name is empty, the definition
+// must have it. Unknown and repeated keys are refused. Every error is a [regent.ConfigError] or joins several.
 func Decode(name string, data []byte) (Poll, error) {
-	f := &faults{key: keyOf(name)}
+	v := newViolations(name)
 	if name == "" {
-		f.key = "poll"
+		v.prefix = "poll"
 	}
+
 	if len(data) > sizeMax {
-		f.refuse("", fmt.Sprintf("(%d bytes)", len(data)), "must be at most %d bytes", sizeMax)
-		return Poll{}, f.errs[0]
+		v.refuse("", shown(fmt.Sprintf("(%d bytes)", len(data))), "must be at most %d bytes", sizeMax)
+		return Poll{}, v.first()
 	}
+
 	settings, err := readJSON(data)
 	if err != nil {
-		f.refuse("", "{…}", "must be a JSON object: %v", err)
-		return Poll{}, f.errs[0]
+		v.refuse("", someMapping, "must be a JSON object: %v", err)
+		return Poll{}, v.first()
 	}
+
 	return build(name, settings)
 }
 
 func readJSON(data []byte) ([]setting, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	e, err := readValue(dec)
-	if err == nil && e.mapping == nil {
-		err = errors.New("it is something else")
+	s, err := readValue(dec)
+	if err == nil && s.mapping == nil {
+		err = errors.New("the value has another type")
 	}
 	if err != nil {
 		return nil, err
 	}
+
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("something follows it")
+		return nil, errors.New("there is more after it")
 	}
-	return e.mapping, nil
+
+	return s.mapping, nil
 }
 
-// readValue goes token by token, since Unmarshal takes the last of two equal keys, and those that differ in case.
+// readValue reads token by token, since json.Unmarshal accepts repeated keys and keys in another case.
 func readValue(dec *json.Decoder) (setting, error) {
 	t, err := dec.Token()
 	if err == io.EOF {
@@ -52,6 +57,7 @@ func readValue(dec *json.Decoder) (setting, error) {
 	if err != nil {
 		return setting{}, err
 	}
+
 	switch t := t.(type) {
 	case nil:
 		return setting{text: "null", rule: nullRule}, nil
@@ -61,7 +67,8 @@ func readValue(dec *json.Decoder) (setting, error) {
 		}
 		return readArray(dec)
 	}
-	return setting{text: fmt.Sprint(t)}, nil // a text, a number as it is written, or a boolean
+
+	return setting{text: fmt.Sprint(t)}, nil // a string, a number as it is written, or a boolean
 }
 
 func readObject(dec *json.Decoder) (setting, error) {
@@ -71,42 +78,46 @@ func readObject(dec *json.Decoder) (setting, error) {
 		if err != nil {
 			return object, err
 		}
-		e, err := readValue(dec)
+		s, err := readValue(dec)
 		if err != nil {
 			return object, err
 		}
-		e.key = fmt.Sprint(key)
-		object.mapping = append(object.mapping, e)
+
+		s.key = fmt.Sprint(key)
+		object.mapping = append(object.mapping, s)
 	}
+
 	_, err := dec.Token()
 	return object, err
 }
 
-// readArray takes a list of texts as the text of a JSON list, which is what options that hold one are.
+// readArray reads a list of strings as a setting whose text is a JSON list: options with several values have this form.
 func readArray(dec *json.Decoder) (setting, error) {
 	items := []string{}
-	form := ""
+	rule := ""
 	for dec.More() {
-		e, err := readValue(dec)
+		s, err := readValue(dec)
 		if err != nil {
 			return setting{}, err
 		}
-		if e.rule != "" || e.mapping != nil {
-			form = listRule
+		if s.rule != "" || s.mapping != nil {
+			rule = listRule
 		}
-		items = append(items, e.text)
+		items = append(items, s.text)
 	}
+
 	if _, err := dec.Token(); err != nil {
 		return setting{}, err
 	}
-	if form != "" {
-		return setting{text: "[…]", rule: form}, nil
+	if rule != "" {
+		return setting{text: string(someList), rule: rule}, nil
 	}
+
 	return list(items), nil
 }
 
-// list is a setting that holds a list of texts.
+// list returns a setting with a list of strings.
 func list(items []string) setting {
-	text, _ := json.Marshal(items) // texts cannot fail
+	text, _ := json.Marshal(items) // strings cannot fail
 	return setting{text: string(text), list: true}
 }

@@ -4,10 +4,10 @@ package runner
 
 import "syscall"
 
-// attributes has the program started in a process group of its own.
+// attributes returns the attributes of a program that runs in a process group of its own.
 func attributes(string) (attr *syscall.SysProcAttr, done func(), err error) {
 	return &syscall.SysProcAttr{Setpgid: true}, func() {}, nil
 }
 
-// stopped cannot be told here without taking the child's exit from whoever waits for it.
+// stopped returns false: without waitid it would reap the child.
 func stopped(int) bool { return false }

@@ -5,47 +5,37 @@ package runner
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"syscall"
 
+	"github.com/regentd/regent/cmd/regent/internal/spawn"
 	"github.com/regentd/regent/reaper/proctree"
 )
 
 // process is a program that was started.
 type process struct {
 	tree   proctree.Tree
-	exited chan struct{}
-	state  *os.ProcessState // once it has exited
+	cmd    *exec.Cmd
+	exited <-chan struct{}
 }
 
-// start starts a program in a process group of its own. A death signal comes when the thread that started it ends, not its process, so that
-// thread is kept until the program has exited.
+// start starts a program in a process group of its own, which dies with this process where the kernel can do that.
 func start(cmd *exec.Cmd, b proctree.Tree) (*process, error) {
-	p := &process{exited: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		attr, done, err := attributes(b.Cgroup)
-		if err == nil {
-			cmd.SysProcAttr = attr
-			err = cmd.Start()
-			done()
-		}
-		if err == nil {
-			p.tree = b.Started(cmd.Process.Pid) // before it is waited for: until then the pid is its own
-		}
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // its state tells
-			p.state = cmd.ProcessState
-			close(p.exited)
-		}
-	}()
-	return p, <-started
+	attr, done, err := attributes(b.Cgroup)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+
+	p := &process{cmd: cmd}
+	cmd.SysProcAttr = attr
+	p.exited, err = spawn.Start(cmd, func(pid int) { p.tree = b.Started(pid) })
+	return p, err
 }
 
-// exitCode is as shells have it.
+// state returns how the program has ended, once it has.
+func (p *process) state() *os.ProcessState { return p.cmd.ProcessState }
+
+// exitCode returns the exit code that a shell would report, and the signal that the program died of, or 0.
 func exitCode(s *os.ProcessState) (int, syscall.Signal) {
 	if s == nil {
 		return 1, 0
@@ -53,27 +43,26 @@ func exitCode(s *os.ProcessState) (int, syscall.Signal) {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return exitSignal + int(w.Signal()), w.Signal()
 	}
+
 	return s.ExitCode(), 0
 }
 
-// others are the signals that are passed on, and mean nothing to this process.
-func others() []os.Signal {
+// forwarded returns the signals that are only forwarded to the program.
+func forwarded() []os.Signal {
 	return []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
 }
 
-// suspensions are the signals that stop a process for a while, and that it can refuse.
+// suspensions returns the signals that suspend a process and can be caught.
 func suspensions() []os.Signal { return []os.Signal{syscall.SIGTSTP} }
 
-// suspend stops this process, unless a program runs: see [Forward].
+// suspend suspends this process, unless a program runs: see [Forward].
 func (c *Command) suspend() {
-	c.mu.Lock()
-	runs := c.running.Leader != 0
-	c.mu.Unlock()
-	if runs {
+	if c.runs() {
 		c.refuseSuspension()
 		return
 	}
-	if os.Getppid() != 1 && c.Adopter == 0 { // there is somebody to let it go on again
+
+	if os.Getppid() != 1 && c.Adopter == 0 { // a shell can resume it
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// SignalError is a signal that has ended a context.
+// SignalError is the cause of a context that a signal has ended.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string { return e.Signal.String() }
 
-// interrupted is the exit code of a process that was told to end before its program had begun.
+// interrupted returns the exit code of a process that got a signal to end before its program had begun.
 func interrupted(ctx context.Context) int {
 	var s *SignalError
 	if errors.As(context.Cause(ctx), &s) {
@@ -23,20 +23,22 @@ func interrupted(ctx context.Context) int {
 	return 1
 }
 
-// Forward passes the signals that this process gets on to the program while it runs. While it does not, those that mean an end (INT, TERM,
-// HUP, QUIT) end the returned context with a [SignalError], and the others are dropped. Signals that this process was told to ignore, by nohup
-// say, stay ignored. Call stop when done.
+// Forward forwards the signals that this process gets to the program while it runs. While no program runs, signals to
+// end (INT, TERM, HUP, QUIT) end the returned context with a [SignalError], and the others are dropped. Signals that
+// this process ignores, under nohup for example, stay ignored. The caller calls stop when it is done.
 //
-// Ctrl-Z (TSTP) does not stop this process while the program runs, nor the program: whoever is stopped holds the lease and does nothing
-// with it, until it expires and the reaper kills both. OnSuspend tells. Without a program it stops this process, as usual.
+// Ctrl-Z (TSTP) suspends neither the program nor this process while the program runs: suspended, they would hold the
+// lease and do nothing, until it expires and the reaper kills both. OnSuspend is called instead. While no program runs,
+// Ctrl-Z suspends this process.
 func Forward(ctx context.Context, c *Command) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	got := make(chan os.Signal, 16)
-	for _, sig := range slices.Concat(endings(), others(), suspensions()) {
+	for _, sig := range slices.Concat(endings(), forwarded(), suspensions()) {
 		if !signal.Ignored(sig) {
 			signal.Notify(got, sig)
 		}
 	}
+
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -44,6 +46,7 @@ func Forward(ctx context.Context, c *Command) (_ context.Context, stop func()) {
 			c.pass(sig, cancel)
 		}
 	}()
+
 	return ctx, func() {
 		signal.Stop(got)
 		close(got)
@@ -52,16 +55,18 @@ func Forward(ctx context.Context, c *Command) (_ context.Context, stop func()) {
 	}
 }
 
-// endings are the signals that mean an end.
+// endings returns the signals to end.
 func endings() []os.Signal {
 	return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 }
 
+// pass handles one signal as [Forward] describes it.
 func (c *Command) pass(sig os.Signal, cancel context.CancelCauseFunc) {
 	if slices.Contains(suspensions(), sig) {
 		c.suspend()
 		return
 	}
+
 	if err := c.Signal(sig); !errors.Is(err, ErrNotRunning) {
 		return
 	}

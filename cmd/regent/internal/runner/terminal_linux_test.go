@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pty opens a terminal: the side of the user, and that of the program.
+// pty opens a pseudo-terminal: the user's side and the program's side.
 func pty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no terminals here:", err)
 	}
+
 	t.Cleanup(func() { master.Close() })
 	fd := int(master.Fd())
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
@@ -29,6 +30,7 @@ func pty(t *testing.T) (master, slave *os.File) {
 	if err == nil {
 		slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
+
 	if err != nil {
 		t.Skip("no terminals here:", err)
 	}
@@ -40,15 +42,22 @@ func onTerminal(t *testing.T, script string) (user *os.File, out *bufio.Scanner)
 	t.Helper()
 	master, slave := pty(t)
 	run := exec.Command("/proc/self/exe", "run", script)
-	run.Stdin, run.Stdout, run.Stderr = slave, slave, slave
+	run.Stdin = slave
+	run.Stdout = slave
+	run.Stderr = slave
 	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	slave.Close()
-	t.Cleanup(func() { _ = run.Process.Kill(); _ = run.Wait() })
+	t.Cleanup(func() {
+		_ = run.Process.Kill()
+		_ = run.Wait()
+	})
 	stuck := time.AfterFunc(within, func() { _ = run.Process.Kill() })
 	t.Cleanup(func() { stuck.Stop() })
+
 	return master, bufio.NewScanner(master)
 }
 
@@ -56,12 +65,14 @@ func onTerminal(t *testing.T, script string) (user *os.File, out *bufio.Scanner)
 func reads(t *testing.T, out *bufio.Scanner, want string) {
 	t.Helper()
 	var seen []string
+
 	for out.Scan() {
 		seen = append(seen, out.Text())
 		if strings.HasSuffix(strings.TrimSpace(out.Text()), want) {
 			return
 		}
 	}
+
 	t.Fatalf("%q did not come, only %q", want, seen)
 }
 
@@ -72,6 +83,7 @@ func TestTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	t.Run("a_command_reads_from_the_terminal", func(t *testing.T) {
 		user, out := onTerminal(t, `echo ready; read x; echo "got $x"; exit 3`)
 		reads(t, out, "ready")
@@ -79,6 +91,7 @@ func TestTerminal(t *testing.T) {
 		reads(t, out, "got hello")
 		reads(t, out, "ran: 3 false <nil>")
 	})
+
 	t.Run("ctrl_c_goes_to_the_command_alone", func(t *testing.T) {
 		user, out := onTerminal(t, `trap 'echo interrupted; exit 4' INT; echo ready; while :; do sleep 0.01; done`)
 		reads(t, out, "ready")
@@ -86,19 +99,20 @@ func TestTerminal(t *testing.T) {
 		reads(t, out, "interrupted")
 		reads(t, out, "ran: 4 false <nil>")
 	})
+
 	t.Run("ctrl_z_does_not_leave_a_leader_stopped", func(t *testing.T) {
 		user, out := onTerminal(t, `echo ready; read x; echo "got $x"`)
 		reads(t, out, "ready")
 
-		// The first ones may come while the program is given the terminal and is told to go on, which nobody is told of.
-		told := make(chan struct{})
+		// The first ones may come while the program gets the terminal and CONT: those are not reported.
+		reported := make(chan struct{})
 		pressed := make(chan struct{})
 		go func() {
 			defer close(pressed)
 			for tick := time.Tick(100 * time.Millisecond); ; <-tick {
 				_, _ = user.WriteString("\x1a")
 				select {
-				case <-told:
+				case <-reported:
 					return
 				case <-t.Context().Done():
 					return
@@ -106,12 +120,14 @@ func TestTerminal(t *testing.T) {
 				}
 			}
 		}()
+
 		reads(t, out, "not stopped")
-		close(told)
+		close(reported)
 		<-pressed
 		press(t, user, "hello\n")
 		reads(t, out, "got hello")
 	})
+
 	t.Run("the_foreground_is_taken_back", func(t *testing.T) {
 		_, out := onTerminal(t, `stty tostop; echo ready`)
 		reads(t, out, "ran: 0 false <nil>") // from the background this would stop it
@@ -123,6 +139,7 @@ func TestSuspend(t *testing.T) {
 	t.Run("a_leader_goes_on", func(t *testing.T) {
 		run, out := apart(t, `echo ready; exec sleep 1000`)
 		line(t, out)
+
 		if err := run.Process.Signal(syscall.SIGTSTP); err != nil {
 			t.Fatal(err)
 		}
@@ -130,18 +147,22 @@ func TestSuspend(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	t.Run("a_standby_stops_and_goes_on_when_it_is_told", func(t *testing.T) {
+
+	t.Run("a_standby_is_suspended_and_goes_on_after_CONT", func(t *testing.T) {
 		run, out := apart(t, "")
 		line(t, out)
+
 		if err := run.Process.Signal(syscall.SIGTSTP); err != nil {
 			t.Fatal(err)
 		}
 		awaitStop(t, run.Process.Pid)
+
 		for _, sig := range []syscall.Signal{syscall.SIGCONT, syscall.SIGTERM} {
 			if err := run.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		if err := run.Wait(); run.ProcessState.ExitCode() != 128+15 {
 			t.Error(err)
 		}
@@ -151,6 +172,7 @@ func TestSuspend(t *testing.T) {
 // awaitStop waits until a child of this process is stopped.
 func awaitStop(t *testing.T, pid int) {
 	t.Helper()
+
 	for limit := time.Now().Add(within); !stopped(pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("it is not stopped")

@@ -1,0 +1,84 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
+)
+
+// TestLiveMembersAreNeverUnreachable has heartbeats that are late but within their lease, members that can and cannot
+// be reached, failed listings and notifications, all at random: no member is ever unreachable or gone.
+func TestLiveMembersAreNeverUnreachable(t *testing.T) {
+	for seed := range uint64(10) {
+		runVirtual(t, func(w *virtualCluster) {
+			g := rand.New(rand.NewPCG(seed, 2))
+			w.join("a", "b", "c", "d")
+			revs := map[string]int{}
+			w.opts.Interval = 1 + time.Duration(g.Int64N(int64(40*time.Second))) + time.Second
+			w.opts.Members = func(ctx context.Context) ([]regent.MemberView, error) {
+				all, err := w.list(ctx)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				for i := range all {
+					all[i].Rev = fmt.Sprint(revs[all[i].ID])
+				}
+				return all, err
+			}
+
+			m, stop := w.run()
+			var beats sync.WaitGroup
+			for _, id := range []string{"a", "b", "c", "d"} {
+				g := rand.New(rand.NewPCG(seed, uint64(id[0])))
+				beats.Go(func() {
+					for time.Since(w.start) < time.Hour {
+						time.Sleep(time.Duration(1 + g.Int64N(int64(lease)-1)))
+						w.mu.Lock()
+						revs[id]++
+						w.mu.Unlock()
+					}
+				})
+			}
+
+			for time.Since(w.start) < time.Hour {
+				time.Sleep(time.Duration(g.Int64N(int64(10 * time.Second))))
+				w.mu.Lock()
+				f := w.members[g.IntN(4)]
+				f.cut = g.IntN(2) == 0
+				f.slow = time.Duration(g.Int64N(int64(3 * time.Second)))
+				w.fail = nil
+				if g.IntN(5) == 0 {
+					w.fail = errors.New("no")
+				}
+				w.mu.Unlock()
+
+				if g.IntN(3) == 0 {
+					select {
+					case w.changed <- driver.Record{}:
+					default:
+					}
+				}
+				if c := m.Snapshot(); c.Counts.Unreachable+c.Counts.Gone > 0 {
+					t.Fatalf("seed %d, after %v: %+v", seed, time.Since(w.start), c)
+				}
+			}
+
+			for _, e := range w.memberEvents() {
+				if strings.HasPrefix(e, "node_down") {
+					t.Errorf("seed %d: %s", seed, e)
+				}
+			}
+			stop()
+			beats.Wait()
+			synctest.Wait()
+		})
+	}
+}

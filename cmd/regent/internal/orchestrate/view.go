@@ -1,0 +1,76 @@
+package orchestrate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/poll"
+)
+
+// View is a poll with its status, as the API returns it.
+type View struct {
+	poll.Poll
+	Status
+}
+
+// UnmarshalJSON reads the JSON of a View. The embedded Poll has an UnmarshalJSON of its own, which would ignore Status.
+func (v *View) UnmarshalJSON(data []byte) error {
+	return errors.Join(json.Unmarshal(data, &v.Poll), json.Unmarshal(data, &v.Status))
+}
+
+// Status is the part of a View that is not defined by the user.
+type Status struct {
+	Source     string            `json:"source"` // file or store
+	State      State             `json:"state"`
+	StateSince time.Time         `json:"stateSince,omitzero"`
+	Next       time.Time         `json:"next,omitzero"`
+	Running    int               `json:"running"`
+	Waiting    int               `json:"waiting"`
+	Problem    string            `json:"problem,omitempty"` // why no worker takes the waiting slots
+	Counts     map[string]uint64 `json:"counts"`
+	Latency    []Bucket          `json:"latency,omitempty"`
+	Results    []Run             `json:"results,omitempty"` // the last ones, newest first
+}
+
+// Bucket is a bucket of a latency histogram.
+type Bucket struct {
+	AtMost string `json:"atMost"`
+	Count  uint64 `json:"count"`
+}
+
+// view returns the entry as a View, with its history if details are wanted. It still contains the secrets of the poll.
+func (e *entry) view(details bool) View {
+	v := View{e.poll, Status{
+		Source:     "store",
+		State:      cmp.Or(e.state, Unknown),
+		StateSince: e.since,
+		Next:       e.next,
+		Running:    len(e.running),
+		Waiting:    len(e.queue),
+		Problem:    e.problem,
+		Counts:     map[string]uint64{},
+	}}
+	if e.fixed {
+		v.Source = "file"
+	}
+	maps.Copy(v.Counts, e.counts)
+	if !details {
+		return v
+	}
+
+	for i, n := range e.latency.Counts {
+		b := Bucket{"more", n}
+		if i < len(bounds) {
+			b.AtMost = bounds[i].String()
+		}
+		v.Latency = append(v.Latency, b)
+	}
+	v.Results = slices.Clone(e.runs)
+	slices.Reverse(v.Results)
+
+	return v
+}
