@@ -17,9 +17,9 @@
 // shortest trace. What makes a pass worth something is that faults really happen in it, so each configuration names
 // what it must reach: see [Witness].
 //
-// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a mutant of the code for
-// each one here. This package stays because it has no timers: it exhausts any number of pauses under a member's heartbeat, which
-// the explorer cannot. docs/DECISIONS.md compares the two.
+// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a mutant
+// of the code for each one here. This package stays because it has no timers: it exhausts any number of pauses under a
+// member's heartbeat, which the explorer cannot. docs/DECISIONS.md compares the two.
 //
 // # What is modelled
 //
