@@ -1,7 +1,7 @@
 # Three commands do everything: 'make demo', 'make check' and 'make test'. 'make help' lists the rest.
 
 SHELL   := /bin/bash
-MODULES := . store/sqlite store/redis reaper cmd/regent bench
+MODULES := . store/sqlite store/redis store/s3 store/s3/testserver reaper cmd/regent bench
 BIN     := $(CURDIR)/.bin
 SEEDS   ?= 20000
 BENCHTIME ?= 1s
@@ -35,7 +35,7 @@ test: need ## every module's tests, with the race detector; installs what they n
 	@# Real processes wait more than they compute. So more of them run at once, and the model and the pure core beside them.
 	@mkdir -p $(BIN)
 	@nice go test -timeout 20m ./model ./internal/explore ./internal/sim/cores >$(BIN)/model.log 2>&1 & model=$$!; \
-	for m in reaper cmd/regent bench; do \
+	for m in store/s3 reaper cmd/regent bench; do \
 		echo "== $$m" && (cd $$m && go vet ./... && go test -race -timeout 20m -parallel 4 ./...) || { kill $$model; exit 1; }; \
 	done; \
 	echo "== the model and the pure core, whole"; wait $$model; code=$$?; cat $(BIN)/model.log; exit $$code

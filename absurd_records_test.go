@@ -31,13 +31,15 @@ func TestAbsurdRecords(t *testing.T) {
 			if a.leads() {
 				t.Error("it took a seat whose lease has not expired")
 			}
+
 			a.quit()
 		})
 	})
 
 	t.Run("a_negative_duration_is_no_record", func(t *testing.T) {
 		l := driver.Record{Epoch: 1, Nonce: 1, Duration: -time.Second}
-		if _, err := driver.ParseRecord("seat", "1", l.AppendJSON(nil)); err == nil || !strings.Contains(err.Error(), "negative") {
+		if _, err := driver.ParseRecord("seat", "1", l.AppendJSON(nil)); err == nil ||
+			!strings.Contains(err.Error(), "negative") {
 			t.Error(err)
 		}
 	})

@@ -17,8 +17,8 @@ import (
 // turn is how many calls are timed at once, where one is too short to be.
 const turn = 2000
 
-// beside runs ours and the floor by turns, so that the noise of the machine hits both, and reports what one call of each takes and the
-// ratio. Least is over all turns: what it takes when nobody disturbs.
+// beside runs ours and the floor by turns, so that the noise of the machine hits both, and reports what one call of
+// each takes and the ratio. Least is over all turns: what it takes when nobody disturbs.
 func beside(b *testing.B, ours, floor func(n int)) {
 	const longest = time.Duration(1<<63 - 1)
 	var a, z time.Duration
@@ -31,9 +31,12 @@ func beside(b *testing.B, ours, floor func(n int)) {
 		between := time.Now()
 		floor(turn)
 		da, dz := between.Sub(began), time.Since(between)
-		a, z, turns = a+da, z+dz, turns+1
+		a += da
+		z += dz
+		turns++
 		leastA, leastZ = min(leastA, da), min(leastZ, dz)
 	}
+
 	b.ReportMetric(float64(a)/float64(turns*turn), "ns/op")
 	b.ReportMetric(float64(z)/float64(turns*turn), "floor-ns")
 	b.ReportMetric(float64(a)/float64(z), "ratio")
@@ -54,6 +57,7 @@ func BenchmarkFenceAdmit(b *testing.B) {
 			if err := f.Admit(first); err != nil {
 				b.Fatal(err)
 			}
+
 			floor.Store(first.Epoch)
 
 			token := regent.NewToken(first.Epoch, strings.Clone(first.Term))
@@ -71,6 +75,7 @@ func BenchmarkFenceAdmit(b *testing.B) {
 					}
 				}
 			})
+
 			if refused > 0 {
 				b.Fatalf("%d refused", refused)
 			}
@@ -94,12 +99,13 @@ func idle(b *testing.B, store driver.Store, cfg regent.Config, clock regent.Cloc
 		defer close(done)
 		_ = m.Run(ctx, regent.Duty{Election: "seat"})
 	}()
+
 	b.Cleanup(func() { cancel(); <-done })
 	<-won
 	return m
 }
 
-// steps is a clock that goes on when it is told to, and whose timers never fire.
+// steps is a clock that goes on when the test steps it, and whose timers never fire.
 type steps struct{ now atomic.Int64 }
 
 func (s *steps) Now() time.Duration { return time.Hour + time.Duration(s.now.Load()) }
@@ -127,6 +133,7 @@ func BenchmarkLeads(b *testing.B) {
 			}
 		}, now)
 	})
+
 	b.Run("Valid", func(b *testing.B) {
 		beside(b, func(n int) {
 			for range n {
@@ -136,6 +143,7 @@ func BenchmarkLeads(b *testing.B) {
 			}
 		}, now)
 	})
+
 	if no > 0 {
 		b.Fatalf("%d times not the leader", no)
 	}

@@ -50,12 +50,14 @@ func (r *run) joinBlocked(e core.Event) {
 	if l.Addr != "" {
 		metadata["addr"] = quoted(l.Addr)
 	}
+
 	facts := memberInfo(l).Facts
 	for _, name := range factsOfBlocker {
 		if facts[name] != "" {
 			metadata[name] = quoted(facts[name])
 		}
 	}
+
 	r.m.emit(Event{Kind: EventMemberWaiting, Metadata: metadata})
 }
 
@@ -70,6 +72,7 @@ func blockedText(l driver.Record, alive bool) string {
 		return "another process with " + who + " is alive: stop it, or give this one another ID; " +
 			"this one joins when that one has left"
 	}
+
 	return "another process with " + who + " has not left: if it is dead, this one joins when its lease of " +
 		l.Duration.String() + " has expired; if it is alive, stop it or give this one another ID"
 }
@@ -80,12 +83,14 @@ func blockerDetails(l driver.Record) []string {
 	if l.Addr != "" {
 		details = append(details, quoted(l.Addr))
 	}
+
 	facts := memberInfo(l).Facts
 	for _, name := range factsOfBlocker {
 		if facts[name] != "" {
 			details = append(details, name+" "+quoted(facts[name]))
 		}
 	}
+
 	if !l.Since.IsZero() {
 		details = append(details, "joined "+l.Since.UTC().Format(time.RFC3339))
 	}

@@ -23,11 +23,11 @@ func TestBlockedIsBrief(t *testing.T) {
 		a := c.member("a").lead()
 		time.Sleep(time.Second)
 
-		told := a.kinds(regent.EventMemberWaiting)
-		if len(told) == 0 {
+		waiting := a.kinds(regent.EventMemberWaiting)
+		if len(waiting) == 0 {
 			t.Fatal("it does not say that it waits")
 		}
-		for key, value := range told[0].Metadata {
+		for key, value := range waiting[0].Metadata {
 			most := 100
 			if key == "error" {
 				most = 1000
@@ -36,9 +36,11 @@ func TestBlockedIsBrief(t *testing.T) {
 				t.Errorf("%s has %d bytes, valid UTF-8: %v", key, len(value), utf8.ValidString(value))
 			}
 		}
-		if got := told[0].Metadata["host"]; got != "x"+strings.Repeat("ü", 49) {
+
+		if got := waiting[0].Metadata["host"]; got != "x"+strings.Repeat("ü", 49) {
 			t.Errorf("host %q", got)
 		}
+
 		a.quit()
 	})
 }

@@ -24,6 +24,7 @@ func kernelClockIsOurs() bool {
 	if !ok || time.Since(time.Unix(0, int64(wall))).Abs() > time.Hour {
 		return false
 	}
+
 	_, ok = gettime(clockBoottime)
 	return ok
 }

@@ -51,6 +51,7 @@ func (c *cluster) noted(what string) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -102,6 +103,7 @@ func (n *node) lead() *node {
 			return nil
 		})
 	}()
+
 	return n
 }
 
@@ -134,6 +136,7 @@ func leader(t *testing.T, limit time.Duration, nodes ...*node) (*node, time.Dura
 				who = append(who, n)
 			}
 		}
+
 		if len(who) > 1 {
 			t.Fatalf("%s and %s both lead", who[0].ID, who[1].ID)
 		}
@@ -141,6 +144,7 @@ func leader(t *testing.T, limit time.Duration, nodes ...*node) (*node, time.Dura
 			return who[0], time.Since(start)
 		}
 	}
+
 	t.Fatalf("nobody leads after %v", limit)
 	return nil, 0
 }
@@ -158,8 +162,10 @@ func leaderOrNil(limit time.Duration, n *node) (*node, time.Duration) {
 		if n.leads() {
 			return n, time.Since(start)
 		}
+
 		time.Sleep(100 * time.Millisecond)
 	}
+
 	return nil, limit
 }
 

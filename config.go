@@ -107,6 +107,23 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s %s: %s %s", e.Key, e.Value, e.Key, e.Rule)
 }
 
+// ValidateWriteInterval returns what would write one register more often than a store allows, each as a [ConfigError].
+// The store refuses, or delays, what comes sooner than least after the write before: see [driver.WriteLimiter].
+func (c Config) ValidateWriteInterval(least time.Duration) error {
+	var errs []error
+	check := func(key string, interval time.Duration) {
+		if interval < least {
+			errs = append(errs, &ConfigError{key, interval.String(), fmt.Sprintf(
+				"must be at least %v: the store allows one write of a register in that time", least)})
+		}
+	}
+	check("heartbeatInterval", c.HeartbeatInterval)
+	if c.OwnLease {
+		check("renewInterval", c.RenewInterval)
+	}
+	return errors.Join(errs...)
+}
+
 // Validate returns all rules that the configuration breaks, joined, each as a [ConfigError].
 func (c Config) Validate() error {
 	var errs ruleErrors

@@ -27,6 +27,7 @@ func TestConfigByHand(t *testing.T) {
 		if f.Admit(regent.Token{Epoch: 1}) == nil {
 			t.Error("the fence is off")
 		}
+
 		a.lead()
 		leader(t, time.Second, a)
 		a.client.Adjust(func(f *faults) { f.Request.Min = 3 * time.Second })
@@ -34,6 +35,7 @@ func TestConfigByHand(t *testing.T) {
 		if len(a.kinds(regent.EventContention)) == 0 {
 			t.Error("slow heartbeats are no event")
 		}
+
 		a.client.SetFaults(faults{})
 		a.quit()
 	})

@@ -27,6 +27,7 @@ func TestDriverFaults(t *testing.T) {
 			if !a.leads() || len(a.kinds(regent.EventCandidateRestarted)) != 1 {
 				t.Errorf("%q", c.log)
 			}
+
 			a.quit()
 		})
 	})
@@ -41,15 +42,18 @@ func TestDriverFaults(t *testing.T) {
 				defer close(done)
 				_ = a.Run(ctx, regent.Duty{Election: "x"}, regent.Duty{Election: "y"}, regent.Duty{Election: "z"})
 			}()
+
 			time.Sleep(time.Minute)
 			for _, e := range []string{"x", "y", "z"} {
 				if _, ok := a.Leads(e); !ok {
 					t.Errorf("%s is not led", e)
 				}
 			}
+
 			if len(a.kinds(regent.EventCandidateRestarted)) != 0 {
 				t.Error("the loop died")
 			}
+
 			cancel()
 			<-done
 		})

@@ -57,12 +57,14 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, added) }
 			defer m.removeDuties(added)
 		}
+
 		cs = append(cs, c)
 	}
 
 	if err := m.campaign(ctx, cs...); err != nil {
 		return err
 	}
+
 	defer m.exit()
 	<-ctx.Done()
 	m.withdraw(cs...)
@@ -91,6 +93,7 @@ func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) er
 			m.runDuty(own, t, d)
 		}()
 	}
+
 	<-ctx.Done()
 
 	// Each duty has its share of the stop timeout before the next one is stopped. If the lease is lost there is no
@@ -128,10 +131,12 @@ func (m *Member) runDuty(ctx context.Context, t Term, d *dutyRecord) {
 			wait = restartAfter
 			m.dutyRecovered(d)
 		}
+
 		m.emit(Event{
 			Kind: EventDutyFailed, Election: t.Election, Epoch: t.Epoch,
 			Metadata: map[string]string{"duty": d.Name, "error": err.Error()},
 		})
+
 		m.dutyFailed(d, err)
 
 		timer := m.clock.NewTimer(wait)

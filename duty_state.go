@@ -49,6 +49,7 @@ func (m *Member) addDuties(group []Duty) []*dutyRecord {
 			added = append(added, &dutyRecord{Duty: d, state: DutyState{Election: d.Election, Name: d.Name}})
 		}
 	}
+
 	m.duties = append(m.duties, added...)
 	return added
 }
@@ -89,6 +90,7 @@ func (m *Member) dutyStarted(ctx context.Context, d *dutyRecord) (ended func()) 
 		case <-ctx.Done():
 		}
 	}()
+
 	return func() {
 		close(stop)
 		<-stopped
@@ -118,6 +120,7 @@ func (m *Member) countFailure(d *dutyRecord, err error) *run {
 	if errors.Is(err, ErrStore) || errors.Is(err, ErrNotLeader) {
 		return nil
 	}
+
 	s.InARow++
 	if s.InARow < failsTooOften {
 		return nil
@@ -126,6 +129,7 @@ func (m *Member) countFailure(d *dutyRecord, err error) *run {
 	if !slices.Contains(m.failing, d) {
 		m.failing = append(m.failing, d)
 	}
+
 	m.run.healthChangedLocked(before)
 	return m.run
 }
@@ -151,6 +155,7 @@ func (m *Member) dutyRecovered(d *dutyRecord) {
 		m.failing = slices.DeleteFunc(m.failing, func(o *dutyRecord) bool { return o == d })
 		r.healthChangedLocked(before)
 	}
+
 	m.mu.Unlock()
 
 	if r != nil {

@@ -30,6 +30,7 @@ func TestDuties(t *testing.T) {
 					return errors.New("no luck")
 				}})
 			}()
+
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
 			if want := []time.Duration{0, 1e9, 3e9, 7e9, 15e9}; !slices.Equal(starts, want) {
@@ -38,6 +39,7 @@ func TestDuties(t *testing.T) {
 			if !a.leads() || a.Stats().DutyFailures != 5 || len(a.kinds(regent.EventDutyFailed)) != 5 {
 				t.Errorf("got %+v", a.Stats())
 			}
+
 			cancel()
 			<-done
 		})
@@ -61,7 +63,8 @@ func TestDuties(t *testing.T) {
 			time.Sleep(time.Second)
 			cancel()
 			<-done
-			want := []string{"start", "start", "start", "stop three: shutdown", "stop two: shutdown", "stop one: shutdown"}
+			want := []string{"start", "start", "start", "stop three: shutdown", "stop two: shutdown",
+				"stop one: shutdown"}
 			if !slices.Equal(c.log, want) {
 				t.Errorf("got %q", c.log)
 			}
@@ -77,6 +80,7 @@ func TestDuties(t *testing.T) {
 				defer close(done)
 				_ = a.Lead(ctx, "seat", func(context.Context, regent.Term) error { <-release; return nil })
 			}()
+
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
 			cancel()
@@ -84,6 +88,7 @@ func TestDuties(t *testing.T) {
 			if b.leads() || len(a.kinds(regent.EventDutyStuck)) != 1 {
 				t.Errorf("b leads, or nothing was said: %v", a.events)
 			}
+
 			close(release)
 			<-done
 			leader(t, time.Second, b)
@@ -102,10 +107,12 @@ func TestDuties(t *testing.T) {
 					if t.Epoch > 1 {
 						<-ctx.Done()
 					}
+
 					<-release
 					return nil
 				})
 			}()
+
 			leader(t, time.Second, a)
 			a.client.SetFaults(cut)
 			time.Sleep(10 * time.Second)
@@ -114,6 +121,7 @@ func TestDuties(t *testing.T) {
 			if a.leads() || len(a.kinds(regent.EventMemberJoined)) != 1 {
 				t.Error("it has joined again while its duty still ran")
 			}
+
 			close(release)
 			leader(t, 10*time.Second, a)
 			cancel()
@@ -132,8 +140,12 @@ func TestDutiesThatStopSlowly(t *testing.T) {
 			go func() {
 				defer close(done)
 				_ = a.Run(ctx, regent.Duty{Election: "seat", Run: at.run},
-					regent.Duty{Election: "seat", Run: func(context.Context, regent.Term) error { <-release; return nil }})
+					regent.Duty{Election: "seat", Run: func(context.Context, regent.Term) error {
+						<-release
+						return nil
+					}})
 			}()
+
 			leader(t, time.Second, a)
 			b := c.member("b").lead()
 			time.Sleep(time.Second)
@@ -143,6 +155,7 @@ func TestDutiesThatStopSlowly(t *testing.T) {
 					t.Error("the other duty is still at work")
 				}
 			}
+
 			close(release)
 			a.client.SetFaults(faults{})
 			cancel()

@@ -31,12 +31,14 @@ func (m *Member) setPaused(ctx context.Context, election string, paused bool, co
 		l.Paused = paused
 		return checkConditions(conditions, l.Epoch)
 	})
+
 	switch {
 	case err != nil && paused:
 		return fmt.Errorf("pause %s: %w", election, err)
 	case err != nil:
 		return fmt.Errorf("resume %s: %w", election, err)
 	}
+
 	return nil
 }
 
@@ -105,6 +107,7 @@ func (m *Member) tryEdit(
 	case err != nil:
 		return l, fmt.Errorf("%w: %w", errEditUnknown, err)
 	}
+
 	return next, nil
 }
 
@@ -121,6 +124,7 @@ func (m *Member) notifyHolder(ctx context.Context, record driver.Record) error {
 		if err != nil || l.Holder != record.Holder {
 			return err
 		}
+
 		l.Edits++
 		if _, err := m.swap(ctx, l); !errors.Is(err, driver.ErrConflict) {
 			return err
@@ -137,6 +141,7 @@ func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
 	case errors.Is(err, driver.ErrNotFound):
 		m.shown(driver.Record{Name: name})
 	}
+
 	return l, err
 }
 
@@ -156,6 +161,7 @@ func (m *Member) shown(l driver.Record) {
 	if r == nil && !strings.HasPrefix(l.Name, driver.Reserved) {
 		m.learnLocked(l.Name, l.Epoch)
 	}
+
 	m.mu.Unlock()
 
 	if r != nil {

@@ -27,6 +27,7 @@ func (m *muddled) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 		m.armed.Store(false)
 		return driver.Record{}, errMuddled
 	}
+
 	return got, err
 }
 
@@ -64,6 +65,7 @@ func TestRequestsToLeaders(t *testing.T) {
 				if took := outlasted(a, time.Minute); took > 10*time.Second {
 					t.Errorf("the request came before: %t: it led on for %v", !before, took)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -89,10 +91,12 @@ func TestRequestsToLeaders(t *testing.T) {
 						time.Sleep(time.Second)
 					}
 				})
+
 				limit := 2*profile.LeaseDuration + profile.TakeoverDelay
 				if n, _ := leader(t, limit, b); n == nil {
 					t.Errorf("%s: nobody leads after %v", name, limit)
 				}
+
 				cancel()
 				wg.Wait()
 				b.quit()
@@ -108,17 +112,20 @@ func TestRequestsToLeaders(t *testing.T) {
 			for _, epoch := range []uint64{1<<64 - 1, 1<<62 - 1, 1 << 40} {
 				a.Observe("seat", epoch)
 			}
+
 			check(t, a.StepDown(c.ctx, "seat"))
 			leader(t, time.Minute, a)
 			if term, _ := a.Leads("seat"); term.Epoch != 2 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			a.Observe("seat", 1000) // as many as a store may have forgotten
 			check(t, a.StepDown(c.ctx, "seat"))
 			leader(t, time.Minute, a)
 			if term, _ := a.Leads("seat"); term.Epoch != 1001 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			a.quit()
 		})
 	})
@@ -126,7 +133,8 @@ func TestRequestsToLeaders(t *testing.T) {
 	t.Run("terms_that_are_refused_one_after_the_other_grow_rarer", func(t *testing.T) {
 		for _, report := range []func(regent.Term) uint64{
 			func(t regent.Term) uint64 { return t.Epoch + 1 },
-			func(regent.Term) uint64 { return 1<<64 - 1 }, // which is not believed, so that nothing else puts off the next term
+			// which is not believed, so that nothing else puts off the next term
+			func(regent.Term) uint64 { return 1<<64 - 1 },
 		} {
 			bubble(t, func(c *cluster) {
 				a := c.member("a")
@@ -142,10 +150,12 @@ func TestRequestsToLeaders(t *testing.T) {
 						return nil
 					})
 				}()
+
 				time.Sleep(time.Minute)
 				if n := terms.Load(); n < 3 || n > 10 {
 					t.Errorf("%d terms in a minute", n)
 				}
+
 				cancel()
 				<-done
 			})
@@ -161,8 +171,8 @@ func peek(t *testing.T, n *node) {
 	}
 }
 
-// TestWhatAnyRequestShows is about records that a member's own loops never see, because the store goes back before they read again.
-// A request that somebody makes through the member has seen them, so the member knows of them.
+// TestWhatAnyRequestShows is about records that a member's own loops never see, because the store goes back before
+// they read again. A request that somebody makes through the member has seen them, so the member knows of them.
 func TestWhatAnyRequestShows(t *testing.T) {
 	lock := regent.Lock()
 	lock.LeaseDuration = 10 * time.Second
@@ -182,7 +192,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("a_term_that_only_a_request_was_shown_is_given_a_lease", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			unseen(c)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: lock.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, stranger(vacant, "seat", 5, 5, lock.LeaseDuration))
 			check(t, err)
@@ -202,11 +213,14 @@ func TestWhatAnyRequestShows(t *testing.T) {
 
 			leader(t, time.Minute, b)
 			if waited := time.Since(lost); waited < lock.LeaseDuration {
-				t.Errorf("it waited for %v, and the term that it was shown lasts for up to %v", waited, lock.LeaseDuration)
+				t.Errorf("it waited for %v, and the term that it was shown lasts for up to %v", waited,
+					lock.LeaseDuration)
 			}
+
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 2 {
 				t.Errorf("%d events, and the store went back twice: %+v", len(got), got)
 			}
+
 			b.quit()
 		})
 	})
@@ -214,7 +228,8 @@ func TestWhatAnyRequestShows(t *testing.T) {
 	t.Run("an_older_answer_is_no_rollback", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: lock.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: lock.LeaseDuration})
 			check(t, err)
 			b := c.member("b", config(lock))
 			b.Observe("seat", 7) // which the store has forgotten
@@ -241,6 +256,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if v, _ := b.View("seat"); v.Epoch != 4 {
 				t.Errorf("it shows epoch %d", v.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -263,6 +279,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(renewed); waited < lock.LeaseDuration {
 				t.Errorf("it leads %v after the holder renewed its lease of %v", waited, lock.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -285,6 +302,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(back); waited < lock.LeaseDuration {
 				t.Errorf("it leads %v after the record was there again, with a lease of %v", waited, lock.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -300,12 +318,14 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 10 * time.Millisecond}})
 			c.store.Undo(1, only("seat"))
 			peek(t, b)
-			_, err = c.store.Swap(c.ctx, stranger(driver.Record{}, "seat-other", 1, 1, lock.LeaseDuration)) // of which it is notified
+			// of which it is notified
+			_, err = c.store.Swap(c.ctx, stranger(driver.Record{}, "seat-other", 1, 1, lock.LeaseDuration))
 			check(t, err)
 			time.Sleep(100 * time.Millisecond)
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
 				t.Errorf("%d events of a rollback that a request has shown: %+v", len(got), got)
 			}
+
 			b.quit()
 		})
 	})
@@ -325,8 +345,10 @@ func TestWhatAnyRequestShows(t *testing.T) {
 
 			leader(t, time.Minute, b)
 			if waited := time.Since(forgotten); waited < lock.LeaseDuration {
-				t.Errorf("it leads %v after the store has forgotten an edit, and the lease is %v", waited, lock.LeaseDuration)
+				t.Errorf("it leads %v after the store has forgotten an edit, and the lease is %v", waited,
+					lock.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -348,9 +370,10 @@ func TestWhatAnyRequestShows(t *testing.T) {
 
 			_, err = c.store.Swap(c.ctx, stranger(beat, z, 1, 3, cfg.LeaseDuration))
 			check(t, err)
-			if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it looks whether z is there
+			if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it reads the register of z
 				t.Fatal("z is no candidate")
 			}
+
 			c.store.Undo(1, only(z))
 			renewed := time.Now()
 
@@ -358,6 +381,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(renewed); waited < cfg.LeaseDuration {
 				t.Errorf("it leads %v after the holder renewed its lease of %v", waited, cfg.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})
@@ -379,6 +403,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if err := b.HandOff(c.ctx, "seat", "b"); err == nil {
 				t.Fatal("it does not lead")
 			}
+
 			c.store.Undo(1, only(own))
 			renewed := time.Now()
 
@@ -386,6 +411,7 @@ func TestWhatAnyRequestShows(t *testing.T) {
 			if waited := time.Since(renewed); waited < cfg.LeaseDuration {
 				t.Errorf("it has joined %v after the other process renewed its lease of %v", waited, cfg.LeaseDuration)
 			}
+
 			b.quit()
 		})
 	})

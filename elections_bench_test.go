@@ -22,6 +22,7 @@ func BenchmarkElections(b *testing.B) {
 				lead += l
 				quit += q
 			}
+
 			b.ReportMetric(lead.Seconds()/float64(b.N), "s/all")
 			b.ReportMetric(float64(lead.Microseconds())/float64(b.N)/float64(n), "µs/Lead")
 			b.ReportMetric(quit.Seconds()/float64(b.N), "s/quit")
@@ -44,8 +45,10 @@ func leadMany(b *testing.B, n int) (lead, quit time.Duration) {
 				return nil
 			})
 		})
+
 		<-leads
 	}
+
 	lead = time.Since(began)
 
 	cancel()

@@ -33,8 +33,10 @@ func TestEpochsBeyondCounting(t *testing.T) {
 				if term, leads := a.Leads("seat"); leads {
 					t.Errorf("leads in epoch %d", term.Epoch)
 				}
+
 				got := a.kinds(regent.EventRegisterUnreadable)
-				if len(got) != 1 || got[0].Election != "seat" || !strings.Contains(got[0].Metadata["error"], fmt.Sprint(epoch)) {
+				if len(got) != 1 || got[0].Election != "seat" ||
+					!strings.Contains(got[0].Metadata["error"], fmt.Sprint(epoch)) {
 					t.Errorf("reported as %+v", got)
 				}
 
@@ -45,6 +47,7 @@ func TestEpochsBeyondCounting(t *testing.T) {
 				if term, _ := a.Leads("seat"); term.Epoch != 2 {
 					t.Errorf("leads in epoch %d", term.Epoch)
 				}
+
 				a.quit()
 			})
 		})
@@ -61,9 +64,11 @@ func TestEpochsBeyondCounting(t *testing.T) {
 					term, _ = a.Leads("seat")
 				}
 			}
+
 			if term.Epoch != 1<<62-1 {
 				t.Fatalf("leads in epoch %d", term.Epoch)
 			}
+
 			check(t, new(regent.Fence).Admit(term.Token()))
 			a.quit()
 		})
@@ -80,6 +85,7 @@ func TestReportedEpochs(t *testing.T) {
 			if term, _ := a.Leads("seat"); term.Epoch != 1 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			a.quit()
 		})
 	})

@@ -100,6 +100,7 @@ func (k EventKind) log() (message string, level slog.Level) {
 	case EventStoreRegressed, EventRegisterUnreadable, EventDutyStuck, EventCandidateRestarted, EventObserverPanicked:
 		return string(k), slog.LevelError
 	}
+
 	return string(k), slog.LevelInfo
 }
 
@@ -138,6 +139,7 @@ func (r *run) event(e core.Event) {
 	case e.Kind == core.EventBecameLeader && out.Measurements != nil:
 		out.Measurements["time"] = seconds(time.Now())
 	}
+
 	r.m.emit(out)
 }
 
@@ -193,6 +195,7 @@ func newEvents(
 			s.observe(e)
 		}
 	}()
+
 	return s
 }
 
@@ -228,5 +231,6 @@ func (s *events) close() uint64 {
 	case <-s.done:
 	case <-time.After(time.Second):
 	}
+
 	return s.seq
 }

@@ -27,11 +27,13 @@ func TestEvents(t *testing.T) {
 			time.Sleep(time.Second)
 
 			became := a.kinds(regent.EventBecameLeader)
-			if len(became) != 1 || became[0].Node != "a" || became[0].Epoch != 1 || became[0].Election != "seat" || became[0].Measurements["time"] == 0 {
+			if len(became) != 1 || became[0].Node != "a" || became[0].Epoch != 1 || became[0].Election != "seat" ||
+				became[0].Measurements["time"] == 0 {
 				t.Errorf("became: %+v", became)
 			}
 			lost := a.kinds(regent.EventLostLeadership)
-			if len(lost) != 1 || lost[0].Node != "a" || lost[0].Epoch != 1 || lost[0].Metadata["reason"] != "shutdown" || lost[0].Measurements["time"] == 0 {
+			if len(lost) != 1 || lost[0].Node != "a" || lost[0].Epoch != 1 ||
+				lost[0].Metadata["reason"] != "shutdown" || lost[0].Measurements["time"] == 0 {
 				t.Errorf("lost: %+v", lost)
 			}
 			b.quit()
@@ -46,7 +48,8 @@ func TestEvents(t *testing.T) {
 			b := c.member("b").lead()
 			time.Sleep(time.Second)
 			changed := b.kinds(regent.EventLeaderChanged)
-			if len(changed) != 1 || changed[0].Epoch != 1 || changed[0].Metadata["new_leader"] != "a" || changed[0].Metadata["previous_leader"] != "" {
+			if len(changed) != 1 || changed[0].Epoch != 1 || changed[0].Metadata["new_leader"] != "a" ||
+				changed[0].Metadata["previous_leader"] != "" {
 				t.Errorf("b saw %+v", changed)
 			}
 			a.quit()
@@ -86,7 +89,8 @@ func TestEvents(t *testing.T) {
 					time.Sleep(3 * time.Second)
 					tt.lose(c, a)
 					time.Sleep(20 * time.Second)
-					if lost := a.kinds(regent.EventLostLeadership); len(lost) != 1 || lost[0].Metadata["reason"] != tt.reason || lost[0].Epoch != 1 {
+					if lost := a.kinds(regent.EventLostLeadership); len(lost) != 1 ||
+						lost[0].Metadata["reason"] != tt.reason || lost[0].Epoch != 1 {
 						t.Errorf("got %+v", lost)
 					}
 					a.quit()
@@ -113,12 +117,14 @@ func TestEvents(t *testing.T) {
 					got[0].Election != "seat" || got[0].Measurements["time"] == 0 {
 					t.Errorf("the successor says %+v", got)
 				}
-				if became := next.kinds(regent.EventBecameLeader); len(became) != 1 || len(got) == 1 && became[0].Seq < got[0].Seq {
+				if became := next.kinds(regent.EventBecameLeader); len(became) != 1 || len(got) == 1 &&
+					became[0].Seq < got[0].Seq {
 					t.Errorf("it says %+v before %+v", became, got)
 				}
 				if got := other.kinds(regent.EventLostLeadership); len(got) != 0 {
 					t.Errorf("the other one says %+v", got)
 				}
+
 				next.quit()
 				other.quit()
 				a.quit()
@@ -126,7 +132,7 @@ func TestEvents(t *testing.T) {
 		}
 	})
 
-	t.Run("C15_a_leader_that_gave_up_its_term_is_not_told_of_twice", func(t *testing.T) {
+	t.Run("C15_a_leader_that_gave_up_its_term_is_not_reported_twice", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
@@ -134,11 +140,13 @@ func TestEvents(t *testing.T) {
 			for a.leads() {
 				time.Sleep(time.Millisecond)
 			}
+
 			a.client.SetFaults(memstore.Faults{})
 			leader(t, time.Minute, a)
 			if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "partition" {
 				t.Errorf("it says %+v", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -150,6 +158,7 @@ func TestEvents(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = "s" + string(rune('0'+i%10)) + time.Duration(i).String()
 			}
+
 			a := c.member("a", func(m *regent.Member) { m.OnEvent = func(regent.Event) { <-block } })
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
@@ -161,13 +170,14 @@ func TestEvents(t *testing.T) {
 			if lost := a.Stats().LostEvents; lost < 900 {
 				t.Errorf("%d events counted as lost", lost)
 			}
+
 			close(block)
 			cancel()
 			<-done
 		})
 	})
 
-	t.Run("observers_that_panic_are_counted_told_and_called_again", func(t *testing.T) {
+	t.Run("observers_that_panic_are_counted_reported_and_called_again", func(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
 			bubble(t, func(c *cluster) {
 				var events, lifelines atomic.Uint64
@@ -185,12 +195,16 @@ func TestEvents(t *testing.T) {
 				if time.Sleep(time.Minute); !term.Valid() {
 					t.Errorf("%s: it lost its term", name)
 				}
+
 				a.quit()
 				synctest.Wait()
 				if got := a.Stats().ObserverPanics; got != events.Load()+lifelines.Load() || lifelines.Load() < 5 {
-					t.Errorf("%s: %d panics counted, of %d events and %d heartbeats", name, got, events.Load(), lifelines.Load())
+					t.Errorf("%s: %d panics counted, of %d events and %d heartbeats", name, got, events.Load(),
+						lifelines.Load())
 				}
-				if !slices.Contains(kinds, regent.EventObserverPanicked) || !slices.Contains(kinds, regent.EventLostLeadership) {
+
+				if !slices.Contains(kinds, regent.EventObserverPanicked) ||
+					!slices.Contains(kinds, regent.EventLostLeadership) {
 					t.Errorf("%s: saw %q", name, kinds)
 				}
 			})
@@ -201,9 +215,11 @@ func TestEvents(t *testing.T) {
 		var b bytes.Buffer
 		log := regent.LogEvents(slog.New(slog.NewTextHandler(&b, nil)))
 		log(regent.Event{Kind: regent.EventBecameLeader, Node: "a", Election: "seat", Epoch: 7})
-		log(regent.Event{Kind: regent.EventLostLeadership, Node: "a", Election: "seat", Epoch: 7, Metadata: map[string]string{"reason": "shutdown"}})
+		log(regent.Event{Kind: regent.EventLostLeadership, Node: "a", Election: "seat", Epoch: 7,
+			Metadata: map[string]string{"reason": "shutdown"}})
 		log(regent.Event{Kind: regent.EventStoreRegressed, Node: "a", Election: "seat", Epoch: 7})
-		for _, want := range []string{`msg="became leader"`, `msg="lost leadership"`, "reason=shutdown", "node=a election=seat epoch=7", "level=ERROR"} {
+		for _, want := range []string{`msg="became leader"`, `msg="lost leadership"`, "reason=shutdown",
+			"node=a election=seat epoch=7", "level=ERROR"} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("%q is not in\n%s", want, b.String())
 			}

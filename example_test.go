@@ -24,6 +24,7 @@ func Example() {
 	err := m.Lead(ctx, "reports", func(ctx context.Context, t regent.Term) error {
 		return report(ctx, t) // on at most one process; ctx ends with the term
 	})
+
 	fmt.Println(err)
 	// Output:
 	// reporting, epoch 1
@@ -40,17 +41,20 @@ func ExampleMember_Lead() {
 				fmt.Println("stopped:", context.Cause(ctx))
 				return nil // the seat is released after this
 			}
+
 			fmt.Printf("report %d, epoch %d\n", tick, t.Epoch)
 			if tick == 2 {
 				cancel() // the service shuts down
 				<-ctx.Done()
 			}
+
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
 	})
+
 	fmt.Println(err)
 	// Output:
 	// report 1, epoch 1
@@ -67,6 +71,7 @@ func ExampleFence() {
 			fmt.Printf("refused %q: %v\n", text, err)
 			return
 		}
+
 		fmt.Printf("wrote %q\n", text)
 	}
 
@@ -91,8 +96,10 @@ func ExampleMember_Leads() {
 			http.Error(w, "ask the leader", http.StatusServiceUnavailable)
 			return
 		}
+
 		fmt.Fprintf(w, "%s in epoch %d", r.Method, t.Epoch)
 	})
+
 	ask := func(method string) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(method, "/orders", nil))
@@ -103,6 +110,7 @@ func ExampleMember_Leads() {
 		ask("POST")
 		return nil
 	})
+
 	ask("GET")
 	// Output:
 	// 503 ask the leader
@@ -121,8 +129,10 @@ func ExampleMember_Watch() {
 			fmt.Println(v.Leader, v.Addr, v.Epoch, err)
 			break
 		}
+
 		return nil
 	})
+
 	// Output:
 	// node-a 10.0.0.1:8080 1 <nil>
 }
@@ -135,12 +145,14 @@ func ExampleMember_Run() {
 	var duties []regent.Duty
 	for shard := range 100 {
 		up.Add(1)
-		duties = append(duties, regent.Duty{Election: fmt.Sprintf("shard-%02d", shard), Run: func(ctx context.Context, t regent.Term) error {
-			up.Done()
-			<-ctx.Done()
-			return nil
-		}})
+		duties = append(duties, regent.Duty{Election: fmt.Sprintf("shard-%02d", shard),
+			Run: func(ctx context.Context, t regent.Term) error {
+				up.Done()
+				<-ctx.Done()
+				return nil
+			}})
 	}
+
 	go func() { up.Wait(); cancel() }()
 	fmt.Println(m.Run(ctx, duties...), m.Stats().Transitions)
 	// Output:

@@ -7,7 +7,8 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// Renew sends one heartbeat, and returns when it was applied. The member's clock has reached the time at which the heartbeat is due.
+// Renew sends one heartbeat, and returns when it was applied. The member's clock has reached the time at which the
+// heartbeat is due.
 func Renew(m *Member) {
 	before := m.Stats().Heartbeats
 	m.run.shell.Do(core.Tick{})

@@ -23,6 +23,7 @@ func TestFenceConfirm(t *testing.T) {
 			if !a.leads() {
 				t.Error("it no longer leads")
 			}
+
 			a.quit()
 		})
 	})

@@ -58,12 +58,14 @@ func TestFenceFile(t *testing.T) {
 
 	t.Run("a_file_that_no_fence_has_written_admits_nothing_and_stays", func(t *testing.T) {
 		for _, content := range []string{
-			"", "seven", "7 a b", "-1", "18446744073709551615", "4611686018427387904 a", "7 \x01", "99999999999999999999",
+			"", "seven", "7 a b", "-1", "18446744073709551615", "4611686018427387904 a", "7 \x01",
+			"99999999999999999999",
 		} {
 			path := filepath.Join(t.TempDir(), "fence")
 			check(t, os.WriteFile(path, []byte(content), 0o600))
 			f := &regent.Fence{Path: path}
-			for what, err := range map[string]error{"admit": f.Admit(epoch(1 << 61)), "learn": f.Learn(epoch(1 << 61))} {
+			for what, err := range map[string]error{"admit": f.Admit(epoch(1 << 61)),
+				"learn": f.Learn(epoch(1 << 61))} {
 				if err == nil || !strings.Contains(err.Error(), path) {
 					t.Errorf("%s over %q: %v", what, content, err)
 				}
@@ -71,6 +73,7 @@ func TestFenceFile(t *testing.T) {
 			if h, err := f.Highest(); h != epoch(0) || err == nil {
 				t.Errorf("%q is read as %v, %v", content, h, err)
 			}
+
 			holds(t, path, content)
 		}
 	})
@@ -89,8 +92,10 @@ func TestFenceFile(t *testing.T) {
 			if h, err := f.Highest(); h != of("a", 6) || err != nil {
 				t.Errorf("the highest is %v, %v", h, err)
 			}
+
 			check(t, f.Admit(of("a", 6)))
 		}
+
 		holds(t, path, "6 a\n")
 	})
 
@@ -104,6 +109,7 @@ func TestFenceFile(t *testing.T) {
 		if h, err := f.Highest(); h != epoch(6) || err != nil {
 			t.Errorf("the highest is %v, %v", h, err)
 		}
+
 		check(t, f.Admit(epoch(6)))
 	})
 }
@@ -119,6 +125,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 		if one.Refused() != 1 {
 			t.Errorf("%d refusals counted", one.Refused())
 		}
+
 		refused(t, one.Admit(of("a", 7)), of("a", 7), "b")
 		check(t, one.Admit(of("b", 7)))
 		holds(t, path, "7 b\n")
@@ -177,6 +184,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 					if f.Admit(epoch(e)) != nil {
 						continue
 					}
+
 					b, err := os.ReadFile(path)
 					kept, perr := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 					if err != nil || perr != nil || kept < e {
@@ -185,6 +193,7 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
 	})
 }

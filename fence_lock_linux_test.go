@@ -29,6 +29,7 @@ func TestFenceLock(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), path+".lock") || time.Since(before) > 3*time.Second {
 				t.Errorf("after %v: %v", time.Since(before), err)
 			}
+
 			check(t, f.Admit(of("a", 6)))
 
 			check(t, syscall.Flock(int(other.Fd()), syscall.LOCK_UN))

@@ -40,11 +40,12 @@ func TestFenceTerms(t *testing.T) {
 			if f.Refused() != 2 {
 				t.Errorf("%d refusals counted", f.Refused())
 			}
+
 			check(t, f.Admit(of(term, 7)))
 		}
 	})
 
-	t.Run("two_terms_that_differ_in_one_character_are_told_apart", func(t *testing.T) {
+	t.Run("two_terms_that_differ_in_one_character_are_distinguished", func(t *testing.T) {
 		term := rand.Text()
 		for i := range term {
 			other := []byte(term)
@@ -155,13 +156,15 @@ func TestFenceTerms(t *testing.T) {
 		if err := f.Admit(of("b", 9)); !errors.Is(err, no) {
 			t.Errorf("got %v", err)
 		}
+
 		check(t, f.Admit(of("a", 9)))
 	})
 
-	t.Run("a_refusal_tells_what_happened", func(t *testing.T) {
+	t.Run("a_refusal_says_what_happened", func(t *testing.T) {
 		for want, e := range map[string]regent.StaleError{
 			"epoch 5 is stale: epoch 6 has been seen": {Epoch: 5, Newest: 6, NewestTerm: "b"},
-			"epoch 6 of term a is refused: it belongs to term b (two terms have one epoch: has the store lost writes?)": {
+			"epoch 6 of term a is refused: it belongs to term b " +
+				"(two terms have one epoch: has the store lost writes?)": {
 				Epoch: 6, Term: "a", Newest: 6, NewestTerm: "b"},
 			"epoch 6 is refused: it belongs to term b, and the work names no term (is its sender an older version?)": {
 				Epoch: 6, Newest: 6, NewestTerm: "b"},
@@ -187,6 +190,7 @@ func TestEventsNameTheTerm(t *testing.T) {
 		if len(seen) != 1 || seen[0].Metadata["term"] != term.Incarnation {
 			t.Errorf("another tells %+v of the term %v", seen, term.Token())
 		}
+
 		a.quit()
 		b.quit()
 	})
@@ -202,6 +206,7 @@ func TestFenceOfTwoTerms(t *testing.T) {
 					snapshot := store.Snapshot()
 					return func() { store.Rollback(snapshot) }
 				})
+
 				if !first.Valid() || !second.Valid() {
 					t.Fatal("the store has lost a write, and one of the terms has ended by itself")
 				}
@@ -215,6 +220,7 @@ func TestFenceOfTwoTerms(t *testing.T) {
 				if path != "" {
 					refused(t, f.Admit(second.Token()), second.Token(), first.Incarnation)
 				}
+
 				check(t, f.Admit(first.Token()))
 			})
 		})

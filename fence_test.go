@@ -27,7 +27,7 @@ func stale(t *testing.T, err error, epoch, newest uint64) {
 }
 
 func TestFence(t *testing.T) {
-	t.Run("E01_an_older_epoch_is_refused_counted_and_told_what_beat_it", func(t *testing.T) {
+	t.Run("E01_an_older_epoch_is_refused_and_counted_and_the_error_names_the_newer_one", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			m := c.member("worker")
 			f := m.Fence("seat")
@@ -87,6 +87,7 @@ func TestFence(t *testing.T) {
 				if epoch != 6 || newest != 7 || age > 5*time.Second {
 					t.Errorf("late: %d %d %v", epoch, newest, age)
 				}
+
 				late++
 			}}
 			check(t, f.Admit(epoch(6)))
@@ -131,9 +132,11 @@ func TestFence(t *testing.T) {
 		dir := t.TempDir()
 		garbage := filepath.Join(dir, "garbage")
 		check(t, os.WriteFile(garbage, []byte("seven"), 0o600))
-		if err := (&regent.Fence{Path: garbage}).Admit(epoch(7)); err == nil || !strings.Contains(err.Error(), garbage) {
+		if err := (&regent.Fence{Path: garbage}).Admit(epoch(7)); err == nil ||
+			!strings.Contains(err.Error(), garbage) {
 			t.Errorf("got %v", err)
 		}
+
 		if b, _ := os.ReadFile(garbage); string(b) != "seven" {
 			t.Error("the file was overwritten")
 		}
@@ -156,6 +159,7 @@ func TestFence(t *testing.T) {
 		if err := f.Admit(epoch(1 << 60)); !errors.Is(err, no) {
 			t.Errorf("got %v", err)
 		}
+
 		check(t, f.Admit(epoch(6)))
 	})
 
@@ -182,6 +186,7 @@ func TestFence(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
 	})
 }

@@ -50,6 +50,7 @@ func (l *load) check(t *testing.T) {
 	for _, n := range l.seconds {
 		sum += n
 	}
+
 	mean := float64(sum) / float64(len(l.seconds))
 	top := slices.Max(l.seconds)
 	t.Logf("%d requests, %.1f a second, at most %d: %v", sum, mean, top, l.seconds)
@@ -89,10 +90,12 @@ func TestFleet(t *testing.T) {
 		elected time.Duration // when there is a leader at the latest
 		seconds int           // over which requests are counted
 	}{
-		{"J11_fifty_workers_spread_over_5s_and_are_up_within_10s", 50, config(regent.Fleet()), 5 * second, 10 * second, 30},
+		{"J11_fifty_workers_spread_over_5s_and_are_up_within_10s", 50, config(regent.Fleet()), 5 * second,
+			10 * second, 30},
 		{"J13_two_hundred_workers_spread_over_15s", 200, jitter(0, 15*second), 15 * second, 20 * second, 60},
 	} {
-		for push, change := range map[string]func(*regent.Member){"with_push": func(*regent.Member) {}, "without_push": withoutPush} {
+		for push, change := range map[string]func(*regent.Member){"with_push": func(*regent.Member) {},
+			"without_push": withoutPush} {
 			t.Run(tt.name+"/"+push, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					all := watchLoad(c.store, tt.seconds)
@@ -101,14 +104,17 @@ func TestFleet(t *testing.T) {
 					if n, _ := leader(t, 0, nodes...); n.ID != "n000" {
 						t.Errorf("%s leads", n.ID)
 					}
+
 					time.Sleep(time.Duration(tt.seconds)*second - tt.elected)
 
 					all.check(t)
 					for _, n := range nodes {
-						if v, ok := n.View("seat"); len(n.kinds(regent.EventMemberJoined)) != 1 || !ok || v.Leader != "n000" {
+						if v, ok := n.View("seat"); len(n.kinds(regent.EventMemberJoined)) != 1 || !ok ||
+							v.Leader != "n000" {
 							t.Errorf("%s has not joined, or does not know the leader: %+v", n.ID, v)
 						}
 					}
+
 					quitAll(nodes)
 				})
 			})
@@ -126,11 +132,14 @@ func TestFleet(t *testing.T) {
 					t.Errorf("%s came after %v", id, at)
 					continue
 				}
+
 				seconds[min(int(at/second), 4)]++
 			}
+
 			if slices.Min(seconds) == 0 || slices.Max(seconds) > 30 {
 				t.Errorf("first requests by second: %v", seconds)
 			}
+
 			quitAll(nodes)
 		})
 	})
@@ -144,6 +153,7 @@ func TestFleet(t *testing.T) {
 			if n, _ := leader(t, 2*second, nodes...); n.ID != "n001" {
 				t.Errorf("%s leads", n.ID)
 			}
+
 			time.Sleep(10 * second)
 			all.restart(30)
 			time.Sleep(30 * second)
@@ -154,11 +164,12 @@ func TestFleet(t *testing.T) {
 
 	t.Run("J08_after_the_start_up_jitter_no_wait_is_random", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) { c.StartupJitterMin = c.StartupJitterMax }))
-			var looked time.Time
+			a := c.member("a", config(regent.Fleet(),
+				func(c *regent.Config) { c.StartupJitterMin = c.StartupJitterMax }))
+			var firstRead time.Time
 			c.store.OnRequest = func(r memstore.Request) {
-				if looked.IsZero() && r.Name == "seat" {
-					looked = time.Now()
+				if firstRead.IsZero() && r.Name == "seat" {
+					firstRead = time.Now()
 				}
 			}
 			a.lead()
@@ -167,10 +178,12 @@ func TestFleet(t *testing.T) {
 			if len(started) != 1 {
 				t.Fatalf("started %v", started)
 			}
+
 			want := time.Duration(regent.Phase(a.Member) * float64(second))
-			if got := looked.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
-				t.Errorf("it first looks at its election after %v, want its phase, %v", got, want)
+			if got := firstRead.Sub(started[0].Time); got < want-time.Millisecond || got > want+time.Millisecond {
+				t.Errorf("it first reads its election after %v, want its phase, %v", got, want)
 			}
+
 			a.quit()
 		})
 	})
@@ -185,6 +198,7 @@ func TestFleet(t *testing.T) {
 				if _, took := leader(t, 10*second, nodes[1]); took > 100*time.Millisecond {
 					t.Errorf("the named successor leads after %v", took)
 				}
+
 				time.Sleep(second)
 				quitAll(nodes)
 			})
@@ -199,6 +213,7 @@ func TestFleet(t *testing.T) {
 					for range b.Watch(c.ctx, "seat") {
 					}
 				}()
+
 				time.Sleep(10 * second) // it has seen that nobody leads
 				a := c.member("a").lead()
 				leader(t, second, a)
@@ -208,6 +223,7 @@ func TestFleet(t *testing.T) {
 				if _, took := leader(t, 10*second, b); took > 100*time.Millisecond {
 					t.Errorf("the other one leads after %v", took)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -225,6 +241,7 @@ func TestFleet(t *testing.T) {
 					if n, _ := leader(t, 30*second, nodes...); n.ID != "n000" {
 						t.Errorf("round %d: %s leads", round, n.ID)
 					}
+
 					time.Sleep(30*second - time.Since(started))
 					quitAll(nodes)
 				}
@@ -242,14 +259,15 @@ func TestFleet(t *testing.T) {
 				for _, n := range nodes {
 					n.client.SetFaults(cut) // nothing is released
 				}
+
 				quitAll(nodes)
 			}
 		})
 	})
 }
 
-// TestFleetAfterAbandonedClaim restarts a fleet over an election whose record still names a member that has left: its claim
-// was applied after it had left.
+// TestFleetAfterAbandonedClaim restarts a fleet over an election whose record still names a member that has left: its
+// claim was applied after it had left.
 func TestFleetAfterAbandonedClaim(t *testing.T) {
 	push := map[string]func(*regent.Member){"with_push": func(*regent.Member) {}, "without_push": withoutPush}
 	for name, change := range push {
@@ -262,6 +280,7 @@ func TestFleetAfterAbandonedClaim(t *testing.T) {
 					if n, _ := leader(t, 0, nodes...); n.ID != "n000" {
 						t.Errorf("%s leads", n.ID)
 					}
+
 					quitAll(nodes)
 				})
 			})
@@ -283,6 +302,7 @@ func leaveClaimed(c *cluster, id string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+
 	joined.Holder = driver.Identity{}
 	for _, r := range []driver.Record{joined, seat} {
 		if _, err := c.store.Swap(c.t.Context(), r); err != nil {

@@ -37,6 +37,7 @@ func (e *MovedError) Error() string {
 	case e.Next == anyone:
 		return fmt.Sprintf("the term of epoch %d already ends, for any successor", e.Seen)
 	}
+
 	return fmt.Sprintf("the term of epoch %d already ends, for the successor %s", e.Seen, e.Next)
 }
 
@@ -47,6 +48,7 @@ func checkConditions(conditions []Condition, epoch uint64) error {
 			return &MovedError{Seen: c.epoch, Epoch: epoch}
 		}
 	}
+
 	return nil
 }
 
@@ -65,6 +67,7 @@ func (m *Member) HandOff(ctx context.Context, election, to string, conditions ..
 			return fmt.Errorf("hand off %s: %w", election, err)
 		}
 	}
+
 	if err := m.endTerm(ctx, election, to, conditions); err != nil {
 		return fmt.Errorf("hand off %s to %s: %w", election, to, err)
 	}
@@ -114,6 +117,7 @@ func (m *Member) endTerm(ctx context.Context, election, next string, conditions 
 		case l.Paused && next != anyone:
 			return errPausedHandOff
 		}
+
 		l.Next = next
 		return nil
 	})
@@ -137,6 +141,7 @@ func (m *Member) awaitRelease(ctx context.Context, asked driver.Record, next str
 			return nil
 		}
 	}
+
 	return fmt.Errorf("%s was asked to release the election and has not done so yet: %w",
 		asked.Holder.ID, context.Cause(ctx))
 }
@@ -152,6 +157,7 @@ func (m *Member) endOwnTerm(ctx context.Context, t Term, next string, conditions
 	case v.Paused && next != anyone:
 		return errPausedHandOff
 	}
+
 	return t.t.end(ctx, next, conditions)
 }
 
@@ -161,6 +167,7 @@ func (t *term) end(ctx context.Context, next string, conditions []Condition) err
 	if next == anyone {
 		in = core.StepDown{Election: t.public.Election, AtEpoch: t.public.Epoch}
 	}
+
 	t.r.shell.Do(in)
 
 	timeout := t.r.cfg.StopTimeout
@@ -191,6 +198,7 @@ func (t *term) end(ctx context.Context, next string, conditions []Condition) err
 	case <-ctx.Done():
 		return fmt.Errorf("the duties have stopped, but the election is not released yet: %w", context.Cause(ctx))
 	}
+
 	if t.kept {
 		return errNotReleased
 	}
@@ -221,5 +229,6 @@ func (m *Member) checkSuccessor(ctx context.Context, election, id string) error 
 	case !memberInfo(l).runsFor(election):
 		return fmt.Errorf("member %q is not a healthy candidate for it", id)
 	}
+
 	return nil
 }

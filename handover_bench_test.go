@@ -36,12 +36,14 @@ func BenchmarkHandover(b *testing.B) {
 			hold, release := context.WithCancel(b.Context())
 			for i := range members {
 				members[i] = &regent.Member{Store: store, ID: fmt.Sprint("m", i), Config: cfg}
-				go func() { _ = members[i].Run(hold, regent.Duty{Election: fmt.Sprint("own", i)}) }() // so that it stays a member
+				// so that it stays a member
+				go func() { _ = members[i].Run(hold, regent.Duty{Election: fmt.Sprint("own", i)}) }()
 				lead(i)
 				if i == 0 {
 					<-began
 				}
 			}
+
 			time.Sleep(500 * time.Millisecond)
 			leader := 0
 			var total time.Duration
@@ -53,19 +55,23 @@ func BenchmarkHandover(b *testing.B) {
 				<-done[leader]
 				lead(leader)
 				leader = next
-				for v, ok := members[1-leader].View("e"); !ok || v.Leader != members[leader].ID; v, ok = members[1-leader].View("e") {
+				for v, ok := members[1-leader].View("e"); !ok || v.Leader != members[leader].ID; v,
+					ok = members[1-leader].View("e") {
 					time.Sleep(100 * time.Microsecond)
 				}
 			}
+
 			b.ReportMetric(float64(total.Microseconds())/float64(b.N), "µs/handover")
 			release()
 			for i := range members {
 				cancel[i]()
 			}
+
 			go func() {
 				for range began {
 				}
 			}()
+
 			<-done[0]
 			<-done[1]
 			close(began)

@@ -28,14 +28,17 @@ func TestHandOff(t *testing.T) {
 					t.Errorf("%s leads after %v", n.ID, took)
 				}
 				if now := x.client.Counts(); now.Writes()-before.Writes() != 1 || now.Total()-before.Total() != 1 {
-					t.Errorf("the successor sent %+v, before the handoff %+v: want one write and nothing else", now, before)
+					t.Errorf("the successor sent %+v, before the handoff %+v: want one write and nothing else", now,
+						before)
 				}
+
 				if n := b.client.Counts().Writes() - others; n != 0 {
 					t.Errorf("another candidate wrote %d times", n)
 				}
 				if n := c.noted("a stops 1: handoff"); n != 1 {
 					t.Errorf("got %q", c.log)
 				}
+
 				b.quit()
 				x.quit()
 				a.quit()
@@ -43,7 +46,7 @@ func TestHandOff(t *testing.T) {
 		}
 	})
 
-	t.Run("P02_any_member_can_ask_for_it_with_every_hint_lost", func(t *testing.T) {
+	t.Run("P02_any_member_can_ask_for_it_with_every_notification_lost", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, 5*time.Second, a)
@@ -51,6 +54,7 @@ func TestHandOff(t *testing.T) {
 			for _, n := range []*node{a, b} {
 				n.client.Adjust(func(f *faults) { f.LoseHint = 1 })
 			}
+
 			time.Sleep(3 * time.Second)
 			ctx, cancel := context.WithTimeout(c.ctx, 20*time.Second)
 			defer cancel()
@@ -65,17 +69,20 @@ func TestHandOff(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, 5*time.Second, a)
-			for to, want := range map[string]string{"ghost": `there is no member "ghost"`, "": "name a successor", "a": "leads already"} {
+			for to, want := range map[string]string{"ghost": `there is no member "ghost"`, "": "name a successor",
+				"a": "leads already"} {
 				if err := a.HandOff(c.ctx, "seat", to); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("to %q: %v", to, err)
 				}
 			}
+
 			if err := a.StepDown(c.ctx, "other"); err == nil || !strings.Contains(err.Error(), "nobody leads") {
 				t.Errorf("got %v", err)
 			}
 			if !a.leads() {
 				t.Error("a no longer leads")
 			}
+
 			a.quit()
 		})
 	})
@@ -91,11 +98,13 @@ func TestHandOff(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("the leader did not stay")
 			}
+
 			check(t, b.StepDown(c.ctx, "seat"))
 			time.Sleep(time.Minute)
 			if a.leads() || b.leads() {
 				t.Fatal("somebody leads a paused seat")
 			}
+
 			check(t, a.Resume(c.ctx, "seat"))
 			leader(t, time.Second, a, b)
 			a.quit()
@@ -112,6 +121,7 @@ func TestHandOff(t *testing.T) {
 			if a.leads() {
 				t.Error("it leads")
 			}
+
 			check(t, a.Resume(c.ctx, "seat"))
 			leader(t, time.Second, a)
 			a.quit()
@@ -133,9 +143,11 @@ func TestHandOffOfAPausedElection(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			}
+
 			if !a.leads() {
 				t.Error("nobody leads")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -155,6 +167,7 @@ func (m *moving) Get(ctx context.Context, name string) (driver.Record, error) {
 		m.on = nil
 		on()
 	}
+
 	return l, err
 }
 
@@ -176,7 +189,7 @@ func TestAtEpoch(t *testing.T) {
 	}
 
 	for name, ask := range asks {
-		t.Run("an_election_that_moves_between_the_look_and_the_swap_is_left_alone_by_"+name, func(t *testing.T) {
+		t.Run("an_election_that_moves_between_the_read_and_the_swap_is_left_alone_by_"+name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a").lead()
 				leader(t, time.Second, a)
@@ -186,6 +199,7 @@ func TestAtEpoch(t *testing.T) {
 				if name == "resume" {
 					check(t, a.Pause(c.ctx, "seat"))
 				}
+
 				hook := &moving{Store: c.store.Client("operator", faults{}), name: "seat"}
 				hook.on = func() { // the seat changes hands while the operator's request is on its way
 					check(t, a.Resume(c.ctx, "seat"))
@@ -196,16 +210,20 @@ func TestAtEpoch(t *testing.T) {
 						check(t, b.Pause(c.ctx, "seat"))
 					}
 				}
+
 				operator := &regent.Member{Store: hook, ID: "operator"}
 				var moved *regent.MovedError
-				if err := ask(c.ctx, operator, regent.AtEpoch(1)); !errors.As(err, &moved) || moved.Seen != 1 || moved.Epoch != 2 {
+				if err := ask(c.ctx, operator, regent.AtEpoch(1)); !errors.As(err, &moved) || moved.Seen != 1 ||
+					moved.Epoch != 2 {
 					t.Errorf("got %v", err)
 				}
+
 				time.Sleep(10 * time.Second)
 				l, err := c.store.Get(c.ctx, "seat")
 				if err != nil || !b.leads() || l.Epoch != 2 || l.Paused != (name == "resume") || l.Next != "" {
 					t.Errorf("the record is %+v, %v", l, err)
 				}
+
 				a.quit()
 				third.quit()
 				b.quit()
@@ -220,13 +238,16 @@ func TestAtEpoch(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				var moved *regent.MovedError
 				for _, seen := range []uint64{0, 2} {
-					if err := ask(c.ctx, a.Member, regent.AtEpoch(seen)); !errors.As(err, &moved) || moved.Seen != seen || moved.Epoch != 1 {
+					if err := ask(c.ctx, a.Member, regent.AtEpoch(seen)); !errors.As(err, &moved) ||
+						moved.Seen != seen || moved.Epoch != 1 {
 						t.Errorf("at %d: got %v", seen, err)
 					}
 				}
+
 				if v, _ := a.View("seat"); !a.leads() || v.Paused {
 					t.Errorf("it was done all the same: %+v", v)
 				}
+
 				check(t, ask(c.ctx, a.Member, regent.AtEpoch(1)))
 				a.quit()
 				other.quit()
@@ -244,11 +265,13 @@ func TestAtEpoch(t *testing.T) {
 						nodes[id] = c.member(id, config(profile)).lead()
 						time.Sleep(2 * time.Second)
 					}
+
 					errs := make([]error, 2)
 					var wg sync.WaitGroup
 					for i, to := range []string{"b", "c"} {
 						wg.Go(func() { errs[i] = nodes[from[i]].HandOff(c.ctx, "seat", to, regent.AtEpoch(1)) })
 					}
+
 					wg.Wait()
 					time.Sleep(time.Second)
 					var moved *regent.MovedError
@@ -260,8 +283,10 @@ func TestAtEpoch(t *testing.T) {
 						t.Errorf("from %v: %v, and %v", from, errs[0], errs[1])
 					}
 					if l, _ := c.store.Get(c.ctx, "seat"); l.Epoch != 2 || l.Holder.ID != [2]string{"b", "c"}[won] {
-						t.Errorf("from %v: %s leads epoch %d after %v, and %v", from, l.Holder.ID, l.Epoch, errs[0], errs[1])
+						t.Errorf("from %v: %s leads epoch %d after %v, and %v", from, l.Holder.ID, l.Epoch, errs[0],
+							errs[1])
 					}
+
 					for _, id := range []string{"d", "e", "a", "c", "b"} {
 						nodes[id].quit()
 					}
@@ -277,6 +302,7 @@ func TestAtEpoch(t *testing.T) {
 			if err := a.Pause(c.ctx, "seat", regent.AtEpoch(1)); !errors.As(err, &moved) || moved.Epoch != 0 {
 				t.Errorf("got %v", err)
 			}
+
 			check(t, a.Pause(c.ctx, "seat", regent.AtEpoch(0)))
 		})
 	})
@@ -298,6 +324,7 @@ func TestFromInside(t *testing.T) {
 						<-ctx.Done()
 						return nil
 					}
+
 					time.Sleep(10 * time.Second)
 					type key struct{}
 					began := time.Now()
@@ -314,13 +341,14 @@ func TestFromInside(t *testing.T) {
 				if time.Sleep(11 * time.Second); !b.leads() || len(a.kinds(regent.EventDutyStuck)) != 0 {
 					t.Errorf("b leads: %t; %v", b.leads(), a.events)
 				}
+
 				cancel()
 				<-done
 				b.quit()
 			})
 		})
 
-		t.Run("with_any_other_context_it_is_told_after_the_stop_timeout_"+name, func(t *testing.T) {
+		t.Run("with_any_other_context_it_fails_after_the_stop_timeout_"+name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a")
 				b := c.member("b")
@@ -333,13 +361,16 @@ func TestFromInside(t *testing.T) {
 					if err := end(c.ctx, a.Member); err == nil || !strings.Contains(err.Error(), "its own context") {
 						t.Errorf("got %v", err)
 					}
+
 					took = time.Since(began)
 					time.AfterFunc(time.Second, cancel)
 					return nil
 				})
+
 				if took != time.Second || !b.leads() {
 					t.Errorf("took %v; b leads: %t", took, b.leads())
 				}
+
 				b.quit()
 			})
 		})
@@ -366,11 +397,13 @@ func TestFromInside(t *testing.T) {
 					return nil
 				}})
 			}()
+
 			time.Sleep(6 * time.Second)
 			synctest.Wait()
 			if len(order) != 2 || order[0] != "stopped" {
 				t.Errorf("got %q", order)
 			}
+
 			cancel()
 			<-done
 		})

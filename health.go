@@ -29,12 +29,14 @@ func (r *run) checkHealth() {
 			r.setHealth(fmt.Errorf("%w within %v", errCheckSlow, r.cfg.HeartbeatInterval))
 			c.await(r.ctx)
 		}
+
 		cancel()
 
 		if r.ctx.Err() != nil {
 			c.awaitBriefly()
 			return
 		}
+
 		r.setHealth(c.err)
 		if !r.sleep(r.cfg.HeartbeatInterval) {
 			return
@@ -54,6 +56,7 @@ func startHealthCheck(ctx context.Context, health func(context.Context) error) *
 		defer close(c.done)
 		c.err = protect(func() error { return health(ctx) })
 	}()
+
 	return c
 }
 
@@ -118,6 +121,7 @@ func (r *run) healthChangedLocked(before error) {
 	if !first && (after == nil) == (before == nil) {
 		return
 	}
+
 	r.publishLocked()
 	if first && after == nil {
 		return
@@ -127,5 +131,6 @@ func (r *run) healthChangedLocked(before error) {
 	if after != nil {
 		metadata["error"] = after.Error()
 	}
+
 	m.emit(Event{Kind: EventHealthChanged, Metadata: metadata})
 }

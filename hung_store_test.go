@@ -52,6 +52,7 @@ func (c *companion) overdue() string {
 			return name
 		}
 	}
+
 	return ""
 }
 
@@ -78,10 +79,12 @@ func TestHungStore(t *testing.T) {
 									t.Fatalf("%s, %v: a reaper would kill the holder of %s", name, hang, register)
 								}
 							}
+
 							if time.Now().After(deadline) && (a.leads() || b.leads()) {
 								t.Fatalf("%s, %v: somebody leads past its deadline", name, hang)
 							}
 						}
+
 						if lost {
 							c.store.Drop()
 						} else {
@@ -97,6 +100,7 @@ func TestHungStore(t *testing.T) {
 								t.Errorf("%s, %v: %+v, although its duty has returned", name, hang, stuck)
 							}
 						}
+
 						b.quit()
 						a.quit()
 					})
@@ -124,17 +128,21 @@ func TestHungStore(t *testing.T) {
 				for first.Valid() {
 					time.Sleep(10 * time.Millisecond)
 				}
+
 				slow.hang(nil) // what hangs goes on hanging
-				for end := time.Now().Add(profile.StopTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				end := time.Now().Add(profile.StopTimeout)
+				for ; time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					synctest.Wait()
 					if register := of.overdue(); register != "" {
 						t.Errorf("%s: a reaper would kill the holder of %s", name, register)
 						break
 					}
 				}
+
 				if n, _ := leader(t, profile.LeaseDuration+profile.TakeoverDelay, a); n == nil {
 					t.Errorf("%s: it waits for its old request: %q", name, c.log)
 				}
+
 				close(hung)
 				a.quit()
 			})
@@ -153,11 +161,13 @@ func TestHungStore(t *testing.T) {
 			if err := a.StepDown(c.ctx, "seat"); err == nil {
 				t.Fatal("the store hangs, and has taken a release")
 			}
+
 			c.store.Drop()
 			n, took := leader(t, profile.LeaseDuration, b)
 			if n == nil || took > profile.LeaseDuration/3 {
 				t.Errorf("somebody else leads after %v: a did not release its lock when the store answered again", took)
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -173,6 +183,7 @@ func TestHungStore(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat%02d", i)
 			}
+
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
 			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
@@ -191,6 +202,7 @@ func TestHungStore(t *testing.T) {
 					break
 				}
 			}
+
 			d.mu.Lock()
 			d.until = nil
 			d.mu.Unlock()
@@ -207,6 +219,7 @@ func TestShutdownOverAHungStore(t *testing.T) {
 			for i := range 200 {
 				duties = append(duties, regent.Duty{Election: "s" + time.Duration(i).String()})
 			}
+
 			a := c.member("a")
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
@@ -244,5 +257,6 @@ func (d *deaf) Swap(ctx context.Context, l driver.Record) (driver.Record, error)
 		<-until
 		return driver.Record{}, context.DeadlineExceeded
 	}
+
 	return d.Store.Swap(ctx, l)
 }

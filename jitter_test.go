@@ -64,6 +64,7 @@ func TestJitter(t *testing.T) {
 				for i := range 30 {
 					nodes = append(nodes, c.member(fmt.Sprintf("n%02d", i), tt.conf).lead())
 				}
+
 				leader(t, tt.high+8*second, nodes...)
 				time.Sleep(10 * second)
 				low, high := 100*second, -second
@@ -99,9 +100,11 @@ func TestJitter(t *testing.T) {
 					t.Errorf("heartbeat %d came after %v", i, d)
 				}
 			}
+
 			if len(beats) < 20 {
 				t.Errorf("%d heartbeats in two minutes", len(beats))
 			}
+
 			a.quit()
 		})
 	})
@@ -114,7 +117,10 @@ func TestJitter(t *testing.T) {
 					beats = append(beats, r.At)
 				}
 			}
-			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) { c.HeartbeatInterval, c.RenewInterval = 18*second, 18*second })).lead()
+			a := c.member("a", config(regent.Fleet(), func(c *regent.Config) {
+				c.HeartbeatInterval,
+					c.RenewInterval = 18*second, 18*second
+			})).lead()
 			time.Sleep(3 * time.Minute)
 			synctest.Wait()
 			trust := 20*second - 40*time.Millisecond - second
@@ -123,6 +129,7 @@ func TestJitter(t *testing.T) {
 					t.Errorf("heartbeat %d came after %v, want %v", i, d, trust*8/10)
 				}
 			}
+
 			a.quit()
 		})
 	})
@@ -137,6 +144,7 @@ func TestJitter(t *testing.T) {
 				if at := f.of()["a"]; at != 3*second {
 					t.Errorf("first request after %v", at)
 				}
+
 				a.quit()
 			}
 		})
@@ -145,12 +153,14 @@ func TestJitter(t *testing.T) {
 	t.Run("C17_a_loop_that_died_starts_again_without_jitter", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			bomb := &panicking{}
-			a := c.member("a", jitter(30*second, 30*second), func(m *regent.Member) { bomb.Store = m.Store; m.Store = bomb }).lead()
+			a := c.member("a", jitter(30*second, 30*second),
+				func(m *regent.Member) { bomb.Store = m.Store; m.Store = bomb }).lead()
 			leader(t, time.Minute, a)
 			bomb.armed.Store(true)
 			for len(a.kinds(regent.EventCandidateRestarted)) == 0 {
 				time.Sleep(time.Millisecond)
 			}
+
 			leader(t, 2*second, a)
 			a.quit()
 		})
@@ -163,11 +173,13 @@ func TestJitter(t *testing.T) {
 				for i := range 5 {
 					nodes = append(nodes, c.member(fmt.Sprint("n", i), conf).lead())
 				}
+
 				_, took = leader(t, 20*second, nodes...)
 				for _, n := range nodes {
 					n.quit()
 				}
 			})
+
 			return took
 		}
 		if without, with := elect(jitter(0, 0)), elect(config(regent.Fleet())); without >= with || without > 2*second {

@@ -26,10 +26,13 @@ func TestLead(t *testing.T) {
 			if got := c.noted("a starts 1"); got != 1 {
 				t.Errorf("duty started %d times, want once: %q", got, c.log)
 			}
+
 			l, err := c.store.Get(c.ctx, "seat")
-			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" || l.Via != driver.MemberRegister("a") {
+			if err != nil || l.Holder.ID != "a" || l.Epoch != 1 || l.Addr != "a:1" ||
+				l.Via != driver.MemberRegister("a") {
 				t.Errorf("record is %+v, %v", l, err)
 			}
+
 			a.quit()
 		})
 	})
@@ -52,6 +55,7 @@ func TestLead(t *testing.T) {
 			if b.leads() || !a.leads() {
 				t.Fatal("the seat changed hands")
 			}
+
 			mu.Lock()
 			clear(reads)
 			mu.Unlock()
@@ -64,6 +68,7 @@ func TestLead(t *testing.T) {
 			if got := reads[driver.MemberRegister("a")]; got < 30 || got > 31 {
 				t.Errorf("the standby read the leader's heartbeat %d times in a minute, want every 2 s", got)
 			}
+
 			mu.Unlock()
 			time.Sleep(100 * time.Millisecond) // so that no two things happen at one instant
 			a.quit()
@@ -71,6 +76,7 @@ func TestLead(t *testing.T) {
 			if took > 10*time.Millisecond {
 				t.Errorf("takeover by push took %v", took)
 			}
+
 			b.quit()
 		})
 	})
@@ -87,10 +93,12 @@ func TestLead(t *testing.T) {
 			if b.leads() {
 				t.Error("b was notified")
 			}
+
 			// The leader has left as well, but b learns that from the election's record alone.
 			if _, took := leader(t, 5*time.Second, b); took < 1900*time.Millisecond {
 				t.Errorf("b leads after %v: the poll was due after 3 s", took)
 			}
+
 			b.quit()
 		})
 	})
@@ -134,6 +142,7 @@ func TestLead(t *testing.T) {
 			if !b.leads() || a.leads() {
 				t.Error("the old leader took the seat back")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -145,14 +154,17 @@ func TestLead(t *testing.T) {
 			for i := range 20 {
 				nodes = append(nodes, c.member(fmt.Sprintf("n%02d", i)).lead())
 			}
+
 			first, _ := leader(t, time.Second, nodes...)
 			time.Sleep(time.Minute)
 			if now, _ := leader(t, 0, nodes...); now != first {
 				t.Errorf("the leader changed from %s to %s", first.ID, now.ID)
 			}
+
 			watched := func(leader *node, epoch uint64) {
 				for _, n := range nodes {
-					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr || v.Epoch != epoch {
+					if v, ok := n.View("seat"); !ok || v.Leader != leader.ID || v.Addr != leader.Addr ||
+						v.Epoch != epoch {
 						t.Errorf("%s sees %+v, and %s leads in epoch %d", n.ID, v, leader.ID, epoch)
 					}
 				}
@@ -178,10 +190,12 @@ func TestLead(t *testing.T) {
 			if _, took := leader(t, time.Second, a); took > 2*time.Millisecond {
 				t.Errorf("it took %v", took)
 			}
+
 			time.Sleep(time.Hour)
 			if !a.leads() || c.noted("a starts 1") != 1 {
 				t.Errorf("after an hour: %q", c.log)
 			}
+
 			a.quit()
 		})
 	})
@@ -190,12 +204,15 @@ func TestLead(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			m := c.member("a")
 			failure := errors.New("out of paper")
-			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return failure }); !errors.Is(err, failure) {
+			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error {
+				return failure
+			}); !errors.Is(err, failure) {
 				t.Errorf("Lead returned %v", err)
 			}
 			if err := m.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return nil }); err != nil {
 				t.Errorf("Lead returned %v", err)
 			}
+
 			l, _ := c.store.Get(c.ctx, "seat")
 			if !l.Vacant() || l.Epoch != 2 || len(l.Past) != 2 || l.Past[1].Reason != "returned" {
 				t.Errorf("record is %+v", l)
@@ -219,6 +236,7 @@ func TestLead(t *testing.T) {
 			if err := a.Lead(c.ctx, "seat", nil); !errors.Is(err, regent.ErrCandidate) {
 				t.Errorf("second Lead returned %v", err)
 			}
+
 			a.quit()
 		})
 	})
@@ -230,11 +248,13 @@ func TestLead(t *testing.T) {
 					t.Errorf("%q was taken", name)
 				}
 			}
+
 			for _, id := range []string{"*", "a\x00", string([]byte{0xff})} {
 				if err := c.member(id).Lead(c.ctx, "seat", nil); err == nil {
 					t.Errorf("member %q was taken", id)
 				}
 			}
+
 			if err := (&regent.Member{}).Lead(c.ctx, "seat", nil); err == nil {
 				t.Error("a member without a store was taken")
 			}
@@ -245,7 +265,8 @@ func TestLead(t *testing.T) {
 func TestLeadReturns(t *testing.T) {
 	t.Run("a_duty_that_ends_its_goroutine_is_an_error", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			if err := c.member("a").Lead(c.ctx, "seat", func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
+			if err := c.member("a").Lead(c.ctx, "seat",
+				func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
 				t.Error("no error")
 			}
 		})
@@ -276,7 +297,7 @@ func TestWithdrawBeforeClaim(t *testing.T) {
 			stop, end := context.WithCancel(c.ctx)
 			go func() { defer close(done); _ = a.Run(stop, regent.Duty{Election: "other"}) }()
 			time.Sleep(10 * time.Second)
-			leaveIt := func() { // the member looks who else is there, and meanwhile its user changes his mind
+			leaveIt := func() { // the member lists the others, and meanwhile its user withdraws
 				cancel()
 				<-withdrawn
 			}
@@ -287,6 +308,7 @@ func TestWithdrawBeforeClaim(t *testing.T) {
 			if l, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("the seat was claimed: %+v, %v", l, err)
 			}
+
 			end()
 			<-done
 		})
@@ -314,6 +336,7 @@ func TestManyElections(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat-%05d", i)
 			}
+
 			var nodes []*node
 			var stops []context.CancelFunc
 			held := func(n *node) (sum int) {
@@ -322,6 +345,7 @@ func TestManyElections(t *testing.T) {
 						sum++
 					}
 				}
+
 				return sum
 			}
 			for i := range 3 {
@@ -332,17 +356,22 @@ func TestManyElections(t *testing.T) {
 				nodes, stops = append(nodes, n), append(stops, cancel)
 				time.Sleep(10 * time.Second)
 			}
+
 			if got := held(nodes[0]); got != seats {
 				t.Fatalf("the first member holds %d seats", got)
 			}
+
 			before := nodes[0].client.Counts()
 			time.Sleep(15 * time.Second)
 			if got := nodes[0].client.Counts().Writes() - before.Writes(); got > 11 {
 				t.Errorf("%d writes in 10 heartbeats", got)
 			}
-			if got := nodes[0].client.Counts().Gets + nodes[0].client.Counts().Lists - before.Gets - before.Lists; got > 11 {
+
+			now := nodes[0].client.Counts()
+			if got := now.Gets + now.Lists - before.Gets - before.Lists; got > 11 {
 				t.Errorf("%d reads in 10 heartbeats by a leader of whom nobody wants anything", got)
 			}
+
 			// Its host dies: it neither releases nor answers any more.
 			nodes[0].client.SetFaults(memstore.Faults{CutRequests: true, CutAnswers: true})
 			time.Sleep(10 * time.Second)

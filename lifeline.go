@@ -39,6 +39,7 @@ func (r *run) lifeline(e core.Lifeline) {
 	if e.Deadline != 0 {
 		l.Left = max(0, time.Duration(e.Deadline)-r.m.clock.Now())
 	}
+
 	r.m.guarded(func() { r.m.OnLifeline(l) }, true)
 }
 
@@ -80,6 +81,7 @@ func reapOnce(ctx context.Context, store driver.Store, register string, dead dri
 	if strings.HasPrefix(register, driver.MemberPrefix) {
 		next = vacatedHeartbeat(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
 	}
+
 	_, err = store.Swap(ctx, next)
 	return err
 }

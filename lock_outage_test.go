@@ -8,7 +8,7 @@ import (
 )
 
 func TestLockAfterAnOutage(t *testing.T) {
-	t.Run("after_an_outage_a_lock_is_looked_at_again_at_once", func(t *testing.T) {
+	t.Run("after_an_outage_a_lock_is_read_again_at_once", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a", config(regent.Lock()))
 			a.client.SetFaults(faults{Outage: true})
@@ -18,6 +18,7 @@ func TestLockAfterAnOutage(t *testing.T) {
 			if _, took := leader(t, time.Minute, a); took > 2*time.Second {
 				t.Errorf("took %v", took)
 			}
+
 			a.quit()
 		})
 	})

@@ -30,6 +30,7 @@ func TestLostClaim(t *testing.T) {
 			if got := a.kinds(regent.EventStoreRegressed); len(got) == 0 {
 				t.Error("it did not say that the store has lost writes")
 			}
+
 			a.quit()
 		})
 	})
@@ -44,6 +45,7 @@ func TestLostClaim(t *testing.T) {
 			if took := outlasted(a, time.Minute); took > cfg.LeaseDuration {
 				t.Errorf("it led on for %v", took)
 			}
+
 			a.quit()
 		})
 	})
@@ -56,6 +58,7 @@ func TestLostClaim(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = "seat" + time.Duration(i).String()
 			}
+
 			duties[500].Election = "seat"
 			a := c.member("a")
 			ctx, cancel := context.WithCancel(c.ctx)
@@ -65,10 +68,12 @@ func TestLostClaim(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("it does not lead")
 			}
+
 			c.store.Undo(1, only("seat"))
 			if took := outlasted(a, time.Minute); took > cfg.LeaseDuration {
 				t.Errorf("it led on for %v", took)
 			}
+
 			cancel()
 			<-done
 		})
@@ -82,6 +87,7 @@ func TestLostClaim(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat-%04d", i)
 			}
+
 			a := c.member("a")
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
@@ -92,12 +98,14 @@ func TestLostClaim(t *testing.T) {
 				if _, ok := a.Leads(election); !ok {
 					t.Fatal("it does not lead", election)
 				}
+
 				c.store.Undo(1, only(election))
 				time.Sleep(3*cfg.HeartbeatInterval + 100*time.Millisecond)
 				if _, ok := a.Leads(election); ok {
 					t.Errorf("it leads %s on", election)
 				}
 			}
+
 			cancel()
 			<-done
 		})
@@ -114,6 +122,7 @@ func TestLostClaim(t *testing.T) {
 			if err != nil {
 				l = driver.Record{Name: "seat"}
 			}
+
 			l.Holder = driver.Identity{ID: "z", Incarnation: "z1"}
 			l.Epoch++
 			l.Nonce = 1
@@ -123,10 +132,12 @@ func TestLostClaim(t *testing.T) {
 			if took := outlasted(a, time.Minute); took > 50*time.Millisecond {
 				t.Errorf("it led on for %v", took)
 			}
+
 			// The other one has the same epoch: that alone shows that the store has lost writes.
 			if got := a.kinds(regent.EventStoreRegressed); len(got) == 0 {
 				t.Error("two terms have one epoch, and it did not say so")
 			}
+
 			a.quit()
 		})
 	})
@@ -146,6 +157,7 @@ func TestLostClaim(t *testing.T) {
 				if a.leads() {
 					t.Errorf("%s: it leads on", name)
 				}
+
 				a.quit()
 			})
 		}
@@ -168,6 +180,7 @@ func TestLostClaim(t *testing.T) {
 			if took := outlasted(a, time.Minute); took > time.Second {
 				t.Errorf("it led on for %v", took)
 			}
+
 			a.quit()
 		})
 	})
@@ -179,7 +192,8 @@ func TestLostClaim(t *testing.T) {
 			a := c.member("a", config(cfg)).lead()
 			leader(t, time.Second, a)
 			time.Sleep(25 * time.Second) // two renewals
-			a.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: time.Millisecond / 2}, Answer: memstore.Delay{Min: time.Millisecond / 2}})
+			a.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: time.Millisecond / 2},
+				Answer: memstore.Delay{Min: time.Millisecond / 2}})
 			c.store.Undo(1, only("seat"))
 			term, _ := a.Leads("seat")
 			before := a.client.Counts().Total()
@@ -192,6 +206,7 @@ func TestLostClaim(t *testing.T) {
 			if n > 100 {
 				t.Errorf("Save has sent %d requests in %v", n, time.Since(start))
 			}
+
 			a.quit()
 		})
 	})

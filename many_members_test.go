@@ -17,16 +17,19 @@ func TestManyMembers(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			best := c.member("best", ranked(regent.RankPriority, 9, false)).lead()
 			leader(t, 10*time.Second, best)
-			a := c.member("a", ranked(regent.RankPriority, 1, true)).lead() // it lists the members again and again, to preempt
+			// it lists the members again and again, to preempt
+			a := c.member("a", ranked(regent.RankPriority, 1, true)).lead()
 			for i := range 30 {
 				n := c.member(fmt.Sprint("guest", i)).lead()
 				time.Sleep(10 * time.Second)
 				n.quit()
 			}
+
 			time.Sleep(20 * time.Second)
 			if n := regent.Known(a.Member); n > 10 {
 				t.Errorf("it knows %d registers", n)
 			}
+
 			a.quit()
 			best.quit()
 		})
@@ -34,10 +37,12 @@ func TestManyMembers(t *testing.T) {
 
 	t.Run("a_listing_that_takes_long_keeps_nobody_from_leading", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) { m.Store = unlisted{m.Store} }).lead()
+			a := c.member("a", ranked(regent.RankPriority, 1, false),
+				func(m *regent.Member) { m.Store = unlisted{m.Store} }).lead()
 			if n, _ := leader(t, 2*regent.Cluster().HeartbeatInterval, a); n == nil {
 				t.Error("it waits for the list")
 			}
+
 			a.quit()
 		})
 	})
@@ -45,9 +50,11 @@ func TestManyMembers(t *testing.T) {
 	t.Run("a_long_list_that_goes_on_is_waited_for", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			for i := range 10 {
-				_, err := c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister(fmt.Sprint("old", i)), Epoch: 1, Nonce: 1})
+				_, err := c.store.Swap(c.ctx, driver.Record{Name: driver.MemberRegister(fmt.Sprint("old", i)),
+					Epoch: 1, Nonce: 1})
 				check(t, err)
 			}
+
 			a := c.member("a", ranked(regent.RankPriority, 1, false), func(m *regent.Member) {
 				m.Config.LeaseDuration = 30 * time.Second // so that a request may take 7 s
 				m.Config.HeartbeatInterval = 20 * time.Second
@@ -58,6 +65,7 @@ func TestManyMembers(t *testing.T) {
 			if n, _ := leader(t, 15*time.Second, a); n == nil {
 				t.Error("the list was given up")
 			}
+
 			a.quit()
 		})
 	})
@@ -85,6 +93,7 @@ func (s tardy) List(ctx context.Context, prefix string) iter.Seq2[driver.Record,
 				yield(driver.Record{}, ctx.Err())
 				return
 			}
+
 			if !yield(l, err) {
 				return
 			}

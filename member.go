@@ -89,6 +89,7 @@ func (m *Member) Lead(ctx context.Context, election string, f func(context.Conte
 	if err := m.campaign(ctx, c); err != nil {
 		return err
 	}
+
 	defer m.exit()
 
 	select {
@@ -137,6 +138,7 @@ func (m *Member) Observe(election string, epoch uint64) {
 	case epoch < maxEpoch && epoch <= m.memory[election]+maxJump:
 		m.learnLocked(election, epoch)
 	}
+
 	m.mu.Unlock()
 
 	if r != nil {
@@ -154,6 +156,7 @@ func (m *Member) learnLocked(election string, epoch uint64) {
 	if m.memory == nil {
 		m.memory = map[string]uint64{}
 	}
+
 	m.memory[election] = epoch
 	if f := m.fences[election]; f != nil {
 		_ = f.fence.Learn(Token{Epoch: epoch}) // the first work says which term has it
@@ -167,6 +170,7 @@ func (m *Member) campaign(ctx context.Context, cs ...*candidate) error {
 			return err
 		}
 	}
+
 	if err := m.enter(ctx); err != nil {
 		return err
 	}
@@ -176,6 +180,7 @@ func (m *Member) campaign(ctx context.Context, cs ...*candidate) error {
 		m.exit()
 		return err
 	}
+
 	r.shell.Do()
 	return nil
 }
@@ -194,11 +199,13 @@ func (m *Member) addCandidates(cs []*candidate) (*run, error) {
 	if m.cands == nil {
 		m.cands = map[string]*candidate{}
 	}
+
 	in := make([]core.Input, len(cs))
 	for i, c := range cs {
 		m.cands[c.election] = c
 		in[i] = core.Campaign{Election: c.election}
 	}
+
 	m.run.shell.Queue(in...)
 	m.run.electionsChangedLocked()
 	return m.run, nil
@@ -213,12 +220,14 @@ func (m *Member) withdraw(cs ...*candidate) {
 		if m.cands[c.election] != c {
 			continue
 		}
+
 		delete(m.cands, c.election)
 		c.withdrawn = make(chan struct{})
 		r.withdrawals[c.election] = append(r.withdrawals[c.election], c)
 		r.shell.Queue(core.Withdraw{Election: c.election})
 		gone = append(gone, c)
 	}
+
 	r.electionsChangedLocked()
 	m.mu.Unlock()
 
@@ -239,6 +248,7 @@ func (m *Member) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+
 	defer func() { <-lock }()
 
 	if m.users == 0 {
@@ -246,6 +256,7 @@ func (m *Member) enter(ctx context.Context) error {
 			return err
 		}
 	}
+
 	m.users++
 	return nil
 }
@@ -260,6 +271,7 @@ func (m *Member) exit() {
 	if m.users > 0 {
 		return
 	}
+
 	m.stop()
 	<-m.done
 
@@ -289,9 +301,15 @@ func (m *Member) start() error {
 	if m.Store == nil {
 		return errNoStore
 	}
+
 	cfg := m.Config.orDefault()
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuration: %w", err)
+	}
+	if limited, ok := m.Store.(driver.WriteLimiter); ok {
+		if err := cfg.ValidateWriteInterval(limited.WriteInterval()); err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
 	}
 	if err := m.ownFacts(); err != nil {
 		return err
@@ -327,6 +345,7 @@ func (m *Member) checkID() error {
 		if err != nil {
 			return fmt.Errorf("member has no ID, and the host no name: %w", err)
 		}
+
 		m.ID = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
 
@@ -334,6 +353,7 @@ func (m *Member) checkID() error {
 		return fmt.Errorf("member ID %q: must be 1 to %d bytes of UTF-8 without control characters, and not %q",
 			m.ID, driver.MaxName-len(driver.MemberPrefix), anyone)
 	}
+
 	return nil
 }
 
@@ -347,6 +367,7 @@ func (m *Member) supervise(ctx context.Context, r *run) {
 		if err == nil {
 			return
 		}
+
 		m.emit(Event{Kind: EventCandidateRestarted, Metadata: map[string]string{"error": err.Error()}})
 		r = m.newRun(r.cfg, true)
 	}
@@ -361,5 +382,6 @@ func validElection(name string) error {
 	case strings.HasPrefix(name, driver.Reserved):
 		return fmt.Errorf("election %q: names that begin with %q are reserved", name, driver.Reserved)
 	}
+
 	return nil
 }

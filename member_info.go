@@ -82,6 +82,7 @@ func (m *Member) SetFacts(facts map[string]string) error {
 	if r != nil {
 		r.publishLocked()
 	}
+
 	m.mu.Unlock()
 
 	if r != nil {
@@ -106,6 +107,7 @@ func (r *run) infoLocked() []byte {
 		Priority: r.cfg.Priority, Region: r.cfg.Region, Labels: r.cfg.Labels, Facts: r.m.Facts,
 		Elections: r.m.listedLocked(),
 	})
+
 	return b
 }
 
@@ -119,6 +121,7 @@ func (r *run) electionsChangedLocked() {
 	if !many || !r.many {
 		r.publishLocked()
 	}
+
 	r.many = many
 }
 
@@ -132,6 +135,7 @@ func (m *Member) listedLocked() []string {
 		if len(names) == maxListed || size > maxNames {
 			return []string{"*"}
 		}
+
 		names = append(names, name)
 	}
 

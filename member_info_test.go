@@ -40,8 +40,9 @@ func TestFacts(t *testing.T) {
 			refused(t, a.SetFacts(huge))
 			time.Sleep(5 * time.Second)
 			if got := published(c, a).Facts["host"]; got != "one" {
-				t.Errorf("others are told %.20q", got)
+				t.Errorf("others read %.20q", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -57,29 +58,36 @@ func TestFacts(t *testing.T) {
 				for range a.Watch(ctx, "other") {
 				}
 			}()
+
 			time.Sleep(time.Second)
 			first["host"] = "changed"
 			go func() {
 				_ = a.Lead(ctx, "seat", func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil })
 			}()
+
 			leader(t, time.Second, a)
 			if got := published(c, a).Facts["host"]; got != "one" {
-				t.Errorf("others are told %q", got)
+				t.Errorf("others read %q", got)
 			}
 
 			check(t, a.SetFacts(second))
 			second["host"] = "changed"
 			time.Sleep(5 * time.Second)
 			if got := published(c, a).Facts["host"]; got != "two" {
-				t.Errorf("others are told %q", got)
+				t.Errorf("others read %q", got)
 			}
+
 			a.quit()
 		})
 	})
 
 	t.Run("many_long_names_of_elections_fit_into_a_register", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			a := c.member("a", func(m *regent.Member) { m.Facts = map[string]string{"host": strings.Repeat("x", 16000)} })
+			a := c.member("a", func(m *regent.Member) {
+				m.Facts = map[string]string{"host": strings.Repeat("x",
+					16000)}
+			})
+
 			var duties []regent.Duty
 			for i := range 100 {
 				name := fmt.Sprint(strings.Repeat("<", 200), i) // each of them takes six bytes as JSON
@@ -89,6 +97,7 @@ func TestFacts(t *testing.T) {
 				}
 				duties = append(duties, regent.Duty{Election: name, Name: "wait", Run: wait})
 			}
+
 			a.campaign(duties...)
 			time.Sleep(5 * time.Second)
 			l, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
@@ -98,6 +107,7 @@ func TestFacts(t *testing.T) {
 			if got := published(c, a).Elections; len(got) != 1 || got[0] != "*" {
 				t.Errorf("it names %d elections", len(got))
 			}
+
 			a.quit()
 		})
 	})
@@ -113,6 +123,7 @@ func published(c *cluster, n *node) regent.MemberView {
 			return v
 		}
 	}
+
 	c.t.Errorf("%s has no register", n.ID)
 	return regent.MemberView{}
 }

@@ -27,7 +27,8 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"TestFenceOfTwoTerms/one_of_two_terms_with_one_epoch_is_admitted/in_memory"},
 	{"a_term_is_bound_in_memory_only", "fence.go",
 		"		if err := writeFence(f.Path, t); err != nil {\n",
-		"		if t.Epoch == f.highest.Epoch {\n			t.Term, kept.Term = kept.Term, t.Term\n		}\n		if err := writeFence(f.Path, t); err != nil {\n",
+		"		if t.Epoch == f.highest.Epoch {\n			t.Term, kept.Term = kept.Term, t.Term\n		}\n" +
+			"		if err := writeFence(f.Path, t); err != nil {\n",
 		"TestFenceFile/the_file_is_one_line_with_the_epoch_and_the_term"},
 	{"a_raise_does_not_read_the_file", "fence.go",
 		"		f.mergeLocked(kept)\n		if t.against", "		_ = kept\n		if t.against",
@@ -45,7 +46,8 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"		f.learned = time.Time{} // nobody here knows when that was\n", "		f.learned = time.Now()\n",
 		"TestFenceFileOfTwoProcesses/a_cached_epoch_is_admitted_for_a_second_and_not_longer"},
 	{"a_removed_file_lowers_the_fence", "fence.go",
-		"	if kept.against(f.highest) != tokenNewer {\n		return // the file may also have been removed\n	}\n", "",
+		"	if kept.against(f.highest) != tokenNewer {\n		return // the file may also have been removed\n	}\n",
+		"",
 		"TestFenceFileOfTwoProcesses/a_file_that_is_removed_does_not_lower_the_fence"},
 	{"every_term_of_the_last_epoch_has_the_grace", "fence.go",
 		" || t.against(f.previous) == tokenStale {", " {",
@@ -275,17 +277,19 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds, so that
-// without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
+// TestMutants compiles the package with one fault, and has the test that is named find it. Each takes some seconds,
+// so that without REGENT_MUTANTS, which "make soak" sets, only every tenth is tried.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for each mutant; left out in -short")
 	}
+
 	all := os.Getenv("REGENT_MUTANTS") != ""
 	for i, m := range mutants {
 		if !all && i%10 != 0 {
 			continue
 		}
+
 		t.Run(m.name, func(t *testing.T) {
 			dir := t.TempDir()
 			list, err := mutant.Overlay(".", dir, mutant.Edit{File: m.file, Old: m.old, New: m.new})
@@ -298,7 +302,8 @@ func TestMutants(t *testing.T) {
 			}
 
 			only := "^" + strings.ReplaceAll(m.caught, "/", "$/^") + "$"
-			out, err := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only).CombinedOutput()
+			test := exec.CommandContext(t.Context(), binary, "-test.timeout", "40s", "-test.run", only)
+			out, err := test.CombinedOutput()
 			endless := spins[m.name] && bytes.Contains(out, []byte("panic: test timed out"))
 			if err == nil || !endless && !caughtBy(m.caught, out) {
 				t.Errorf("%s does not see it: %v\n%s", m.caught, err, out)
@@ -307,14 +312,14 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// spins names the mutants with which a member asks the store again and again while virtual time stands still, so that the
-// test never ends.
+// spins names the mutants with which a member asks the store again and again while virtual time stands still, so that
+// the test never ends.
 var spins = map[string]bool{
 	"the_second_rollback_is_not_barred": true, "refused_terms_follow_each_other_at_once": true,
 }
 
-// caughtBy reports whether the output of a test shows that it has failed, or panicked. One that ran out of time proves nothing:
-// the machine may have been slow.
+// caughtBy reports whether the output of a test shows that it has failed, or panicked. One that ran out of time
+// proves nothing: the machine may have been slow.
 func caughtBy(test string, out []byte) bool {
 	if bytes.Contains(out, []byte("panic: test timed out")) {
 		return false

@@ -25,11 +25,17 @@ func (h herald) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 }
 
 func TestNotifications(t *testing.T) {
-	// Each begins with a in its first term, and b behind it, which hears only what the test says. It has just looked, so that it will not by itself for a while.
-	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts), change ...func(*regent.Config)) {
+	// Each begins with a in its first term, and b behind it, which hears only what the test says. It has just read
+	// the election, so that it will not by itself for a while.
+	begin := func(t *testing.T, f func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts),
+		change ...func(*regent.Config)) {
 		t.Helper()
 		bubble(t, func(c *cluster) {
-			cfg := config(regent.Lock(), func(c *regent.Config) { c.ElectionInterval, c.ElectionIntervalMax = time.Minute, time.Minute })
+			cfg := config(regent.Lock(), func(c *regent.Config) {
+				c.ElectionInterval,
+					c.ElectionIntervalMax = time.Minute, time.Minute
+			})
+
 			a := c.member("a", cfg).lead()
 			leader(t, time.Second, a)
 			hints := make(chan driver.Record, 1)
@@ -37,6 +43,7 @@ func TestNotifications(t *testing.T) {
 			for _, f := range change {
 				f(&b.Config)
 			}
+
 			b.Store = herald{b.client, hints}
 			b.lead()
 			time.Sleep(time.Second)
@@ -46,11 +53,14 @@ func TestNotifications(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
 				now := b.client.Counts()
-				return memstore.Counts{Gets: now.Gets - before.Gets, Swaps: now.Swaps - before.Swaps, SwapAlls: now.SwapAlls - before.SwapAlls}
+				return memstore.Counts{Gets: now.Gets - before.Gets, Swaps: now.Swaps - before.Swaps,
+					SwapAlls: now.SwapAlls - before.SwapAlls}
 			})
+
 			b.quit()
 		})
 	}
+
 	seat := func(c *cluster) driver.Record {
 		l, err := c.store.Get(c.ctx, "seat")
 		if err != nil {
@@ -59,7 +69,7 @@ func TestNotifications(t *testing.T) {
 		return l
 	}
 
-	t.Run("a_release_is_claimed_without_another_look", func(t *testing.T) {
+	t.Run("a_release_is_claimed_without_another_read", func(t *testing.T) {
 		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			a.quit()
 			if n := say(seat(c)); n.Gets != 0 || n.Writes() != 1 || !b.leads() || seat(c).Epoch != 2 {
@@ -68,7 +78,7 @@ func TestNotifications(t *testing.T) {
 		})
 	})
 
-	t.Run("a_bare_hint_is_looked_after", func(t *testing.T) {
+	t.Run("a_notification_without_a_record_is_followed_by_a_read", func(t *testing.T) {
 		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			a.quit()
 			if n := say(driver.Record{}); n.Gets != 1 || !b.leads() {
@@ -83,23 +93,26 @@ func TestNotifications(t *testing.T) {
 			old := seat(c)
 			again := c.member("c", config(regent.Lock())).lead()
 			leader(t, time.Second, again)
-			// It tries, is refused, and looks.
+			// It tries, is refused, and reads.
 			if n := say(old); n.Writes() != 1 || b.leads() || !again.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
+
 			time.Sleep(time.Second)
 			if v, _ := b.View("seat"); v.Leader != "c" || v.Epoch != 2 {
 				t.Errorf("it sees %+v", v)
 			}
+
 			// By now it knows better.
 			if n := say(old); n.Writes() != 0 || n.Gets != 1 || b.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
+
 			again.quit()
 		})
 	})
 
-	t.Run("what_was_made_up_is_refused_by_the_store_and_told_to_nobody", func(t *testing.T) {
+	t.Run("what_was_made_up_is_refused_by_the_store_and_shown_to_nobody", func(t *testing.T) {
 		begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 			ctx, cancel := context.WithCancel(c.ctx)
 			var views []regent.View
@@ -112,10 +125,13 @@ func TestNotifications(t *testing.T) {
 					}
 				}
 			}()
+
 			synctest.Wait()
-			if n := say(driver.Record{Name: "seat", Rev: "made up", Epoch: 1, Data: []byte("made up")}); n.Writes() != 1 || n.Gets != 1 || b.leads() || !a.leads() {
+			if n := say(driver.Record{Name: "seat", Rev: "made up", Epoch: 1,
+				Data: []byte("made up")}); n.Writes() != 1 || n.Gets != 1 || b.leads() || !a.leads() {
 				t.Errorf("%+v, it leads: %v", n, b.leads())
 			}
+
 			time.Sleep(time.Second)
 			cancel()
 			<-watched
@@ -124,28 +140,41 @@ func TestNotifications(t *testing.T) {
 					t.Errorf("watchers saw %+v", v)
 				}
 			}
+
 			a.quit()
 		})
 	})
 
-	t.Run("what_is_no_release_to_this_member_is_looked_after", func(t *testing.T) {
+	t.Run("what_is_no_release_to_this_member_is_followed_by_a_read", func(t *testing.T) {
 		vacant := func(l driver.Record) driver.Record {
 			return driver.Record{Name: l.Name, Rev: l.Rev + "1", Epoch: l.Epoch}
 		}
 		for name, change := range map[string]func(b *node, l driver.Record) driver.Record{
-			"held":                func(_ *node, l driver.Record) driver.Record { l.Rev += "1"; return l },
-			"another_epoch":       func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Epoch++; return l },
-			"an_old_epoch":        func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Epoch--; return l },
-			"paused":              func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Paused = true; return l },
-			"for_another":         func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Next = "z"; return l },
-			"nothing_in_fact":     func(*node, driver.Record) driver.Record { return driver.Record{} },
-			"below_what_is_known": func(b *node, l driver.Record) driver.Record { b.Observe("seat", 7); return vacant(l) },
+			"held":          func(_ *node, l driver.Record) driver.Record { l.Rev += "1"; return l },
+			"another_epoch": func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Epoch++; return l },
+			"an_old_epoch":  func(_ *node, l driver.Record) driver.Record { l = vacant(l); l.Epoch--; return l },
+			"paused": func(_ *node, l driver.Record) driver.Record {
+				l = vacant(l)
+				l.Paused = true
+				return l
+			},
+			"for_another": func(_ *node, l driver.Record) driver.Record {
+				l = vacant(l)
+				l.Next = "z"
+				return l
+			},
+			"nothing_in_fact": func(*node, driver.Record) driver.Record { return driver.Record{} },
+			"below_what_is_known": func(b *node, l driver.Record) driver.Record {
+				b.Observe("seat", 7)
+				return vacant(l)
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 					if n := say(change(b, seat(c))); n.Writes() != 0 || n.Gets != 1 || b.leads() || !a.leads() {
 						t.Errorf("%+v, it leads: %v", n, b.leads())
 					}
+
 					a.quit()
 				})
 			})
@@ -159,6 +188,7 @@ func TestNotifications(t *testing.T) {
 			if n := say(other); n.Writes() != 0 || n.Gets != 0 {
 				t.Errorf("%+v", n)
 			}
+
 			a.quit()
 		})
 	})
@@ -172,13 +202,13 @@ func TestNotifications(t *testing.T) {
 			for _, epoch := range []uint64{1, 2} {
 				old.Epoch = epoch
 				if n := say(old); n.Writes() != 0 || !b.leads() || seat(c).Epoch != 2 {
-					t.Errorf("told of epoch %d: %+v, it leads: %v", epoch, n, b.leads())
+					t.Errorf("notified of epoch %d: %+v, it leads: %v", epoch, n, b.leads())
 				}
 			}
 		})
 	})
 
-	t.Run("who_stands_back_does_not_snatch", func(t *testing.T) {
+	t.Run("a_candidate_that_waits_does_not_claim", func(t *testing.T) {
 		for name, change := range map[string]func(*regent.Config){
 			"by_rank":      func(c *regent.Config) { c.Rank = regent.RankLexicographic },
 			"not_eligible": func(c *regent.Config) { c.Ineligible = true },
@@ -187,14 +217,14 @@ func TestNotifications(t *testing.T) {
 				begin(t, func(c *cluster, a, b *node, say func(driver.Record) memstore.Counts) {
 					a.quit()
 					if n := say(seat(c)); n.Gets == 0 {
-						t.Errorf("it has not looked: %+v", n)
+						t.Errorf("it has not read the election: %+v", n)
 					}
 				}, change)
 			})
 		}
 	})
 
-	t.Run("of_two_hints_that_nobody_has_taken_no_record_is_left", func(t *testing.T) {
+	t.Run("two_notifications_that_nobody_has_received_become_one_without_a_record", func(t *testing.T) {
 		c := make(chan driver.Record, 1)
 		driver.Hint(c, driver.Record{Name: "a"})
 		driver.Hint(c, driver.Record{Name: "b"})

@@ -30,9 +30,11 @@ func TestEndings(t *testing.T) {
 			if b.Reason != regent.ReasonFirst || b.Leader != "" || b.Vacant != -1 {
 				t.Errorf("%+v", b)
 			}
-			if _, measured := e.Measurements["vacant"]; measured || e.Metadata["previous_reason"] != string(regent.ReasonFirst) {
+			if _, measured := e.Measurements["vacant"]; measured ||
+				e.Metadata["previous_reason"] != string(regent.ReasonFirst) {
 				t.Errorf("%+v", e)
 			}
+
 			a.quit()
 		})
 	})
@@ -51,6 +53,7 @@ func TestEndings(t *testing.T) {
 				a.client.SetFaults(cut)
 				err = regent.Reap(c.ctx, c.store, register, l.Holder)
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,6 +84,7 @@ func TestEndings(t *testing.T) {
 					if _, measured := e.Measurements["vacant"]; !measured || e.Measurements["time"] == 0 {
 						t.Errorf("measured %v", e.Measurements)
 					}
+
 					a.client.SetFaults(memstore.Faults{})
 					a.quit()
 					b.quit()
@@ -106,6 +110,7 @@ func TestEndings(t *testing.T) {
 				for range again.Watch(c.ctx, "other") {
 				}
 			}()
+
 			time.Sleep(5 * time.Second)
 			b := c.member("b").lead()
 			leader(t, 30*time.Second, b)
@@ -113,6 +118,7 @@ func TestEndings(t *testing.T) {
 			if was, _ := before(t, b); was.Leader != "a" || was.Reason != "rejoined" {
 				t.Errorf("%+v", was)
 			}
+
 			b.quit()
 		})
 	})
@@ -136,6 +142,7 @@ func TestEndings(t *testing.T) {
 			if l, err := c.store.Get(c.ctx, old.Name); err != nil || len(l.Past) != 0 {
 				t.Errorf("heartbeats carry the past: %v, %v", l.Past, err)
 			}
+
 			again.quit()
 		})
 	})
@@ -150,9 +157,11 @@ func TestEndings(t *testing.T) {
 			"a store that was flushed":    {regent.View{Known: 6}, regent.ReasonForgotten},
 			"a first leader after that":   {regent.View{Leader: "a", Epoch: 1, Known: 6}, regent.ReasonForgotten},
 			"a later one without history": {regent.View{Leader: "a", Epoch: 7}, regent.ReasonForgotten},
-			"nobody leads any more":       {regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
+			"nobody leads any more": {regent.View{Epoch: 7,
+				Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
 			"nobody leads, and the last term is not in it": {
-				regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}}, regent.ReasonForgotten},
+				regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}},
+				regent.ReasonForgotten},
 		} {
 			if got := tt.view.Before(); got.Reason != tt.want || got.Vacant != -1 {
 				t.Errorf("%s: %+v", name, got)
@@ -180,6 +189,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 				for a.leads() {
 					time.Sleep(time.Millisecond)
 				}
+
 				lost := time.Now()
 				time.Sleep(20 * time.Second)
 				a.client.SetFaults(memstore.Faults{})
@@ -194,12 +204,14 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 				if e.Metadata["previous_reason"] != "partition" || e.Measurements["vacant"] < 20 {
 					t.Errorf("%+v", e)
 				}
+
 				a.quit()
 			})
 		})
 	}
 
-	// The leader joins again, and does not run any more. Another one takes over, which has not seen the first heartbeat.
+	// The leader joins again, and does not run any more. Another one takes over, which has not seen the first
+	// heartbeat.
 	t.Run("another_member_tells_how_long_nobody_led", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			register := config(regent.Cluster(), func(c *regent.Config) { c.Register = true })
@@ -215,6 +227,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 			for a.leads() {
 				time.Sleep(time.Millisecond)
 			}
+
 			lost := time.Now()
 			time.Sleep(20 * time.Second)
 			a.quit()
@@ -222,12 +235,14 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 			for len(a.kinds(regent.EventMemberJoined)) < 2 {
 				time.Sleep(time.Millisecond)
 			}
+
 			l, err := c.store.Get(c.ctx, heartbeat(a))
 			check(t, err)
 			if n := len(l.Past); n != 1 || l.Past[0].Epoch != 1 || l.Past[0].Reason != "partition" ||
 				l.Past[0].Ended.Sub(lost).Abs() > time.Second {
 				t.Errorf("a lost its lease at %v, and its first heartbeat says %+v", lost, l.Past)
 			}
+
 			time.Sleep(10 * time.Second)
 			b.client.SetFaults(memstore.Faults{})
 			leader(t, 90*time.Second, b)
@@ -240,6 +255,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 			if was.Leader != "a" || was.Reason != "rejoined" || was.Vacant < shortest || was.Vacant > longest {
 				t.Errorf("nobody led for %v to %v: %+v", shortest, longest, was)
 			}
+
 			b.quit()
 		})
 	})
@@ -258,10 +274,12 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 				if a.stop(); a.leads() {
 					t.Fatal("it still leads")
 				}
+
 				<-a.done
 				a.client.SetFaults(memstore.Faults{})
 				time.Sleep(20 * time.Second)
 			}
+
 			a.lead()
 			leader(t, 30*time.Second, a)
 			led := time.Now()
@@ -270,6 +288,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 			if was, _ := before(t, a); was.Reason != "partition" || was.Vacant < shortest || was.Vacant > longest {
 				t.Errorf("nobody led for %v to %v: %+v", shortest, longest, was)
 			}
+
 			a.quit()
 		})
 	})
@@ -296,6 +315,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 			if vacant, there := e.Measurements["vacant"]; there {
 				t.Errorf("the event says %v", vacant)
 			}
+
 			b.quit()
 		})
 	})

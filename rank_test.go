@@ -14,7 +14,11 @@ import (
 )
 
 func ranked(rank regent.Rank, priority int, preempt bool) func(*regent.Member) {
-	return config(regent.Cluster(), func(c *regent.Config) { c.Rank, c.Priority, c.Preempt = rank, priority, preempt })
+	return config(regent.Cluster(), func(c *regent.Config) {
+		c.Rank = rank
+		c.Priority = priority
+		c.Preempt = preempt
+	})
 }
 
 func TestRank(t *testing.T) {
@@ -28,10 +32,12 @@ func TestRank(t *testing.T) {
 			if !first.leads() {
 				t.Fatal("a seat was taken from its holder")
 			}
+
 			first.quit()
 			if n, took := leader(t, 5*time.Second, low, high); n != high || took > 10*time.Millisecond {
 				t.Errorf("%s leads after %v", n.ID, took)
 			}
+
 			high.quit()
 			low.quit()
 		})
@@ -43,12 +49,13 @@ func TestRank(t *testing.T) {
 			leader(t, 5*time.Second, low)
 			high := c.member("high", ranked(regent.RankPriority, 5, false)).lead()
 			time.Sleep(10 * time.Second)
-			high.client.SetFaults(cut) // it looks alive, and does nothing
+			high.client.SetFaults(cut) // its lease is in force, and it does nothing
 			time.Sleep(time.Second)
 			check(t, low.StepDown(c.ctx, "seat"))
 			if _, took := leader(t, 10*time.Second, low); took < 6*time.Second || took > 7*time.Second {
 				t.Errorf("low leads again after %v", took)
 			}
+
 			low.quit()
 			high.quit()
 		})
@@ -58,7 +65,10 @@ func TestRank(t *testing.T) {
 		for _, profile := range []regent.Config{regent.Cluster(), regent.Lock()} {
 			bubble(t, func(c *cluster) {
 				conf := func(p int) func(*regent.Member) {
-					return config(profile, func(c *regent.Config) { c.Rank, c.Priority, c.Preempt = regent.RankPriority, p, true })
+					return config(profile, func(c *regent.Config) {
+						c.Rank, c.Priority,
+							c.Preempt = regent.RankPriority, p, true
+					})
 				}
 				low := c.member("low", conf(1)).lead()
 				leader(t, 5*time.Second, low)
@@ -67,9 +77,11 @@ func TestRank(t *testing.T) {
 				if !high.leads() {
 					t.Error("high does not lead")
 				}
-				if lost := low.kinds(regent.EventLostLeadership); len(lost) != 1 || lost[0].Metadata["reason"] != "handoff" {
+				if lost := low.kinds(regent.EventLostLeadership); len(lost) != 1 ||
+					lost[0].Metadata["reason"] != "handoff" {
 					t.Errorf("low lost by %v", lost)
 				}
+
 				high.quit()
 				low.quit()
 			})
@@ -89,6 +101,7 @@ func TestRank(t *testing.T) {
 			if n, _ := leader(t, 5*time.Second, us, eu); n != eu {
 				t.Errorf("%s leads", n.ID)
 			}
+
 			eu.quit()
 			us.quit()
 		})
@@ -118,6 +131,7 @@ func TestPreemptWithHungStore(t *testing.T) {
 		for i := range duties {
 			duties[i].Election = fmt.Sprintf("seat%05d", i)
 		}
+
 		ctx, cancel := context.WithCancel(c.ctx)
 		var dones []chan struct{}
 		run := func(n *node) {
@@ -139,10 +153,13 @@ func TestPreemptWithHungStore(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			most = max(most, a.Stats().LoopLag)
 		}
+
 		t.Log("hangs", c.store.Hangs(), "lag", most)
 		if most > 30*time.Second {
-			t.Errorf("the loop was late by %v: livez fails after 30s, so the node is restarted because the store hangs", most)
+			t.Errorf("the loop was late by %v: livez fails after 30s, "+
+				"so the node is restarted because the store hangs", most)
 		}
+
 		c.store.Drop()
 		cancel()
 		for _, d := range dones {
@@ -166,15 +183,19 @@ func TestPreemptWithoutNotifications(t *testing.T) {
 					if id == "a" {
 						n.client.SetFaults(memstore.Faults{LoseHint: 1})
 					}
+
 					nodes = append(nodes, n.lead())
 					time.Sleep(20*time.Second + 100*time.Millisecond) // so that polls of two members do not coincide
 				}
+
 				time.Sleep(time.Minute)
 
 				best := nodes[2]
 				if term, ok := best.Leads("seat"); !ok || term.Epoch > 4 {
-					t.Errorf("a leads %t in epoch %d, and it should have been handed the seat when it first asked", ok, term.Epoch)
+					t.Errorf("a leads %t in epoch %d, and it should have been handed the seat when it first asked",
+						ok, term.Epoch)
 				}
+
 				for _, n := range nodes {
 					n.quit()
 				}

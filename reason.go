@@ -72,6 +72,7 @@ func (r *run) cause(c core.Cause, detail string) error {
 	if died := r.died.Load(); c == core.Panicked && died != nil {
 		return died
 	}
+
 	err := causes[c]
 	switch {
 	case err == nil:
@@ -79,5 +80,6 @@ func (r *run) cause(c core.Cause, detail string) error {
 	case detail == "":
 		return err
 	}
+
 	return fmt.Errorf("%w: %s", err, detail)
 }

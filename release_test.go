@@ -30,13 +30,18 @@ func TestRelease(t *testing.T) {
 				beat, err := c.store.Swap(c.ctx, driver.Record{
 					Name: driver.MemberRegister("x"), Holder: x, Epoch: 1, Nonce: 1, Duration: profile.LeaseDuration,
 				})
+
 				check(t, err)
 				l, err := c.store.Get(c.ctx, "seat")
 				check(t, err)
-				l.Holder, l.Addr, l.Epoch, l.Nonce = x, "x:1", l.Epoch+1, 2
+				l.Holder = x
+				l.Addr = "x:1"
+				l.Epoch++
+				l.Nonce = 2
 				if l.Via != "" {
 					l.Via = beat.Name
 				}
+
 				taken, err := c.store.Swap(c.ctx, l)
 				check(t, err)
 
@@ -46,9 +51,11 @@ func TestRelease(t *testing.T) {
 					_, err = c.store.Swap(c.ctx, own)
 					check(t, err)
 				}
+
 				for end := time.Now().Add(20 * time.Second); a.leads() && time.Now().Before(end); {
 					time.Sleep(time.Millisecond)
 				}
+
 				time.Sleep(2 * time.Second) // less than the lease of x
 				synctest.Wait()
 				if len(a.kinds(regent.EventLostLeadership)) != 1 {
@@ -57,6 +64,7 @@ func TestRelease(t *testing.T) {
 				if got, err := c.store.Get(c.ctx, "seat"); cleared.Load() || err != nil || got.Rev != taken.Rev {
 					t.Errorf("a has released what x holds: it shows %s in epoch %d, %v", got.Holder, got.Epoch, err)
 				}
+
 				a.quit()
 			})
 		})

@@ -39,6 +39,7 @@ func (m *Member) Retire(ctx context.Context, election string, idle time.Duration
 	if err := m.enter(ctx); err != nil {
 		return err
 	}
+
 	defer m.exit()
 
 	results := m.retire(ctx, idle, election)
@@ -57,6 +58,7 @@ func (m *Member) RetirementDuty(election string, after time.Duration) (Duty, err
 	if err := m.removes(); err != nil {
 		return Duty{}, fmt.Errorf("retire registers: %w", err)
 	}
+
 	run := func(ctx context.Context, _ Term) error { return m.retireUnused(ctx, after) }
 	return Duty{Election: election, Name: "retirement", Run: run}, nil
 }
@@ -85,6 +87,7 @@ func (m *Member) retire(ctx context.Context, idle time.Duration, registers ...st
 		id, results[i] = r.request()
 		inputs[i] = core.Retire{ID: id, Register: register, Idle: idle}
 	}
+
 	r.shell.Do(inputs...)
 
 	errs := make([]error, len(registers))
@@ -97,10 +100,12 @@ func (m *Member) retire(ctx context.Context, idle time.Duration, registers ...st
 		case <-ctx.Done():
 			errs[i] = context.Cause(ctx)
 		}
+
 		if errs[i] != nil {
 			errs[i] = fmt.Errorf("retire %s: %w", registers[i], errs[i])
 		}
 	}
+
 	return errs
 }
 
@@ -112,6 +117,7 @@ func retired(got core.Result) error {
 	case core.InUse:
 		return ErrInUse
 	}
+
 	return fmt.Errorf("%w: it has not answered in time", ErrStore)
 }
 
@@ -154,6 +160,7 @@ func due(known map[string]unused, since time.Duration) []string {
 		if u.asked || u.since > since {
 			continue
 		}
+
 		u.asked = true
 		known[name] = u
 		names = append(names, name)
@@ -161,6 +168,7 @@ func due(known map[string]unused, since time.Duration) []string {
 			break
 		}
 	}
+
 	return names
 }
 
@@ -177,12 +185,15 @@ func (m *Member) listUnused(
 		case err != nil || !retirable(l):
 			continue
 		}
+
 		u, ok := known[l.Name]
 		if !ok || u.rev != l.Rev {
 			u = unused{rev: l.Rev, since: now}
 		}
+
 		listed[l.Name] = u
 	}
+
 	return listed, nil
 }
 

@@ -21,8 +21,10 @@ func (c *cluster) registers() []string {
 		if err != nil {
 			c.t.Fatal(err)
 		}
+
 		names = append(names, l.Name)
 	}
+
 	return names
 }
 
@@ -87,6 +89,7 @@ func TestRetire(t *testing.T) {
 			if err := c.member("b", lock).Retire(c.ctx, "seat", 0); !errors.Is(err, regent.ErrInUse) {
 				t.Errorf("held: %v", err)
 			}
+
 			a.quit()
 
 			time.AfterFunc(5*time.Minute, func() { c.member("c", lock).use("seat") })
@@ -140,6 +143,7 @@ func TestRetirementDuty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		ctx, stop := context.WithCancel(c.ctx)
 		stopped := make(chan struct{})
 		go func() {
@@ -151,6 +155,7 @@ func TestRetirementDuty(t *testing.T) {
 		for i := range 2000 {
 			worker.use(fmt.Sprint("job", i))
 		}
+
 		dead := c.member("dead").lead()
 		leader(t, time.Second, dead)
 		standby := c.member("standby").lead()
@@ -163,10 +168,12 @@ func TestRetirementDuty(t *testing.T) {
 		if n := len(c.registers()); n < 2000 {
 			t.Errorf("%d registers are left before their time", n)
 		}
+
 		time.Sleep(4 * time.Hour)
 		if n, _ := leader(t, 0, kept); n != kept {
 			t.Error("nobody leads seat")
 		}
+
 		want := map[string]bool{
 			driver.FloorRegister: true, "coordinator": true, "seat": true, driver.MemberRegister("keeper"): true,
 			driver.MemberRegister("kept"): true,
@@ -175,8 +182,10 @@ func TestRetirementDuty(t *testing.T) {
 			if !want[name] {
 				t.Errorf("%s is still there", name)
 			}
+
 			delete(want, name)
 		}
+
 		for name := range want {
 			t.Errorf("%s was removed", name)
 		}

@@ -23,14 +23,17 @@ func (r *revoker) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 	if l.Name != r.register || !l.Vacant() {
 		return r.Client.Swap(ctx, l)
 	}
+
 	first := len(r.outcomes) == 0
 	if first {
 		r.before()
 	}
+
 	got, err := r.Client.Swap(ctx, l)
 	if first {
 		r.after()
 	}
+
 	r.outcomes = append(r.outcomes, err)
 	return got, err
 }
@@ -78,6 +81,7 @@ func TestWhatARevocationShows(t *testing.T) {
 			if len(r.outcomes) != 2 || !errors.Is(r.outcomes[0], driver.ErrConflict) || r.outcomes[1] != nil {
 				t.Errorf("the revocations end with %v", r.outcomes)
 			}
+
 			b.quit()
 		})
 	})
@@ -86,7 +90,7 @@ func TestWhatARevocationShows(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			b, r, _ := expiring(t, c)
 			r.before = func() {
-				if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it looks whether z is there
+				if err := b.HandOff(c.ctx, "seat", "z"); err == nil { // it reads the register of z
 					t.Error("z is no candidate")
 				}
 			}
@@ -96,6 +100,7 @@ func TestWhatARevocationShows(t *testing.T) {
 			if len(r.outcomes) != 1 || r.outcomes[0] != nil {
 				t.Errorf("one revocation is enough, and they end with %v", r.outcomes)
 			}
+
 			b.quit()
 		})
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// TestOneEpochTwoHolders: b sees a in epoch 1. The store loses a's claim, and somebody without memory leads in epoch 1 too,
-// and releases it. Then b must wait for a.
+// TestOneEpochTwoHolders: b sees a in epoch 1. The store loses a's claim, and somebody without memory leads in epoch
+// 1 too, and releases it. Then b must wait for a.
 func TestOneEpochTwoHolders(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
@@ -27,11 +27,13 @@ func TestOneEpochTwoHolders(t *testing.T) {
 		if c.store.Undo(1, only("seat")) != 1 {
 			t.Fatal("nothing was undone")
 		}
+
 		l, err := c.store.Get(c.ctx, "seat")
 		check(t, err)
 		if !l.Vacant() || l.Epoch != 0 {
 			t.Fatalf("the record is %+v", l)
 		}
+
 		d := c.member("d")
 		d.lead()
 		if n, _ := leader(t, time.Second, d); n == nil {
@@ -42,22 +44,25 @@ func TestOneEpochTwoHolders(t *testing.T) {
 			check(t, b.Resume(c.ctx, "seat"))
 			time.Sleep(10 * time.Millisecond)
 		}
+
 		if len(b.kinds(regent.EventStoreRegressed)) == 0 {
 			t.Error("b has seen two holders of one epoch, and did not report it")
 		}
+
 		d.quit()
 		neverTwo(t, 20*time.Second, a, b)
 		if !b.leads() {
 			t.Error("b waits for ever")
 		}
+
 		a.client.Drop()
 		a.quit()
 		b.quit()
 	})
 }
 
-// TestOneEpochTwoHoldersUnseen is the same where b sees only the vacant record that the other holder has left: it waits for
-// one lease, and not for one at every read.
+// TestOneEpochTwoHoldersUnseen is the same where b sees only the vacant record that the other holder has left: it
+// waits for one lease, and not for one at every read.
 func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
@@ -81,14 +86,15 @@ func TestOneEpochTwoHoldersUnseen(t *testing.T) {
 		if n := len(b.kinds(regent.EventStoreRegressed)); n != 1 {
 			t.Errorf("b has reported it %d times", n)
 		}
+
 		a.client.Drop()
 		a.quit()
 		b.quit()
 	})
 }
 
-// TestLateClaimThatFitsAgain: b's claim is late, and b sees a lead. The store loses a's claim, so that b's fits after all.
-// It must not be adopted.
+// TestLateClaimThatFitsAgain: b's claim is late, and b sees a lead. The store loses a's claim, so that b's fits after
+// all. It must not be adopted.
 func TestLateClaimThatFitsAgain(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		unseen(c)
@@ -123,6 +129,7 @@ func TestLateClaimThatFitsAgain(t *testing.T) {
 		for !slow.near() {
 			time.Sleep(time.Millisecond)
 		}
+
 		c.store.Undo(1, only("seat"))
 		a.client.Hang()
 		neverTwo(t, 20*time.Second, a, b)
@@ -150,12 +157,14 @@ func (s *lateSeat) Swap(ctx context.Context, l driver.Record) (driver.Record, er
 			time.Sleep(s.late)
 			_, _ = s.Client.Swap(context.Background(), l)
 		}()
+
 		return driver.Record{}, context.DeadlineExceeded
 	}
+
 	return s.Client.Swap(ctx, l)
 }
 
-// TestLateClaim looks at what is learned between the judgement that an election is free and the claim.
+// TestLateClaim is about what is learned between the judgement that an election is free and the claim.
 func TestLateClaim(t *testing.T) {
 	want := map[string]uint64{"after_a_higher_epoch_was_seen": 10, "after_the_store_has_gone_back": 3}
 	for name, learn := range map[string]func(*cluster, *node){
@@ -163,7 +172,9 @@ func TestLateClaim(t *testing.T) {
 		"after_the_store_has_gone_back": func(c *cluster, b *node) {
 			l, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			l.Epoch, l.Past, l.Nonce = 1, nil, l.Nonce+1
+			l.Epoch = 1
+			l.Past = nil
+			l.Nonce++
 			_, err = c.store.Swap(c.ctx, l)
 			check(t, err)
 			for len(b.kinds(regent.EventStoreRegressed)) == 0 {
@@ -189,6 +200,7 @@ func TestLateClaim(t *testing.T) {
 				if term, _ := b.Leads("seat"); term.Epoch != known.Known+1 || term.Epoch != want[name] {
 					t.Errorf("it claims epoch %d after %d", term.Epoch, known.Known)
 				}
+
 				b.quit()
 			})
 		})

@@ -16,7 +16,8 @@ import (
 // only selects one register.
 func only(name string) func(string) bool { return func(n string) bool { return n == name } }
 
-// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has changed.
+// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has
+// changed.
 func unseen(c *cluster) {
 	c.store.KeepLog(1000)
 	c.store.SetFaults(memstore.Faults{LoseHint: 1})
@@ -29,6 +30,7 @@ func outlasted(n *node, limit time.Duration) time.Duration {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
+
 	return time.Since(start)
 }
 
@@ -52,7 +54,8 @@ func TestRollback(t *testing.T) {
 	t.Run("a_store_that_goes_back_twice_below_one_epoch_is_given_a_lease_each_time", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			c.store.KeepLog(100)
-			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3, Duration: cfg.LeaseDuration})
+			vacant, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Epoch: 3, Nonce: 3,
+				Duration: cfg.LeaseDuration})
 			check(t, err)
 			_, err = c.store.Swap(c.ctx, held(vacant, 5))
 			check(t, err)
@@ -80,9 +83,11 @@ func TestRollback(t *testing.T) {
 					t.Errorf("it waited for %v", took)
 				}
 			}
+
 			if term, _ := b.Leads("seat"); term.Epoch != 6 {
 				t.Errorf("epoch %d", term.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -104,6 +109,7 @@ func TestRollback(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 1 {
 				t.Errorf("%d events", len(got))
 			}
+
 			b.quit()
 		})
 	})
@@ -128,6 +134,7 @@ func TestRollback(t *testing.T) {
 			if v, _ := b.View("seat"); v.Epoch != 4 {
 				t.Errorf("it shows epoch %d", v.Epoch)
 			}
+
 			b.quit()
 		})
 	})
@@ -149,12 +156,14 @@ func TestRollback(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) != 0 {
 				t.Errorf("%+v", got)
 			}
+
 			b.quit()
 		})
 	})
 
 	t.Run("a_holder_whose_joining_was_forgotten_is_given_a_lease", func(t *testing.T) {
-		for name, before := range map[string]bool{"its_register_is_gone": false, "its_register_shows_an_earlier_incarnation": true} {
+		for name, before := range map[string]bool{"its_register_is_gone": false,
+			"its_register_shows_an_earlier_incarnation": true} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					c.store.KeepLog(1000)
@@ -165,17 +174,22 @@ func TestRollback(t *testing.T) {
 						time.Sleep(time.Second)
 						a.quit()
 					}
+
 					b := c.member("b").lead()
-					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond}, Answer: memstore.Delay{Min: 50 * time.Millisecond}})
+					b.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 50 * time.Millisecond},
+						Answer: memstore.Delay{Min: 50 * time.Millisecond}})
 					a := c.member("a").lead()
-					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond) // it has just sent a heartbeat
-					for {                                                                  // back to before it joined
+					// it has just sent a heartbeat
+					time.Sleep(2*regent.Cluster().HeartbeatInterval + 50*time.Millisecond)
+					for { // back to before it joined
 						l, err := c.store.Get(c.ctx, driver.MemberRegister("a"))
 						if err != nil || l.Vacant() {
 							break
 						}
+
 						c.store.Undo(1, only(driver.MemberRegister("a")))
 					}
+
 					l, err := c.store.Get(c.ctx, "seat")
 					check(t, err)
 					l.Paused = false
@@ -184,11 +198,13 @@ func TestRollback(t *testing.T) {
 					if n, _ := leader(t, 100*time.Millisecond, a); n == nil {
 						t.Fatal("a does not claim")
 					}
+
 					a.client.SetFaults(memstore.Faults{LoseHint: 1}) // or it would hear of another claim at once
 					neverTwo(t, 30*time.Second, a, b)
 					if !a.leads() && !b.leads() {
 						t.Error("nobody leads")
 					}
+
 					a.quit()
 					b.quit()
 				})
@@ -207,10 +223,12 @@ func TestRollback(t *testing.T) {
 			if !a.leads() {
 				t.Fatal("a has lost its term")
 			}
+
 			neverTwo(t, 30*time.Second, a, b)
 			if !a.leads() {
 				t.Error("a has lost its term")
 			}
+
 			a.quit()
 			b.quit()
 		})
@@ -235,6 +253,7 @@ func TestRollback(t *testing.T) {
 			if b.leads() {
 				t.Fatal("b leads already")
 			}
+
 			c.store.KeepLog(1000)
 			a.client.SetFaults(lostRequests)
 			forgetJoin(c, driver.MemberRegister("a"))
@@ -271,6 +290,7 @@ func TestCheckpointOwner(t *testing.T) {
 				if l, err := c.store.Get(c.ctx, "seat"); err != nil || !bytes.Equal(l.Data, []byte("b")) {
 					t.Errorf("%s: the record has %q, %v", name, l.Data, err)
 				}
+
 				a.quit()
 				b.quit()
 			})
@@ -293,7 +313,10 @@ func TestCheckpointOwner(t *testing.T) {
 			synctest.Wait()
 			got, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
-			if slices.ContainsFunc(got.Past, func(p driver.Past) bool { return p.Epoch == l.Epoch && p.Reason == "stepped down" }) {
+			if slices.ContainsFunc(got.Past, func(p driver.Past) bool {
+				return p.Epoch == l.Epoch &&
+					p.Reason == "stepped down"
+			}) {
 				t.Errorf("it has released a term that it never had: %+v", got.Past)
 			}
 			a.quit()
@@ -317,9 +340,11 @@ func flap(t *testing.T, c *cluster, a, b *node) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 	}
+
 	if len(b.kinds(regent.EventStoreRegressed)) == n {
 		t.Fatal("b has not noticed")
 	}
+
 	c.store.Restore(snap)
 	a.client.SetFaults(f)
 }
@@ -330,6 +355,7 @@ func forgetJoin(c *cluster, name string) {
 	if err != nil {
 		return
 	}
+
 	l.Holder = driver.Identity{}
 	l.Epoch--
 	l.Nonce++

@@ -55,6 +55,7 @@ func (m *Member) Members(ctx context.Context) ([]MemberView, error) {
 	for _, l := range listed {
 		all = append(all, memberView(l))
 	}
+
 	slices.SortFunc(all, func(a, b MemberView) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
 }
@@ -128,26 +129,32 @@ func (r *Roster) take(
 		if s.see(l, received) {
 			changed = true
 		}
+
 		now[l.Name] = s
 	}
+
 	for _, name := range unreadable {
 		if s := r.known[name]; s != nil {
 			now[name] = s
 		}
 	}
+
 	for name := range r.known {
 		if now[name] == nil {
 			changed = true
 		}
 	}
+
 	r.known = now
 
 	for _, s := range now {
 		if s.judge(sent) {
 			changed = true
 		}
+
 		states = append(states, s.state)
 	}
+
 	slices.SortFunc(states, func(a, b MemberState) int { return strings.Compare(a.ID, b.ID) })
 	return states, changed
 }
@@ -179,6 +186,7 @@ func (s *sighting) see(l driver.Record, received time.Duration) (changed bool) {
 	if changed {
 		s.state.MemberView = memberView(l)
 	}
+
 	s.state.Rev = l.Rev
 	s.state.Lease = l.Duration
 	return changed
@@ -215,6 +223,7 @@ func listMembers(ctx context.Context, store driver.Store) (listed []driver.Recor
 				return err
 			}
 		}
+
 		return nil
 	})
 	if err != nil {
@@ -242,10 +251,12 @@ func (m *Member) WatchMembers(ctx context.Context) iter.Seq2[[]MemberState, erro
 			yield(nil, fmt.Errorf("configuration: %w", err))
 			return
 		}
+
 		if m.Store == nil {
 			yield(nil, errNoStore)
 			return
 		}
+
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 
@@ -253,6 +264,7 @@ func (m *Member) WatchMembers(ctx context.Context) iter.Seq2[[]MemberState, erro
 		if waker, ok := m.Store.(driver.Waker); ok {
 			w.notifications = waker.Wake(ctx, driver.MemberPrefix)
 		}
+
 		w.run(ctx, yield)
 	}
 }
@@ -307,6 +319,7 @@ func (w *memberWatch) rest(ctx context.Context) {
 	if !w.sleep(ctx, least, nil) {
 		return
 	}
+
 	w.sleep(ctx, w.interval-least, w.notifications)
 }
 
@@ -321,5 +334,6 @@ func (w *memberWatch) sleep(ctx context.Context, d time.Duration, notifications 
 	case <-ctx.Done():
 		return false
 	}
+
 	return true
 }

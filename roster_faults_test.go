@@ -61,18 +61,21 @@ func TestMembersOverSlowAndFailingStores(t *testing.T) {
 				t.Errorf("the first error came after %v, want two lease durations", took)
 			}
 			for _, y := range all[1:] {
-				if !errors.Is(y.err, regent.ErrStore) || !errors.Is(y.err, context.DeadlineExceeded) || y.states != nil {
+				if !errors.Is(y.err, regent.ErrStore) || !errors.Is(y.err, context.DeadlineExceeded) ||
+					y.states != nil {
 					t.Errorf("yielded %v, %v", y.states, y.err)
 				}
 				if !strings.Contains(y.err.Error(), "within 12s") {
 					t.Errorf("the error does not name the timeout: %v", y.err)
 				}
 			}
+
 			w.client.Resume()
 			a.keep(15 * time.Second)
 			if now := w.all(); len(now) == len(all) || now[len(now)-1].err != nil {
 				t.Errorf("the end of the trouble was not yielded: %v", now)
 			}
+
 			w.neverShowed("a-")
 			w.end()
 		})
@@ -88,11 +91,13 @@ func TestMembersOverSlowAndFailingStores(t *testing.T) {
 			if len(all) < 10 || len(all) > 12 || !errors.Is(all[1].err, memstore.ErrOutage) {
 				t.Errorf("yielded %d times in 15 s: %v", len(all), all)
 			}
+
 			w.client.SetFaults(memstore.Faults{})
 			a.keep(2 * time.Second)
 			if now := w.all(); now[len(now)-1].err != nil {
 				t.Errorf("the end of the trouble was not yielded: %v", now)
 			}
+
 			w.end()
 		})
 	})
@@ -117,6 +122,7 @@ func TestMembersOverSlowAndFailingStores(t *testing.T) {
 			if len(all) != 1 || !errors.Is(all[0].err, regent.ErrStore) || !errors.Is(all[0].err, regent.ErrPanicked) {
 				t.Errorf("yielded %v", all)
 			}
+
 			w.end()
 		})
 	})

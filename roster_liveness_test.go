@@ -15,7 +15,8 @@ func TestMemberLiveness(t *testing.T) {
 			w := c.watchMembers()
 			a := c.joined("a", "1")
 			a.keep(time.Minute)
-			// The newest heartbeat is received within an interval, and the list that shows the death is an interval later.
+			// The newest heartbeat is received within an interval, and the list that shows the death is an interval
+			// later.
 			w.changedWithin(6*time.Second, 9*time.Second, "a-")
 			w.end()
 		})
@@ -30,6 +31,7 @@ func TestMemberLiveness(t *testing.T) {
 			if s := w.all()[0].states[0]; s.Heartbeats != 1 {
 				t.Errorf("%d heartbeats were seen, want 1", s.Heartbeats)
 			}
+
 			w.changedWithin(6*time.Second, 7500*time.Millisecond, "a-")
 			w.end()
 		})
@@ -65,6 +67,7 @@ func TestMemberLiveness(t *testing.T) {
 			if len(all) != n+1 || all[n].states[0].Incarnation != "3" {
 				t.Errorf("yielded %+v", all[n:])
 			}
+
 			w.end()
 		})
 	})
@@ -78,10 +81,12 @@ func TestMemberLiveness(t *testing.T) {
 				a.rec.Edits++
 				a.swap()
 			}
+
 			w.want("a-")
 			if s := w.all()[1].states[0]; s.Heartbeats != 1 {
 				t.Errorf("%d heartbeats were seen, want 1", s.Heartbeats)
 			}
+
 			w.end()
 		})
 	})
@@ -131,6 +136,7 @@ func TestMemberLiveness(t *testing.T) {
 				if len(states) != 1 || fmt.Sprintf("%+v", states[0]) != fmt.Sprintf("%+v", want) {
 					t.Errorf("got %+v\nwant %+v", states, want)
 				}
+
 				time.Sleep(4 * time.Second)
 			}
 			list(regent.MemberState{Alive: true, Heartbeats: 1})

@@ -40,6 +40,7 @@ func (c *cluster) watchMembers(change ...func(*regent.Member)) *roll {
 	for _, f := range change {
 		f(m)
 	}
+
 	go func() {
 		defer close(w.done)
 		for states, err := range m.WatchMembers(ctx) {
@@ -48,6 +49,7 @@ func (c *cluster) watchMembers(change ...func(*regent.Member)) *roll {
 			w.mu.Unlock()
 		}
 	}()
+
 	synctest.Wait()
 	return w
 }
@@ -74,6 +76,7 @@ func (w *roll) last() string {
 			return rollText(y.states)
 		}
 	}
+
 	w.t.Fatal("no list was yielded")
 	return ""
 }
@@ -85,8 +88,10 @@ func rollText(states []regent.MemberState) string {
 		if s.Alive {
 			sign = "+"
 		}
+
 		words = append(words, s.ID+sign)
 	}
+
 	return strings.Join(words, " ")
 }
 
@@ -97,8 +102,8 @@ func (w *roll) want(want string) {
 	}
 }
 
-// changedWithin waits until the last list is as wanted, and reports an error if that takes longer than most or less than
-// least.
+// changedWithin waits until the last list is as wanted, and reports an error if that takes longer than most or less
+// than least.
 func (w *roll) changedWithin(least, most time.Duration, want string) {
 	w.t.Helper()
 	start := time.Now()
@@ -133,6 +138,7 @@ func (c *cluster) joined(id, incarnation string) *beater {
 	if l, err := c.store.Get(c.ctx, driver.MemberRegister(id)); err == nil {
 		b.rec = l
 	}
+
 	b.rec.Name = driver.MemberRegister(id)
 	b.rec.Holder = driver.Identity{ID: id, Incarnation: incarnation}
 	b.rec.Epoch++
@@ -211,6 +217,7 @@ func TestWatchMembers(t *testing.T) {
 			if got := w.client.Counts().Lists; got < 40 || got > 42 {
 				t.Errorf("the members were listed %d times in a minute, want every 1.5 s", got)
 			}
+
 			w.end()
 		})
 	})
@@ -232,6 +239,7 @@ func TestWatchMembers(t *testing.T) {
 			if want := []string{"true ", "false ", "false a:2"}; !slices.Equal(saw, want) {
 				t.Errorf("saw %q, want %q", saw, want)
 			}
+
 			w.end()
 		})
 	})
@@ -244,6 +252,7 @@ func TestWatchMembers(t *testing.T) {
 			for range m.WatchMembers(c.ctx) {
 				break
 			}
+
 			lists := client.Counts().Total()
 			a.leave()
 			a.keep(time.Minute)
@@ -267,6 +276,7 @@ func TestWatchMembers(t *testing.T) {
 						t.Errorf("yielded %v, %v, want an error about %q", states, err, want)
 					}
 				}
+
 				if n != 1 {
 					t.Errorf("yielded %d times", n)
 				}
@@ -286,6 +296,7 @@ func TestWatchManyMembers(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
+
 		time.Sleep(time.Second)
 		alive := func() int { return strings.Count(w.last(), "+") }
 		if got := alive(); got != n {
@@ -303,16 +314,19 @@ func TestWatchManyMembers(t *testing.T) {
 				b.beat()
 			}
 		}
+
 		if got := alive(); got != n/2 {
 			t.Errorf("%d members are alive, want %d", got, n/2)
 		}
 		if got := len(w.all()) - yields; got > 2 {
 			t.Errorf("%d lists were yielded, want the deaths together", got)
 		}
+
 		states := w.all()[len(w.all())-1].states
 		if !slices.IsSortedFunc(states, func(a, b regent.MemberState) int { return strings.Compare(a.ID, b.ID) }) {
 			t.Error("the members are not sorted by ID")
 		}
+
 		w.end()
 	})
 }

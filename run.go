@@ -52,6 +52,7 @@ func (m *Member) newRun(cfg Config, again bool) *run {
 	if again {
 		r.recoverAll()
 	}
+
 	r.shell.Do()
 	if m.Health != nil {
 		r.wg.Go(r.checkHealth)
@@ -84,9 +85,11 @@ func (m *Member) prepareLocked(r *run, again bool) {
 			r.shell.Queue(core.Watch{Election: election})
 		}
 	}
+
 	for _, v := range m.views {
 		v.seen = false
 	}
+
 	r.shell.Queue(core.Join{})
 	m.run = r
 }
@@ -116,6 +119,7 @@ func (r *run) coreConfigLocked(again bool) core.Config {
 		c.StartDelay = time.Second
 		return c
 	}
+
 	c.StartDelay = cfg.StartupJitterMin
 	if spread := cfg.StartupJitterMax - cfg.StartupJitterMin; spread > 0 {
 		c.StartDelay += rand.N(spread + 1)
@@ -187,6 +191,7 @@ func (r *run) Begin(st *shell.Term) {
 		t.public.Since = v.record.Since
 		t.saved.Store(&v.record.Data)
 	}
+
 	m.mu.Unlock()
 
 	r.ended[st.Election] = t
@@ -261,6 +266,7 @@ func (r *run) withdrawn(election string) {
 	for _, c := range r.withdrawals[election] {
 		close(c.withdrawn)
 	}
+
 	delete(r.withdrawals, election)
 	r.m.forgetViewLocked(election)
 }
@@ -274,6 +280,7 @@ func (r *run) changed(record driver.Record) {
 	if r.ended[record.Name] == nil && m.cands[record.Name] == nil && m.watchers[record.Name] == 0 {
 		return
 	}
+
 	m.viewLocked(record.Name).showLocked(record)
 }
 
@@ -294,6 +301,7 @@ func (r *run) request() (uint64, <-chan core.Result) {
 	if w.waiting == nil {
 		w.waiting = map[uint64]chan core.Result{}
 	}
+
 	result := make(chan core.Result, 1)
 	w.waiting[w.last] = result
 	return w.last, result

@@ -20,10 +20,11 @@ func TestRuns(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
 			bubble(t, func(c *cluster) {
 				s := &fragile{claimed: make(chan struct{}), answer: make(chan struct{})}
-				a := c.member("a", config(profile, func(c *regent.Config) { c.Register = true }), func(m *regent.Member) {
-					s.Store = m.Store
-					m.Store = s
-				})
+				a := c.member("a", config(profile, func(c *regent.Config) { c.Register = true }),
+					func(m *regent.Member) {
+						s.Store = m.Store
+						m.Store = s
+					})
 				var running, most atomic.Int32
 				ctx, cancel := context.WithCancel(c.ctx)
 				done := make(chan struct{})
@@ -38,18 +39,22 @@ func TestRuns(t *testing.T) {
 						return nil
 					})
 				}()
+
 				<-s.claimed
 				s.panics.Store(true)
 				time.Sleep(profile.HeartbeatInterval + time.Second) // a heartbeat has panicked by now
 				close(s.answer)
-				time.Sleep(3 * time.Second) // the claim has come too late to begin a term, so nothing is to be waited for
+				// the claim has come too late to begin a term, so nothing is to be waited for
+				time.Sleep(3 * time.Second)
 				if n := len(a.kinds(regent.EventCandidateRestarted)); n != 1 {
 					t.Errorf("%s: %d restarts", name, n)
 				}
+
 				time.Sleep(3 * profile.LeaseDuration)
 				if most.Load() != 1 {
 					t.Errorf("%s: %d duties at once", name, most.Load())
 				}
+
 				cancel()
 				<-done
 			})
@@ -58,13 +63,15 @@ func TestRuns(t *testing.T) {
 
 	t.Run("a_driver_that_panics_in_a_release_kills_nobody", func(t *testing.T) {
 		for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock()} {
-			for _, duty := range []func(context.Context, regent.Term) error{nil, func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil }} {
+			for _, duty := range []func(context.Context, regent.Term) error{nil,
+				func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil }} {
 				bubble(t, func(c *cluster) {
 					s := &spiteful{}
 					a := c.member("a", config(profile), func(m *regent.Member) {
 						s.Store = m.Store
 						m.Store = s
 					})
+
 					ctx, cancel := context.WithCancel(c.ctx)
 					done := make(chan struct{})
 					go func() { defer close(done); _ = a.Run(ctx, regent.Duty{Election: "seat", Run: duty}) }()
@@ -75,6 +82,7 @@ func TestRuns(t *testing.T) {
 					if n, _ := leader(t, 3*profile.LeaseDuration, a); n == nil {
 						t.Errorf("%s: it never leads again", name)
 					}
+
 					cancel()
 					<-done
 				})
@@ -95,6 +103,7 @@ func TestRuns(t *testing.T) {
 			if err := term.Save(c.ctx, []byte("x")); !errors.Is(err, regent.ErrPanicked) {
 				t.Errorf("Save = %v", err)
 			}
+
 			s.saves.Store(false)
 			check(t, term.Save(c.ctx, []byte("y")))
 			a.quit()
@@ -127,6 +136,7 @@ func TestRuns(t *testing.T) {
 				return nil
 			})
 		}()
+
 		term := <-began
 		release := make(chan struct{})
 		stuck.Store(&release)
@@ -135,6 +145,7 @@ func TestRuns(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Error("the context waits for the loop")
 		}
+
 		stuck.Store(nil)
 		close(release)
 		cancel()
@@ -157,15 +168,18 @@ func TestRuns(t *testing.T) {
 					running.Add(-1)
 				}
 			})
+
 			for range 3 {
 				a.lead()
 				leader(t, time.Second, a)
 				a.quit()
 			}
+
 			time.Sleep(time.Minute)
 			if most.Load() != 1 {
 				t.Errorf("%d calls at once", most.Load())
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
 			for i, seq := range seqs {
@@ -187,6 +201,7 @@ func TestRuns(t *testing.T) {
 			for i := range duties {
 				duties[i].Election = fmt.Sprintf("seat%d", i)
 			}
+
 			ctx, cancel := context.WithCancel(c.ctx)
 			done := make(chan struct{})
 			go func() { defer close(done); _ = a.Run(ctx, duties...) }()
@@ -198,6 +213,7 @@ func TestRuns(t *testing.T) {
 			if took := time.Since(start); took > 30*time.Second {
 				t.Errorf("the shutdown took %v", took)
 			}
+
 			c.store.Drop()
 		})
 	})
@@ -209,14 +225,17 @@ func TestRuns(t *testing.T) {
 			done := make(chan struct{})
 			go func() { defer close(done); _ = a.Run(ctx, regent.Duty{Election: "other"}) }()
 			time.Sleep(time.Second)
-			if err := a.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { time.Sleep(5 * time.Second); return nil }); err != nil {
+			if err := a.Lead(c.ctx, "seat", func(context.Context, regent.Term) error {
+				time.Sleep(5 * time.Second)
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
-			var sick atomic.Bool
+			var unhealthy atomic.Bool
 			b := c.member("b", func(m *regent.Member) {
 				m.Health = func(context.Context) error {
-					if sick.Load() {
-						return errors.New("sick")
+					if unhealthy.Load() {
+						return errors.New("unhealthy")
 					}
 					return nil
 				}
@@ -224,13 +243,16 @@ func TestRuns(t *testing.T) {
 			if n, _ := leader(t, 20*time.Second, b); n == nil {
 				t.Fatal("b does not lead")
 			}
+
 			time.Sleep(10 * time.Second)
-			sick.Store(true)
+			unhealthy.Store(true)
 			time.Sleep(time.Minute)
 			if !b.leads() {
-				t.Error("the sick leader has handed over to a member that does not run for it: nobody leads, for a minute")
+				t.Error("the unhealthy leader has handed over to a member that does not run for it, " +
+					"and nobody leads for a minute")
 			}
-			sick.Store(false)
+
+			unhealthy.Store(false)
 			b.quit()
 			cancel()
 			<-done
@@ -246,9 +268,11 @@ func TestRuns(t *testing.T) {
 				m.Emit(regent.Event{Kind: "x:y"})
 			}
 		})
+
 		for range 20 {
 			_ = m.Lead(ctx, "seat", func(context.Context, regent.Term) error { return nil })
 		}
+
 		cancel()
 		wg.Wait()
 	})
@@ -267,6 +291,7 @@ func (f *fragile) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 	if l.Name != "seat" && f.panics.CompareAndSwap(true, false) {
 		panic("store driver is broken")
 	}
+
 	got, err := f.Store.Swap(context.WithoutCancel(ctx), l)
 	if l.Name == "seat" && !l.Vacant() {
 		f.once.Do(func() {
@@ -274,6 +299,7 @@ func (f *fragile) Swap(ctx context.Context, l driver.Record) (driver.Record, err
 			<-f.answer
 		})
 	}
+
 	return got, err
 }
 
@@ -306,5 +332,6 @@ func (h *hangSwaps) SwapAll(ctx context.Context, ls []driver.Record) []driver.Ou
 		}
 		return out
 	}
+
 	return h.Client.SwapAll(ctx, ls)
 }

@@ -26,9 +26,12 @@ func TestSave(t *testing.T) {
 						check(t, term.Save(ctx, fmt.Append(nil, i)))
 						time.Sleep(time.Second) // over renewals
 					}
-					if err := term.Save(ctx, append(big, 'x')); err == nil || !strings.Contains(err.Error(), "65537 bytes") {
+
+					if err := term.Save(ctx, append(big, 'x')); err == nil ||
+						!strings.Contains(err.Error(), "65537 bytes") {
 						t.Errorf("got %v", err)
 					}
+
 					check(t, b.Pause(ctx, "seat")) // an edit by somebody else in between
 					check(t, b.Resume(ctx, "seat"))
 					check(t, term.Save(ctx, big))
@@ -59,18 +62,22 @@ func TestSave(t *testing.T) {
 						return nil
 					})
 				}()
+
 				leader(t, 10*time.Second, a)
 				b.lead()
 				time.Sleep(2 * time.Second)
 				a.client.SetFaults(cut)
 				time.Sleep(70 * time.Second)
 				a.client.SetFaults(faults{})
-				if err := old.Save(c.ctx, []byte("late")); !errors.Is(err, regent.ErrNotLeader) || old.Valid() || old.Remaining() != 0 {
+				if err := old.Save(c.ctx, []byte("late")); !errors.Is(err, regent.ErrNotLeader) || old.Valid() ||
+					old.Remaining() != 0 {
 					t.Errorf("got %v", err)
 				}
+
 				if l, _ := c.store.Get(c.ctx, "seat"); l.Data != nil || l.Holder.ID != "b" {
 					t.Errorf("record is %+v", l)
 				}
+
 				cancel()
 				<-done
 				b.quit()

@@ -66,6 +66,7 @@ func (m *Member) Stats() Stats {
 	if m.run != nil {
 		s.LoopLag = max(0, m.run.shell.Lag()-time.Second)
 	}
+
 	m.mu.Unlock()
 
 	recent := slices.Clone(counted.Latencies[:min(s.Heartbeats, uint64(len(counted.Latencies)))])
@@ -73,6 +74,7 @@ func (m *Member) Stats() Stats {
 		s.Note = "insufficient data: fewer than 10 heartbeats"
 		return s
 	}
+
 	slices.Sort(recent)
 	s.HeartbeatLatencyP50 = percentile(recent, 50)
 	s.HeartbeatLatencyP95 = percentile(recent, 95)

@@ -13,7 +13,8 @@ import (
 )
 
 func TestStats(t *testing.T) {
-	beat := func(t *testing.T, n int, latency time.Duration, more ...func(*regent.Config)) (stats regent.Stats, events []regent.Event) {
+	beat := func(t *testing.T, n int, latency time.Duration, more ...func(*regent.Config)) (stats regent.Stats,
+		events []regent.Event) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a", config(regent.Cluster(), more...))
 			a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: latency, Max: latency}})
@@ -21,24 +22,31 @@ func TestStats(t *testing.T) {
 			for a.Stats().Heartbeats < uint64(n) {
 				time.Sleep(time.Millisecond)
 			}
+
 			synctest.Wait()
 			stats, events = a.Stats(), a.kinds(regent.EventContention)
 			a.client.SetFaults(memstore.Faults{})
 			a.quit()
 		})
+
 		return stats, events
 	}
 
 	t.Run("E08_percentiles_and_counters_are_there", func(t *testing.T) {
 		s, _ := beat(t, 20, 30*time.Millisecond)
-		if s.HeartbeatLatencyP99 != 30*time.Millisecond || s.HeartbeatLatencyP50 != 30*time.Millisecond || s.Note != "" || s.EpochDriftEvents != 0 {
+		if s.HeartbeatLatencyP99 != 30*time.Millisecond || s.HeartbeatLatencyP50 != 30*time.Millisecond ||
+			s.Note != "" || s.EpochDriftEvents != 0 {
 			t.Errorf("got %+v", s)
 		}
 	})
+
 	t.Run("E08_the_p99_of_a_hundred_heartbeats_is_the_second_slowest", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a")
-			answers := func(d time.Duration) { a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: d, Max: d}}) }
+			answers := func(d time.Duration) {
+				a.client.SetFaults(memstore.Faults{Answer: memstore.Delay{Min: d,
+					Max: d}})
+			}
 			after := func(heartbeats uint64) {
 				for a.Stats().Heartbeats < heartbeats {
 					time.Sleep(time.Millisecond)
@@ -52,18 +60,21 @@ func TestStats(t *testing.T) {
 			answers(90 * time.Millisecond)
 			after(100)
 			s := a.Stats()
-			if s.HeartbeatLatencyP99 != 40*time.Millisecond || s.HeartbeatLatencyP95 != 5*time.Millisecond || s.HeartbeatLatencyP50 != 5*time.Millisecond {
+			if s.HeartbeatLatencyP99 != 40*time.Millisecond || s.HeartbeatLatencyP95 != 5*time.Millisecond ||
+				s.HeartbeatLatencyP50 != 5*time.Millisecond {
 				t.Errorf("got %+v", s)
 			}
 			a.quit()
 		})
 	})
+
 	t.Run("E09_fewer_than_ten_heartbeats_are_no_data", func(t *testing.T) {
 		s, _ := beat(t, 9, 30*time.Millisecond)
 		if s.HeartbeatLatencyP99 != 0 || !strings.Contains(s.Note, "insufficient data") {
 			t.Errorf("got %+v", s)
 		}
 	})
+
 	t.Run("E10_only_the_newest_hundred_count", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a")
@@ -76,6 +87,7 @@ func TestStats(t *testing.T) {
 			if s := a.Stats(); s.HeartbeatLatencyP99 != slow.Min {
 				t.Errorf("got %+v", s)
 			}
+
 			fast := memstore.Delay{Min: 5 * time.Millisecond, Max: 5 * time.Millisecond}
 			a.client.SetFaults(memstore.Faults{Answer: fast})
 			for a.Stats().Heartbeats < 151 {
@@ -84,29 +96,35 @@ func TestStats(t *testing.T) {
 			if s := a.Stats(); s.HeartbeatLatencyP99 != fast.Min {
 				t.Errorf("got %+v", s)
 			}
+
 			a.quit()
 		})
 	})
 
 	// A cycle may take longer than twice the interval only if the lease leaves room for it.
 	slowly := func(c *regent.Config) {
-		c.LeaseDuration, c.HeartbeatInterval, c.RenewInterval = 40*time.Second, time.Second, time.Second
+		c.LeaseDuration = 40 * time.Second
+		c.HeartbeatInterval = time.Second
+		c.RenewInterval = time.Second
 	}
 	t.Run("E05_a_heartbeat_that_takes_more_than_twice_its_interval_is_contention", func(t *testing.T) {
 		s, events := beat(t, 1, 3*time.Second, slowly)
-		if len(events) != 1 || events[0].Measurements["duration"] != 3 || events[0].Measurements["expected"] != 1 || events[0].Measurements["ratio"] != 3 {
+		if len(events) != 1 || events[0].Measurements["duration"] != 3 || events[0].Measurements["expected"] != 1 ||
+			events[0].Measurements["ratio"] != 3 {
 			t.Errorf("got %+v", events)
 		}
 		if s.ContentionEvents != 1 {
 			t.Errorf("counted %d", s.ContentionEvents)
 		}
 	})
+
 	t.Run("E06_within_30s_it_is_counted_but_not_said_again", func(t *testing.T) {
 		s, events := beat(t, 12, 3*time.Second, slowly)
 		if s.ContentionEvents != 12 || len(events) != 2 {
 			t.Errorf("counted %d, said %d times in 36 s", s.ContentionEvents, len(events))
 		}
 	})
+
 	t.Run("E07_detection_can_be_turned_off", func(t *testing.T) {
 		s, events := beat(t, 12, 3*time.Second, slowly, func(c *regent.Config) { c.ContentionDetectionOff = true })
 		if s.ContentionEvents != 0 || len(events) != 0 {
@@ -122,6 +140,7 @@ func TestLoopLagOfManyElections(t *testing.T) {
 		for i := range duties {
 			duties[i].Election = fmt.Sprintf("seat%05d", i)
 		}
+
 		var nodes [2]*node
 		var dones [2]chan struct{}
 		ctx, cancel := context.WithCancel(c.ctx)
@@ -132,6 +151,7 @@ func TestLoopLagOfManyElections(t *testing.T) {
 			go func() { defer close(dones[i]); _ = n.Run(ctx, duties...) }()
 			time.Sleep(10 * time.Second)
 		}
+
 		b := nodes[1]
 		c.store.Hang()
 		var most time.Duration
@@ -141,6 +161,7 @@ func TestLoopLagOfManyElections(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			most = max(most, b.Stats().LoopLag)
 		}
+
 		c.store.Drop()
 		resumed := time.Now()
 		for lost = 0; lost < 5*time.Minute; lost = time.Since(resumed) {
@@ -151,10 +172,12 @@ func TestLoopLagOfManyElections(t *testing.T) {
 				break
 			}
 		}
+
 		t.Log("lag", most, "leader after", lost, time.Since(start))
 		if most > 0 {
 			t.Errorf("the loop of a standby was late by %v, so that livez fails", most)
 		}
+
 		cancel()
 		<-dones[0]
 		<-dones[1]

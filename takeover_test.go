@@ -24,10 +24,12 @@ func neverTwo(t *testing.T, d time.Duration, nodes ...*node) {
 			if !n.leads() {
 				continue
 			}
+
 			// Both may happen to be asked in the very instant at which one follows the other.
 			if first != nil && first.leads() {
 				t.Fatalf("%s and %s lead at once", first.ID, n.ID)
 			}
+
 			first = n
 		}
 	}
@@ -47,6 +49,7 @@ func TestTakeover(t *testing.T) {
 			if !b.leads() {
 				t.Error("b does not lead")
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -54,7 +57,8 @@ func TestTakeover(t *testing.T) {
 
 	t.Run("C11_a_cut_off_leader_stops_before_anyone_takes_over_and_is_standby_after_the_cut", func(t *testing.T) {
 		for name, faults := range map[string]memstore.Faults{
-			"both_ways": cut, "requests": {CutRequests: true}, "answers": {CutAnswers: true}, "outage_for_one": {Outage: true},
+			"both_ways": cut, "requests": {CutRequests: true}, "answers": {CutAnswers: true},
+			"outage_for_one": {Outage: true},
 		} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
@@ -67,14 +71,17 @@ func TestTakeover(t *testing.T) {
 					if !b.leads() || c.noted("b starts 2") != 1 {
 						t.Fatalf("b does not lead: %q", c.log)
 					}
+
 					a.client.SetFaults(memstore.Faults{})
 					neverTwo(t, 20*time.Second, a, b)
 					if !b.leads() || a.leads() {
 						t.Error("healing changed the leader")
 					}
-					if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "partition" {
+					if got := a.kinds(regent.EventLostLeadership); len(got) != 1 ||
+						got[0].Metadata["reason"] != "partition" {
 						t.Errorf("a lost its seat by %v", got)
 					}
+
 					a.quit()
 					b.quit()
 				})
@@ -83,8 +90,10 @@ func TestTakeover(t *testing.T) {
 	})
 
 	t.Run("C12_a_leader_that_is_back_within_the_takeover_delay_leads_again_before_anybody_else", func(t *testing.T) {
-		// It is silent for longer than its lease, so that its own deadline has passed, and for less than lease and delay.
-		for name, faults := range map[string]memstore.Faults{"both_ways": cut, "requests": {CutRequests: true}, "outage": {Outage: true}} {
+		// It is silent for longer than its lease, so that its own deadline has passed, and for less than lease and
+		// delay.
+		for name, faults := range map[string]memstore.Faults{"both_ways": cut, "requests": {CutRequests: true},
+			"outage": {Outage: true}} {
 			t.Run(name, func(t *testing.T) {
 				bubble(t, func(c *cluster) {
 					delay := config(regent.Cluster(), func(c *regent.Config) { c.TakeoverDelay = 10 * time.Second })
@@ -97,11 +106,13 @@ func TestTakeover(t *testing.T) {
 					if a.leads() || b.leads() || x.leads() {
 						t.Fatalf("somebody leads: %q", c.log)
 					}
+
 					a.client.SetFaults(memstore.Faults{})
 					neverTwo(t, 30*time.Second, a, b, x)
 					if !a.leads() || c.noted("a starts 2") != 1 || len(c.log) != 3 {
 						t.Errorf("a does not lead again: %q", c.log)
 					}
+
 					b.quit()
 					x.quit()
 					a.quit()
@@ -118,7 +129,8 @@ func TestTakeover(t *testing.T) {
 			var back atomic.Bool
 			var joined atomic.Int64
 			c.store.OnSwap = func(_, l driver.Record, _ string) {
-				if back.Load() && l.Name == driver.MemberRegister("a") && !l.Vacant() && joined.CompareAndSwap(0, time.Now().UnixNano()) {
+				if back.Load() && l.Name == driver.MemberRegister("a") && !l.Vacant() &&
+					joined.CompareAndSwap(0, time.Now().UnixNano()) {
 					a.client.Adjust(func(f *faults) { f.CutRequests = true })
 				}
 			}
@@ -134,6 +146,7 @@ func TestTakeover(t *testing.T) {
 			if d := time.Since(time.Unix(0, joined.Load())); d < 1500*time.Millisecond || d > 1600*time.Millisecond {
 				t.Errorf("b leads %v after a has joined again", d)
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -154,6 +167,7 @@ func TestTakeover(t *testing.T) {
 			if !a.leads() || b.leads() || c.noted("a starts 1") != 1 {
 				t.Errorf("the leader changed: %q", c.log)
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -173,9 +187,11 @@ func TestTakeover(t *testing.T) {
 				b.quit()
 				a.quit()
 			})
+
 			return took
 		}
-		if none, some := took(0), took(2*time.Second); some-none < 1900*time.Millisecond || some-none > 2100*time.Millisecond {
+		if none, some := took(0), took(2*time.Second); some-none < 1900*time.Millisecond ||
+			some-none > 2100*time.Millisecond {
 			t.Errorf("took %v without a delay and %v with 2s", none, some)
 		}
 	})
@@ -198,6 +214,7 @@ func TestTakeover(t *testing.T) {
 			if got := a.kinds(regent.EventLostLeadership); len(got) != 1 || got[0].Metadata["reason"] != "panic" {
 				t.Errorf("lost by %v", got)
 			}
+
 			a.quit()
 		})
 	})
@@ -220,6 +237,7 @@ func TestTakeover(t *testing.T) {
 				if _, took := leader(t, 10*time.Second, a); took < 0 || c.noted("a starts 1") != 1 {
 					t.Errorf("got %q", c.log)
 				}
+
 				a.quit()
 			})
 		}
@@ -232,12 +250,16 @@ func TestTakeover(t *testing.T) {
 				w := &witness{}
 				a := c.member("a", config(profile)).lead()
 				leader(t, time.Second, a)
-				b := c.member("b", config(profile), func(m *regent.Member) { w.Client = m.Store.(*memstore.Client); m.Store = w }).lead()
+				b := c.member("b", config(profile), func(m *regent.Member) {
+					w.Client = m.Store.(*memstore.Client)
+					m.Store = w
+				}).lead()
 				time.Sleep(3 * time.Second)
 				a.client.SetFaults(cut)
 				for a.leads() {
 					time.Sleep(time.Millisecond)
 				}
+
 				w.dead.Store(true)
 				b.client.Adjust(func(f *faults) { f.SpuriousHint = 1 })
 				// Any request of anybody wakes it now.
@@ -248,6 +270,7 @@ func TestTakeover(t *testing.T) {
 				if _, took := leader(t, time.Second, b); took > 100*time.Millisecond {
 					t.Errorf("took %v", took)
 				}
+
 				b.quit()
 				a.quit()
 			})
@@ -260,7 +283,8 @@ func TestTakeover(t *testing.T) {
 			leader(t, time.Second, a)
 			b := c.member("twin").lead()
 			neverTwo(t, time.Minute, a, b)
-			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 || len(b.kinds(regent.EventMemberWaiting)) != 2 {
+			if !a.leads() || len(b.kinds(regent.EventMemberJoined)) != 0 ||
+				len(b.kinds(regent.EventMemberWaiting)) != 2 {
 				t.Errorf("b has joined, or says nothing: %v", b.events)
 			}
 			a.client.SetFaults(cut) // and now it runs out
@@ -268,6 +292,7 @@ func TestTakeover(t *testing.T) {
 			if !b.leads() {
 				t.Error("b never came in")
 			}
+
 			b.quit()
 			a.quit()
 		})
@@ -289,6 +314,7 @@ func TestTakeover(t *testing.T) {
 			if got := b.kinds(regent.EventStoreRegressed); len(got) == 0 {
 				t.Error("nobody has noticed")
 			}
+
 			a.quit()
 			b.quit()
 		})

@@ -84,6 +84,7 @@ func (t Term) Fenced(newest uint64) {
 	if t.t == nil || t.t.core.Over() {
 		return
 	}
+
 	t.t.r.shell.Do(core.Fenced{Election: t.Election, Epoch: t.Epoch, Newest: newest})
 }
 
@@ -138,6 +139,7 @@ func (t *term) save(ctx context.Context, data []byte) error {
 	case core.NotLeader:
 		return ErrNotLeader
 	}
+
 	var panicked *shell.PanicError
 	switch {
 	case errors.As(got.Err, &panicked):
@@ -145,6 +147,7 @@ func (t *term) save(ctx context.Context, data []byte) error {
 	case got.Err != nil:
 		return fmt.Errorf("%w: %w", ErrStore, got.Err)
 	}
+
 	return fmt.Errorf("%w: the store has not answered in time", ErrStore)
 }
 
@@ -163,6 +166,7 @@ func (t *term) serve() {
 		t.err = err
 		t.dutyStopped(ctx.Err() == nil)
 	}()
+
 	err = protect(func() error { return t.run(ctx, t.public) })
 }
 
@@ -180,6 +184,7 @@ func (t *term) dutyStopped(returned bool) {
 		t.r.shell.Queue(core.Withdraw{Election: t.public.Election}) // the term may end otherwise at this moment
 		t.r.electionsChangedLocked()
 	}
+
 	m.mu.Unlock()
 
 	close(t.stopped)
@@ -199,5 +204,6 @@ func protect(f func() error) (err error) {
 			err = &panicError{&shell.PanicError{Value: v, Stack: debug.Stack()}}
 		}
 	}()
+
 	return f()
 }

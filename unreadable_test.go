@@ -22,6 +22,7 @@ func TestUnreadableRegister(t *testing.T) {
 				_ = n.Lead(ctx, election, func(ctx context.Context, _ regent.Term) error { <-ctx.Done(); return nil })
 			})
 		}
+
 		return func() { cancel(); wg.Wait() }
 	}
 
@@ -43,6 +44,7 @@ func TestUnreadableRegister(t *testing.T) {
 						if !a.leads() {
 							t.Fatal("a does not lead")
 						}
+
 						a.client.SetFaults(cut)
 						limit := 2*profile.LeaseDuration + profile.TakeoverDelay + profile.ElectionInterval
 						n, _ := leader(t, limit, b)
@@ -52,17 +54,19 @@ func TestUnreadableRegister(t *testing.T) {
 						if _, ok := b.Leads("x"); !ok {
 							t.Error("nobody leads the third")
 						}
+
 						got := b.kinds(regent.EventRegisterUnreadable)
-						if len(got) != 1 || got[0].Metadata["register"] != "bad" || !strings.Contains(got[0].Metadata["error"], "unreadable") {
+						if len(got) != 1 || got[0].Metadata["register"] != "bad" ||
+							!strings.Contains(got[0].Metadata["error"], "unreadable") {
 							t.Errorf("reported as %+v", got)
 						}
 
 						c.store.SetUnreadable()
-						for start := time.Now(); time.Since(start) < 2*profile.ElectionIntervalMax; time.Sleep(time.Second) {
-						}
+						time.Sleep(2 * profile.ElectionIntervalMax)
 						if _, ok := b.Leads("bad"); !ok {
 							t.Error("nobody leads it once it can be read")
 						}
+
 						stopB()
 						stopA()
 					})
@@ -85,12 +89,15 @@ func TestUnreadableRegister(t *testing.T) {
 				if b.leads() {
 					now, next = b, a
 				}
+
 				check(t, now.HandOff(c.ctx, "seat", next.ID))
 				if _, took := leader(t, 10*time.Second, next); took > 100*time.Millisecond {
 					t.Errorf("handoff %d took %v", i, took)
 				}
+
 				time.Sleep(1700 * time.Millisecond)
 			}
+
 			stopA()
 			stopB()
 		})
@@ -113,6 +120,7 @@ func TestUnreadableRegister(t *testing.T) {
 			if late := time.Since(start) % regent.Cluster().ElectionInterval; late > 500*time.Millisecond {
 				t.Errorf("it leads %v after the poll that showed the release", late)
 			}
+
 			c.store.SetUnreadable()
 			stopB()
 			stopA()
@@ -129,6 +137,7 @@ func TestUnreadableRegister(t *testing.T) {
 			if err != nil || len(all) != 1 || all[0].ID != "a" {
 				t.Errorf("%+v, %v", all, err)
 			}
+
 			c.store.SetUnreadable()
 			a.quit()
 			z.quit()
@@ -150,6 +159,7 @@ func TestUnreadableRegister(t *testing.T) {
 			if n, _ := leader(t, 12*time.Second, b); n == nil {
 				t.Error("nobody leads the election of the other member")
 			}
+
 			c.store.SetUnreadable()
 			stopB()
 			stopZ()
@@ -159,7 +169,9 @@ func TestUnreadableRegister(t *testing.T) {
 
 	t.Run("a_heartbeat_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat", Holder: driver.Identity{ID: "z", Incarnation: "1.z"}, Epoch: 1, Nonce: 1, Duration: 6 * time.Second, Via: driver.MemberRegister("z")})
+			_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat",
+				Holder: driver.Identity{ID: "z", Incarnation: "1.z"}, Epoch: 1, Nonce: 1, Duration: 6 * time.Second,
+				Via: driver.MemberRegister("z")})
 			check(t, err)
 			c.store.SetUnreadable(driver.MemberRegister("z"))
 			k := &ticking{start: time.Now()}
@@ -170,6 +182,7 @@ func TestUnreadableRegister(t *testing.T) {
 			if n = k.timers.Load() - n; n > 1000 {
 				t.Errorf("%d timers in a minute of nothing", n)
 			}
+
 			b.quit()
 		})
 	})
@@ -189,11 +202,13 @@ func TestUnreadableRegister(t *testing.T) {
 			if n := b.client.Counts().Gets - before.Gets; n > 60 {
 				t.Errorf("%d reads in a minute", n)
 			}
+
 			c.store.SetUnreadable()
 			time.Sleep(regent.Lock().ElectionInterval + time.Second)
 			if _, ok := b.Leads("bad"); !ok {
 				t.Error("nobody leads it once it can be read")
 			}
+
 			stop()
 		})
 	})
@@ -216,9 +231,11 @@ func TestUnreadableRegister(t *testing.T) {
 				driver.Hint(w.hints, driver.Record{Name: "seat"})
 				time.Sleep(time.Second)
 			}
+
 			if n = k.timers.Load() - n; n > 1000 {
 				t.Errorf("%d timers in a minute, with 60 hints", n)
 			}
+
 			c.store.SetUnreadable()
 			a.quit()
 		})

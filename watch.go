@@ -41,10 +41,12 @@ func (m *Member) Watch(ctx context.Context, election string) iter.Seq2[View, err
 			yield(View{}, err)
 			return
 		}
+
 		if err := m.enter(ctx); err != nil {
 			yield(View{}, err)
 			return
 		}
+
 		defer m.exit()
 
 		m.addWatcher(election)
@@ -64,6 +66,7 @@ func (m *Member) yieldChanges(ctx context.Context, election string, yield func(V
 			if !yield(v, nil) {
 				return
 			}
+
 			first = false
 			last = v
 		}
@@ -134,6 +137,7 @@ func (m *Member) viewLocked(election string) *electionView {
 	if m.views == nil {
 		m.views = map[string]*electionView{}
 	}
+
 	m.views[election] = v
 	return v
 }
@@ -151,6 +155,7 @@ func (m *Member) addWatcher(election string) {
 	if m.watchers == nil {
 		m.watchers = map[string]int{}
 	}
+
 	m.watchers[election]++
 	r := m.run
 	r.shell.Queue(core.Watch{Election: election})
@@ -166,6 +171,7 @@ func (m *Member) removeWatcher(election string) {
 	if m.watchers[election] == 0 {
 		delete(m.watchers, election)
 	}
+
 	r := m.run
 	r.shell.Queue(core.Unwatch{Election: election})
 	m.forgetViewLocked(election)
@@ -183,6 +189,7 @@ func (m *Member) view(election string) (View, bool, <-chan struct{}) {
 	if v.changed == nil {
 		v.changed = make(chan struct{})
 	}
+
 	shown := viewOf(v.record, election)
 	shown.Known = max(shown.Epoch, m.memory[election])
 	return shown, v.seen, v.changed

@@ -27,6 +27,7 @@ func TestWatch(t *testing.T) {
 					seen = append(seen, fmt.Sprintf("%s %d %s", v.Leader, v.Epoch, v.Addr))
 				}
 			}()
+
 			time.Sleep(time.Second)
 			a := c.member("a").lead()
 			time.Sleep(time.Second)
@@ -44,6 +45,7 @@ func TestWatch(t *testing.T) {
 			if n := o.client.Counts().Writes(); n != 0 {
 				t.Errorf("the observer wrote %d times", n)
 			}
+
 			b.quit()
 		})
 	})
@@ -57,6 +59,7 @@ func TestWatch(t *testing.T) {
 				}
 				break
 			}
+
 			reads := o.client.Counts().Total()
 			time.Sleep(time.Hour)
 			if got := o.client.Counts().Total(); got != reads {
@@ -75,6 +78,7 @@ func TestWatch(t *testing.T) {
 			if _, err := c.store.Get(c.ctx, "seat"); !errors.Is(err, driver.ErrNotFound) {
 				t.Errorf("the seat was written: %v", err)
 			}
+
 			a.quit()
 		})
 	})
@@ -87,6 +91,7 @@ func TestWatch(t *testing.T) {
 					t.Error("no error")
 				}
 			}
+
 			if n != 1 {
 				t.Errorf("yielded %d times", n)
 			}
@@ -108,6 +113,7 @@ func TestWatchOfOwnLock(t *testing.T) {
 					seen = append(seen, v.Paused)
 				}
 			}()
+
 			time.Sleep(time.Second)
 			check(t, c.member("b").Pause(c.ctx, "seat"))
 			time.Sleep(30 * time.Second)
@@ -116,14 +122,16 @@ func TestWatchOfOwnLock(t *testing.T) {
 			if !slices.Equal(seen, []bool{false, true}) {
 				t.Errorf("saw %v", seen)
 			}
+
 			a.quit()
 		})
 	})
 }
 
-// TestExpired looks at what a standby says of a leader: while it lives, and when nobody can write any more.
+// TestExpired is about the view of a standby: while the leader is alive, and when nobody can write any more.
 func TestExpired(t *testing.T) {
-	for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock(), "fleet": regent.Fleet()} {
+	for name, profile := range map[string]regent.Config{"cluster": regent.Cluster(), "lock": regent.Lock(),
+		"fleet": regent.Fleet()} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				a := c.member("a", config(profile)).lead()
@@ -136,6 +144,7 @@ func TestExpired(t *testing.T) {
 						t.Fatalf("a leads, and b says %v, %v", v.Expired, v.HeartbeatAge)
 					}
 				}
+
 				if v, _ := a.View("seat"); v.Leader != "a" || v.Expired || v.HeartbeatAge != 0 {
 					t.Errorf("a says of itself: %+v", v)
 				}
@@ -146,6 +155,7 @@ func TestExpired(t *testing.T) {
 				for a.leads() {
 					time.Sleep(100 * time.Millisecond)
 				}
+
 				// Its last heartbeat counts from when b has read it, which may be a lease later.
 				time.Sleep(time.Until(broken.Add(2*profile.LeaseDuration + profile.TakeoverDelay + 3*time.Second)))
 				if v, _ := b.View("seat"); v.Leader != "a" || !v.Expired || v.HeartbeatAge < profile.LeaseDuration {
@@ -160,6 +170,7 @@ func TestExpired(t *testing.T) {
 						t.Errorf("%s leads, and %s says that it has expired", next.ID, n.ID)
 					}
 				}
+
 				a.quit()
 				b.quit()
 			})

@@ -25,6 +25,7 @@ func (o *obituary) Gone(_ context.Context, l driver.Record) bool {
 	if dead == "" || l.Holder.Incarnation != dead {
 		return false
 	}
+
 	o.said.Add(1)
 	return true
 }
@@ -38,12 +39,12 @@ func TestWitness(t *testing.T) {
 			check(t, err)
 
 			w := &obituary{}
-			var ill atomic.Bool
+			var unhealthy atomic.Bool
 			b := c.member("b", func(m *regent.Member) {
 				w.Client = m.Store.(*memstore.Client)
 				m.Store = w
 				m.Health = func(context.Context) error {
-					if ill.Load() {
+					if unhealthy.Load() {
 						return errors.New("no disk")
 					}
 					return nil
@@ -56,11 +57,13 @@ func TestWitness(t *testing.T) {
 			for a.leads() {
 				time.Sleep(time.Millisecond)
 			}
+
 			w.dead.Store(first.Holder.Incarnation)
 			leader(t, 20*time.Second, b)
 			if w.said.Load() == 0 {
 				t.Fatal("b did not ask whether a is dead")
 			}
+
 			a.quit()
 
 			// It comes back as another incarnation, with a revision that nobody has called dead.
@@ -70,12 +73,14 @@ func TestWitness(t *testing.T) {
 			if !b.leads() || len(again.kinds(regent.EventMemberJoined)) != 1 {
 				t.Fatalf("b leads %v; a has joined %d times", b.leads(), len(again.kinds(regent.EventMemberJoined)))
 			}
-			ill.Store(true)
+
+			unhealthy.Store(true)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if !again.leads() || b.leads() {
 				t.Error("b is unhealthy and leads on: it takes a for dead, which came back")
 			}
+
 			again.quit()
 			b.quit()
 		})
@@ -111,6 +116,7 @@ func TestRestartOfTheHost(t *testing.T) {
 				if took < tc.after || took > tc.after+time.Second {
 					t.Errorf("it leads after %v, want %v", took, tc.after)
 				}
+
 				again.quit()
 			})
 		})

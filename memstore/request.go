@@ -77,3 +77,14 @@ func (t *requestCounter) Counts() Counts {
 		Refreshes: t.sent[Refresh].Load(), Removes: t.sent[Remove].Load(),
 	}
 }
+
+// Requests implements [driver.Counter].
+func (t *requestCounter) Requests() map[string]uint64 {
+	counts := map[string]uint64{}
+	for _, k := range []Kind{Get, Swap, List, SwapAll, Refresh, Remove} {
+		if n := t.sent[k].Load(); n > 0 {
+			counts[k.String()] = uint64(n)
+		}
+	}
+	return counts
+}

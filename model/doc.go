@@ -36,7 +36,7 @@
 //     and W (rule 1).
 //   - Waits that decide nothing: jitter, back-off, takeover delay, ranks, reservations, pushes. A step that may
 //     happen happens at any time, so every way of waiting is included.
-//   - The reaper: to the others it looks like a leave that somebody else sends, after a crash.
+//   - The reaper: to the others it is a leave that somebody else sends, after a crash.
 //   - A store that forgets (rule 5), and one that expires records by itself.
 //   - Two requests of one process at once. Under Via a process that waits for an answer sends no heartbeat until it
 //     gets it or gives up.
@@ -44,7 +44,7 @@
 //   - At most two late requests and two tasks are on their way at once.
 //
 // Nothing else is bounded in Own, and only the number of faults in Via: revisions, nonces, incarnations and epochs
-// are renumbered, times are counted back from now, and states that cannot be told apart are one. That is Canon; a
+// are renumbered, times are counted back from now, and states that behave alike are one. That is Canon; a
 // test walks through plain states to see that it does not change what can happen.
 //
 // # How to read a trace

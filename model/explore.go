@@ -80,7 +80,7 @@ type Failure struct {
 }
 
 // Explore visits every reachable state of m, breadth first, and stops at the first violation or after limit states.
-// If the space was exhausted without one, it looks for states from which a seat can never be led again.
+// If the space was exhausted without one, it searches for states from which a seat can never be led again.
 func Explore[S comparable](m Machine[S], limit int) Result {
 	began := time.Now()
 	x := explorer[S]{machine: m, limit: limit, states: newSet[S]()}
@@ -204,7 +204,7 @@ func (x *set[S]) add(s *S) (uint32, bool) {
 	return uint32(x.n - 1), true
 }
 
-// grow doubles the table. The hashes are in it, so the states need not be looked at.
+// grow doubles the table. The hashes are in it, so the states need not be read.
 func (x *set[S]) grow() {
 	old := x.table
 	x.table = make([]uint64, 2*len(old))

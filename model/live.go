@@ -40,7 +40,7 @@ func (g *graph) node(i uint32) []uint32 {
 	return g.to[g.end[i-1]:g.end[i]]
 }
 
-// checkLiveness looks for a state from which no run without faults leads to a state in which somebody believes that
+// checkLiveness searches for a state from which no run without faults leads to a state in which somebody believes that
 // it holds the seat: it walks back from all states in which somebody does, and what it has not met by then is stuck.
 //
 // In a run without faults requests are applied and answered, and no process that is alive lets its deadline pass.

@@ -145,8 +145,8 @@ func tell(v Verb, c call) string {
 	return "sends a " + requestNames[v]
 }
 
-// told puts the words of tell behind the name of the process.
-func told(i uint8, words string) string {
+// line puts the words of tell behind the name of the process.
+func line(i uint8, words string) string {
 	if strings.HasPrefix(words, "'") {
 		return fmt.Sprintf("p%d%s", i, words)
 	}

@@ -45,14 +45,14 @@ type viaProc struct {
 	tries  attempts // its heartbeats whose record it would recognize
 	claims [2]uint8 // the nonces of its last claims, by seat
 	held   [2]uint8 // the epochs of the seats that it holds as long as its heartbeat counts; 0 if it does not
-	seat   uint8    // the seat that it looks at
+	seat   uint8    // the seat that it reads
 	seen   record   // the record of that seat as last seen; rev 0 if it must be read first
 	watch  watch
 	call   call
 }
 
-// watch is what a process knows of a heartbeat register that is in its way: of the holder of the seat that it looks
-// at, or, as long as it has not joined, of its own ID.
+// watch is what a process knows of a heartbeat register that is in its way: of the holder of the seat that it reads,
+// or, as long as it has not joined, of its own ID.
 type watch struct {
 	what sight
 	rev  uint8

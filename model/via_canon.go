@@ -257,7 +257,7 @@ func (m *Via) canonProc(s *viaState, i int) {
 func (m *Via) keepsEpochs() bool { return m.Mutant.repeatsRevisions() || !m.Mutant.checked(Release) }
 
 // canonIncarnations renumbers the incarnations. One that is not a process's present one, and will not be seen in a
-// heartbeat register any more, can only be found dead: it need not be told from others of that kind.
+// heartbeat register any more, can only be found dead: it need not be distinguished from others of that kind.
 func (m *Via) canonIncarnations(s *viaState) {
 	var names [12]struct{ old, name uint8 }
 	n := 0

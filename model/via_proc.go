@@ -78,7 +78,7 @@ func (m *Via) decideIn(s *viaState, i int, emit func(Step, *viaState)) {
 	}
 }
 
-// decideSeat emits the requests of a process about the seat that it looks at.
+// decideSeat emits the requests of a process about the seat that it reads.
 func (m *Via) decideSeat(s *viaState, i int, emit func(Step, *viaState)) {
 	p := &s.procs[i]
 	held := p.held[p.seat] > 0

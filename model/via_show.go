@@ -15,7 +15,7 @@ func (m *Via) Tell(s *viaState, step Step) string {
 	case ApplyLate:
 		return "a late " + requestNames[s.late[step.Who].verb] + " reaches the store"
 	}
-	return told(step.Who, tell(step.Verb, s.procs[step.Who].call))
+	return line(step.Who, tell(step.Verb, s.procs[step.Who].call))
 }
 
 // Show puts a state into words.

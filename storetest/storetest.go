@@ -29,8 +29,8 @@ type Open func() (driver.Store, error)
 
 // Run runs the suite. It calls fresh for every test: fresh prepares an empty backing store that lasts as long as its t,
 // and returns a function that opens clients of it. To simulate a restart, Run closes clients and opens others, so the
-// registers must outlive the clients. Optional interfaces (Waker, Batcher, Refresher, Remover, Witness) are tested if
-// the clients implement them. Run counts goroutines, so no other test should run at the same time.
+// registers must outlive the clients. Optional interfaces (Waker, Batcher, Refresher, Remover, Witness, Counter) are
+// tested if the clients implement them. Run counts goroutines, so no other test should run at the same time.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	t.Helper()
 	for _, c := range checks() {
@@ -50,7 +50,7 @@ func checks() []check {
 	for _, group := range [][]check{
 		registerChecks, recordChecks, revisionChecks, expiryChecks, raceChecks,
 		contextChecks, closeChecks, listChecks, notifyChecks, batchChecks, refreshChecks, removeChecks,
-		leakChecks,
+		countChecks, leakChecks,
 	} {
 		all = append(all, group...)
 	}

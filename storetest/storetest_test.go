@@ -54,7 +54,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	caught := map[string]bool{}
 	for _, m := range slices.Concat(
 		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
-		brokenRemovals(),
+		brokenRemovals(), brokenCounts(),
 	) {
 		for _, by := range m.caught {
 			caught[by] = true

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAdvertise(t *testing.T) {
-	t.Run("a_node_that_listens_everywhere_tells_others_a_real_address_or_does_not_start", func(t *testing.T) {
+	t.Run("a_node_that_listens_everywhere_advertises_a_real_address_or_does_not_start", func(t *testing.T) {
 		for _, listen := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 			args := []string{"serve", "--node", "a", "--store", "memory:", "--listen", listen, "--token", "t",
 				"--data-dir", t.TempDir()}

@@ -33,7 +33,7 @@ func TestClusterHealth(t *testing.T) {
 		return true
 	}
 
-	t.Run("all_nodes_tell_the_same_until_nobody_is_left_to_look", func(t *testing.T) {
+	t.Run("all_nodes_give_the_same_answer_until_no_leader_is_left", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, startRedis(t).address(), "")
 		a := c.start("a", timing...)

@@ -77,7 +77,7 @@ func TestHeartbeatFigures(t *testing.T) {
 		a.stop()
 	}
 
-	t.Run("E05_E06_a_store_that_hangs_is_contention_told_once_and_counted_each_time", func(t *testing.T) {
+	t.Run("E05_E06_a_store_that_hangs_is_contention_logged_once_and_counted_each_time", func(t *testing.T) {
 		t.Parallel()
 		r := startRedis(t)
 		a := start(t, "a", r.address(), nil, timing...)

@@ -333,7 +333,7 @@ func TestFencing(t *testing.T) {
 		c.check()
 	})
 
-	t.Run("E01_E02_a_leader_that_is_told_of_a_newer_epoch_steps_down_and_the_next_one_is_beyond_it",
+	t.Run("E01_E02_a_leader_that_learns_of_a_newer_epoch_steps_down_and_the_next_one_is_beyond_it",
 		func(t *testing.T) {
 			t.Parallel()
 			c, f := cluster(t, everySecond(1, webTarget(t)))

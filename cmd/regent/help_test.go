@@ -18,7 +18,7 @@ func TestHelpListsStores(t *testing.T) {
 
 	t.Chdir(t.TempDir()) // for SQLite the address is the name of a file
 	for _, scheme := range config.Schemes() {
-		store, err := opener(scheme+"127.0.0.1:1", false, 0, func(string) {})(t.Context())
+		store, err := opener(scheme+"127.0.0.1:1", storeUse{}, func(string) {})(t.Context())
 		switch {
 		case err == nil:
 			_ = store.Close()
@@ -27,12 +27,12 @@ func TestHelpListsStores(t *testing.T) {
 		}
 	}
 
-	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", false, 0, func(string) {})(t.Context())
+	store, err := opener("sqlite:"+t.TempDir()+"/no/such.db", storeUse{}, func(string) {})(t.Context())
 	if store != nil || err == nil {
 		t.Errorf("a store that cannot be opened is %v, %v", store, err)
 	}
 
-	if _, err := opener("etcd://127.0.0.1", false, 0, func(string) {})(t.Context()); err == nil ||
+	if _, err := opener("etcd://127.0.0.1", storeUse{}, func(string) {})(t.Context()); err == nil ||
 		exitCode(err) != exitConfig {
 		t.Errorf("etcd: %v", err)
 	}

@@ -158,7 +158,7 @@ func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *rea
 
 // openForReaper opens the store in the reaper.
 func openForReaper(ctx context.Context, address string) (driver.Store, error) {
-	return opener(address, true, 0, func(string) {})(ctx)
+	return opener(address, storeUse{children: true, unchecked: true}, func(string) {})(ctx)
 }
 
 // version returns the version that the Go tool has stamped into the binary.

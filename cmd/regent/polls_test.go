@@ -254,7 +254,7 @@ func TestPolls(t *testing.T) {
 		leader.stop()
 	})
 
-	t.Run("a_target_that_goes_down_and_up_again_is_told_and_stays_down_over_a_failover", func(t *testing.T) {
+	t.Run("a_target_that_goes_down_and_up_again_is_reported_and_stays_down_over_a_failover", func(t *testing.T) {
 		t.Parallel()
 		var down atomic.Bool
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -13,7 +13,7 @@ import (
 func TestRedis(t *testing.T) {
 	lock := []string{"--profile", "lock"}
 
-	t.Run("L01_L02_L03_the_key_is_the_seat_with_an_expiry_of_30s_and_is_renewed", func(t *testing.T) {
+	t.Run("L01_L02_L03_the_key_is_the_election_with_an_expiry_of_30s_and_is_renewed", func(t *testing.T) {
 		t.Parallel()
 		r := startRedis(t)
 		a := start(t, "a", r.address(), nil, lock...)

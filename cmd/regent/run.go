@@ -128,7 +128,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 func openStore(ctx context.Context, s *config.Settings, log *slog.Logger,
 	refuse context.CancelCauseFunc) (*node.Store, func()) {
 	// The program may outlive this process, so the death of this process alone proves nothing.
-	open := opener(s.Store, true, s.Regent.StartupJitterMax, storeWarning(log))
+	open := opener(s.Store, storeUse{children: true, jitter: s.Regent.StartupJitterMax}, storeWarning(log))
 	store := node.NewStore(forElection(s.Election, storeWarning(log), open))
 	store.Log = log
 

@@ -147,7 +147,7 @@ func TestRunProgram(t *testing.T) {
 		}
 	})
 
-	t.Run("a_seat_that_is_not_won_in_time_is_75", func(t *testing.T) {
+	t.Run("an_election_that_is_not_won_in_time_is_75", func(t *testing.T) {
 		a := start(t, "a", store, nil, "--election", "busy")
 		a.until("/leader", 200)
 		cmd := command(t, nil, "run", "busy", "--store", store, "--timeout", "3s", "--", "true")

@@ -80,7 +80,7 @@ func checkStart(s *config.Settings, log *slog.Logger) error {
 	for _, w := range s.Warnings {
 		log.Warn(w)
 	}
-	return validateStore(s.Store)
+	return validateStore(s)
 }
 
 // storeWarning returns a function that logs a warning of the store.
@@ -160,7 +160,8 @@ func (d *daemonProcess) build() error {
 	}
 
 	client, scheme := d.reload.certs.client()
-	open := opener(s.Store, len(s.Duties) > 0, s.Regent.StartupJitterMax, storeWarning(d.log))
+	use := storeUse{children: len(s.Duties) > 0, jitter: s.Regent.StartupJitterMax}
+	open := opener(s.Store, use, storeWarning(d.log))
 	d.node, err = node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: d.advertise, Facts: facts, Log: d.log,
 		Store: location(s.Store), Open: forElection(s.Election, storeWarning(d.log), open),

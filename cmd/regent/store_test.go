@@ -47,7 +47,7 @@ func TestPermanentStoreErrors(t *testing.T) {
 
 	for name, c := range map[string]struct{ store, want string }{
 		"an_unknown_scheme": {"mysql://host/db",
-			`store "mysql://host/db": store must begin with sqlite:, memory:, redis:// or rediss://`},
+			`store "mysql://host/db": store must begin with sqlite:, memory:, redis://, rediss:// or s3://`},
 		"a_port_that_cannot_be": {"redis://localhost:99999",
 			`host "localhost:99999": host must be host or host:port`},
 		"an_unknown_option":                  {"redis://" + at + "?color=red", `color "red": color is not known`},
@@ -58,6 +58,9 @@ func TestPermanentStoreErrors(t *testing.T) {
 			"its directory must exist"},
 		"a_directory_in_place_of_a_file":       {"sqlite:" + t.TempDir(), "it is a directory"},
 		"a_file_that_is_no_database":           {"sqlite:" + text, "it is not a SQLite database"},
+		"an_unknown_option_of_a_bucket":        {"s3://bucket?color=red", `color "…": color is not known`},
+		"a_bucket_without_a_region":            {"s3://bucket", `region "": region must be given in the address`},
+		"a_secret_in_the_address_of_a_bucket":  {"s3://key:wrong@bucket", "credentials come from AWS_ACCESS_KEY_ID"},
 		"a_certificate_file_that_is_not_there": {"rediss://" + at + "?ca=/no/such.pem", "/no/such.pem"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/redis"
+	"github.com/regentd/regent/store/s3"
 	"github.com/regentd/regent/store/sqlite"
 )
 
@@ -35,7 +36,8 @@ func storeUnshared(s *config.Settings) {
 	if strings.HasPrefix(s.Store, "memory:") {
 		s.Warnings = append(s.Warnings,
 			"store memory: is for this process alone: it leads whoever else does, and forgets every "+
-				"epoch when it ends; use it to try things out, and sqlite: or redis:// for more than one process")
+				"epoch when it ends; use it to try things out, and sqlite:, redis:// or s3:// for more than one "+
+				"process")
 	}
 	if !s.Given("store") {
 		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working "+
@@ -45,7 +47,8 @@ func storeUnshared(s *config.Settings) {
 }
 
 // validateStore returns what can be known to be wrong with a store without contacting or creating it.
-func validateStore(address string) error {
+func validateStore(s *config.Settings) error {
+	address := s.Store
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
 	case "sqlite":
@@ -53,6 +56,13 @@ func validateStore(address string) error {
 		return err
 	case "redis", "rediss":
 		return redis.Validate(address)
+	case "s3":
+		if err := s3.Validate(address); err != nil {
+			return err
+		}
+		if err := s.Regent.ValidateWriteInterval(s3.WriteInterval(address)); err != nil {
+			return driver.Refused(fmt.Errorf("store %s: %w", config.Redact(address), err))
+		}
 	}
 	return nil
 }
@@ -98,7 +108,7 @@ const probeTimeout = 5 * time.Second
 // probeStore opens and closes the store, for --check-config. It returns an error if the store refuses this
 // configuration, and says in a warning if the store could not be asked. It creates nothing.
 func probeStore(ctx context.Context, s *config.Settings) error {
-	if err := validateStore(s.Store); err != nil {
+	if err := validateStore(s); err != nil {
 		return err
 	}
 	if path, ok := strings.CutPrefix(s.Store, "sqlite:"); ok {
@@ -110,7 +120,7 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	warn := func(w string) { s.Warnings = append(s.Warnings, w) }
-	store, err := forElection(s.Election, warn, opener(s.Store, true, 0, warn))(ctx)
+	store, err := forElection(s.Election, warn, opener(s.Store, storeUse{children: true, unchecked: true}, warn))(ctx)
 	switch {
 	case errors.Is(err, driver.ErrRefused):
 		return err

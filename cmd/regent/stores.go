@@ -11,24 +11,32 @@ import (
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 	"github.com/regentd/regent/store/redis"
+	"github.com/regentd/regent/store/s3"
 	"github.com/regentd/regent/store/sqlite"
 )
 
-// opener returns a function that opens the store at an address. Where duties are processes of their own, the death of
-// this process proves nothing of them, so the store proves no deaths then. Warnings of the store go to warn.
-//
-// With start-up jitter many processes may start at once. Each of them then checks its server in steps, over one to
-// six times that jitter. How long is random, unlike every wait of the protocol (rule 11): no election waits for the
-// check, and the phase of the member is not known here.
+// storeUse is the purpose for which a store is opened.
+type storeUse struct {
+	// children says that duties are processes of their own. The death of this process then proves nothing of them, so
+	// the store proves no deaths.
+	children bool
+	// jitter is the longest start-up jitter. With it many processes may start at once. Each of them then checks its
+	// Redis server in steps, over one to six times that jitter. How long is random, unlike every wait of the protocol
+	// (rule 11): no election waits for the check, and the phase of the member is not known here.
+	jitter time.Duration
+	// unchecked leaves out the check of an S3 server, which writes objects: for a process that only reads or releases.
+	unchecked bool
+}
+
+// opener returns a function that opens the store at an address. Warnings of the store go to warn.
 //
 // An error that is a [driver.ErrRefused] stays until somebody changes something.
-func opener(address string, children bool, jitter time.Duration,
-	warn func(string)) func(context.Context) (driver.Store, error) {
+func opener(address string, use storeUse, warn func(string)) func(context.Context) (driver.Store, error) {
 	return func(ctx context.Context) (driver.Store, error) {
 		scheme, rest, _ := strings.Cut(address, ":")
 		switch scheme {
 		case "sqlite":
-			store, err := sqlite.Open(ctx, rest, sqlite.Options{NoWitness: children})
+			store, err := sqlite.Open(ctx, rest, sqlite.Options{NoWitness: use.children})
 			if err != nil {
 				return nil, err // a nil *sqlite.Store in an interface is not nil
 			}
@@ -40,8 +48,8 @@ func opener(address string, children bool, jitter time.Duration,
 			return memstore.New(), nil
 		case "redis", "rediss":
 			opts := redis.Options{OnWarning: warn}
-			if jitter > 0 {
-				opts.CheckOver = jitter + rand.N(5*jitter)
+			if use.jitter > 0 {
+				opts.CheckOver = use.jitter + rand.N(5*use.jitter)
 			}
 			store, err := redis.Open(ctx, address, opts)
 			if err != nil {
@@ -49,6 +57,12 @@ func opener(address string, children bool, jitter time.Duration,
 			}
 			for _, w := range store.Warnings() {
 				warn(w)
+			}
+			return store, nil
+		case "s3":
+			store, err := s3.Open(ctx, address, s3.Options{NoProbe: use.unchecked})
+			if err != nil {
+				return nil, err
 			}
 			return store, nil
 		}

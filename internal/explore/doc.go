@@ -27,8 +27,8 @@
 //
 // Two states count as one if the cores encode alike (core.Core.Encode): revisions, nonces and incarnations are
 // renumbered, and times are counted from now. Epochs that are further than 4 from that of the register count as
-// one. A state is known by a hash of 128 bits. A test goes at random through worlds as they are, and checks that
-// each of them was explored.
+// one. A state is known by a hash of 128 bits. A test goes at random through worlds as they are, and checks that each
+// of them was explored.
 //
 // The default run takes about half a minute of processor time. The larger ones need a flag:
 //

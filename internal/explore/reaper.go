@@ -12,7 +12,7 @@ import (
 	"github.com/regentd/regent/internal/core"
 )
 
-// This file is the reaper of each process. It is told what the process holds, kills a process that is silent for too
+// This file is the reaper of each process. It knows what the process holds, kills a process that is silent for too
 // long, and frees what a dead one held, by regent.Reap. It never waits for anything: what it does may come at any time.
 
 // lifeline is what a reaper knows of one heartbeat register.

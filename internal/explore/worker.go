@@ -31,7 +31,7 @@ func (w *world) sendTask(i, k int) {
 }
 
 // takeTask lets a task reach the worker, and checks that the accepted epochs never fall and that each belongs to one
-// term. A leader whose task is refused is told so.
+// term. A leader whose task is refused learns so.
 func (w *world) takeTask(n int) error {
 	t := w.tasks[n]
 	w.tasks = slices.Delete(w.tasks, n, n+1)

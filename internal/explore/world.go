@@ -103,7 +103,7 @@ type proc struct {
 	gone      bool       // it has left for good
 	asleep    bool       // nothing reaches it, and it does nothing
 	asking    bool       // a request of its user to whoever leads has no result yet
-	lines     []lifeline // what its reaper was told
+	lines     []lifeline // what its reaper knows
 	idle      []bool     // by election: it does not campaign
 	terms     []*term    // by election; nil if it has none
 	deadlines map[string]core.Time

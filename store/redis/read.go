@@ -194,6 +194,7 @@ func (s *Store) yieldPage(
 // names reads a page of the index. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.
 func (s *Store) names(ctx context.Context, from, prefix string) ([]string, error) {
 	for again := false; ; again = true {
+		s.sent.Add("list")
 		res := s.do(ctx, s.client.B().Zrange().Key(s.index).Min(from).Max("("+prefix+"\xff").Bylex().Limit(0,
 			listPage).Build())
 		if !connectionLost(ctx, res) || again {

@@ -86,6 +86,7 @@ type Store struct {
 	id      uint64        // of this Store; never reused
 	swaps   atomic.Uint64 // how many it has sent
 	buffers sync.Pool     // of *request
+	sent    driver.RequestCount
 
 	ctx           context.Context // cancelled by Close
 	cancel        context.CancelFunc

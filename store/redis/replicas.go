@@ -18,6 +18,7 @@ var errUnconfirmed = errors.New("applied, but too few replicas have confirmed it
 func (s *Store) evalAndWait(ctx context.Context, sc script, name string, r *request) rueidis.RedisResult {
 	s.setUnconfirmed(name, true)
 	for _, full := range []bool{false, true} {
+		s.count(sc)
 		all := s.onOneConnection(ctx, s.command(sc, r, full), s.wait())
 		switch err := all[0].Error(); {
 		case scriptMissing(all[0]):

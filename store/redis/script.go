@@ -56,6 +56,7 @@ func scriptMissing(res rueidis.RedisResult) bool {
 }
 
 func (s *Store) eval(ctx context.Context, sc script, r *request) rueidis.RedisResult {
+	s.count(sc)
 	res := s.do(ctx, s.command(sc, r, false))
 	if scriptMissing(res) {
 		res = s.do(ctx, s.command(sc, r, true))
@@ -84,6 +85,7 @@ func (s *Store) evalAll(ctx context.Context, sc script, rs []*request) []rueidis
 		cmds[i] = s.command(sc, r, false)
 	}
 
+	s.count(sc)
 	all := s.doMulti(ctx, cmds)
 	var again []int
 	cmds = cmds[:0]

@@ -22,6 +22,7 @@ const (
 func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	var rev, writer any
 	var record []byte
+	s.sent.Add("get")
 	err := s.read(ctx, func() error { return s.get.QueryRowContext(ctx, name).Scan(&rev, &writer, &record) })
 	if errors.Is(err, sql.ErrNoRows) {
 		err = driver.ErrNotFound
@@ -37,6 +38,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 	return func(yield func(driver.Record, error) bool) {
 		from, page := prefix, make([]driver.Outcome, 0, listPage)
 		for {
+			s.sent.Add("list")
 			err := s.read(ctx, func() (err error) {
 				page, err = s.listFrom(ctx, page[:0], from, prefix)
 				return err

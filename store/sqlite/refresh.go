@@ -24,6 +24,7 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 	outs := make([]driver.Outcome, 0, len(known))
 	for page := range slices.Chunk(known, refreshPage) {
 		var changed map[string]driver.Outcome
+		s.sent.Add("refresh")
 		err := s.read(ctx, func() (err error) {
 			changed, err = s.changedSince(ctx, page)
 			return err

@@ -18,6 +18,7 @@ END;`
 // Remove implements [driver.Remover]. A register that is written again after its removal never gets a revision that it
 // had before: see revisions.
 func (s *Store) Remove(ctx context.Context, l driver.Record) error {
+	s.sent.Add("remove")
 	r := &request{
 		ctx: ctx, remove: true, in: []driver.Record{l}, out: make([]driver.Outcome, 1), done: make(chan struct{}, 1),
 	}

@@ -66,6 +66,7 @@ type Store struct {
 	self   process     // this process; zero if the host does not support it
 
 	warnings []string // what Open found
+	sent     driver.RequestCount
 
 	readers *sql.DB
 	get     *sql.Stmt

@@ -34,6 +34,7 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	}
 
 	r.ctx, r.in[0] = ctx, l
+	s.sent.Add("swap")
 	if err := s.submit(r); err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err) // drain still has r
 	}
@@ -55,6 +56,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 
 	// A copy, because the caller may return before drain has used it.
 	r := &request{ctx: ctx, in: slices.Clone(ls), out: make([]driver.Outcome, len(ls)), done: make(chan struct{}, 1)}
+	s.sent.Add("swap")
 	err := s.submit(r)
 	if err == nil {
 		return r.out

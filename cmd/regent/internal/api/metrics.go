@@ -32,7 +32,7 @@ type collector struct {
 
 	leader, epoch, remaining, leaderless, behind, regressed *prometheus.Desc // of the election
 	heartbeat, failures, began, ended, contention, drift    *prometheus.Desc // of the member
-	reachable, writable, lost, build                        *prometheus.Desc // of the node
+	reachable, writable, requests, lost, build              *prometheus.Desc // of the node
 	tasks                                                   *prometheus.Desc // of the worker
 	members, cluster, duties                                *prometheus.Desc // of the leader
 	slots, polls, latency, overdue, jumps                   *prometheus.Desc // of the leader's polls
@@ -65,6 +65,7 @@ func newCollector(n *node.Node, version string) *collector {
 
 	c.reachable = desc("store_reachable", "1 while the store answers the reads of this node.")
 	c.writable = desc("store_writable", "1 while the store takes the writes of this node, as far as any were sent.")
+	c.requests = desc("store_requests_total", "Requests to the store, by kind, those that failed included.", "op")
 	c.lost = desc("lost_events_total", "Events that an observer was too slow for.")
 	c.build = desc("build_info", "The version of this binary and of Go.", "version", "go")
 
@@ -135,6 +136,9 @@ func (c *collector) collectElection(out sink) {
 	out.gauge(c.reachable, truth(h.Store.Reachable))
 	out.gauge(c.writable, truth(h.Store.Writable))
 
+	for op, n := range counts.Requests {
+		out.counter(c.requests, float64(n), op)
+	}
 	for reason, n := range counts.Ended {
 		out.counter(c.ended, float64(n), reason)
 	}

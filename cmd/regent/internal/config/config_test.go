@@ -68,6 +68,27 @@ func TestProfiles(t *testing.T) {
 		})
 	}
 
+	t.Run("J14_a_store_in_a_bucket_without_a_named_profile_is_profile_fleet", func(t *testing.T) {
+		for _, l := range []loaded{
+			{args: "--store s3://bucket"}, {env: "REGENT_STORE=s3://bucket"}, {yaml: "store: s3://bucket"},
+		} {
+			s := l.must(t)
+			if s.Profile != "fleet" || !reflect.DeepEqual(s.Regent, regent.Fleet()) ||
+				s.Origin("profile") != "follows store" || s.Origin("startupJitterMax") != "profile fleet" {
+				t.Errorf("%+v: profile %s, which %s", l, s.Profile, s.Origin("profile"))
+			}
+		}
+		for _, l := range []loaded{
+			{args: "--store s3://bucket --profile cluster"},
+			{args: "--store s3://bucket", env: "REGENT_PROFILE=cluster"},
+			{args: "--store redis://host", yaml: "store: s3://bucket"},
+		} {
+			if s := l.must(t); s.Profile != "cluster" || s.Regent.StartupJitterMax != 0 {
+				t.Errorf("%+v: profile %s, which %s", l, s.Profile, s.Origin("profile"))
+			}
+		}
+	})
+
 	t.Run("nothing_at_all_is_the_profile_cluster_and_the_embedded_store", func(t *testing.T) {
 		s := loaded{}.must(t)
 		if s.Profile != "cluster" || s.Store != "sqlite:regent.db" || s.Listen != "127.0.0.1:7468" ||

@@ -119,8 +119,8 @@ func TestBadValues(t *testing.T) {
 		{"C22_a_key_without_its_certificate", loaded{args: "--tls-key a.pem"},
 			`flag --tls-key: tlsKey "a.pem": tlsKey needs tlsCert`},
 		{"C22_a_store_that_nobody_knows", loaded{args: "--store mysql://ada:hush@host/db"},
-			`flag --store: store "mysql://ada:xxxxx@host/db": store must begin with sqlite:, memory:, redis:// or ` +
-				`rediss://, the stores that this binary has`},
+			`flag --store: store "mysql://ada:xxxxx@host/db": store must begin with sqlite:, memory:, redis://, ` +
+				`rediss:// or s3://, the stores that this binary has`},
 		{"C22_an_embedded_store_without_a_file", loaded{args: "--store sqlite:"},
 			`flag --store: store "sqlite:": store must name a file, as in sqlite:regent.db`},
 		{"C22_a_file_that_is_not_there", loaded{args: "--config none.yaml"},
@@ -179,7 +179,7 @@ func TestGoodValues(t *testing.T) {
 		}
 	})
 
-	t.Run("text_in_the_file_is_what_it_looks_like", func(t *testing.T) {
+	t.Run("text_in_the_file_is_kept_as_it_is_written", func(t *testing.T) {
 		if s := (loaded{yaml: "region: 010\nnode: true\nlabels: {zone: 1.50}"}).must(t); s.Regent.Region != "010" ||
 			s.Node != "true" || s.Regent.Labels["zone"] != "1.50" {
 			t.Errorf("got %v", s)

@@ -27,7 +27,8 @@ const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file 
 sets it wins; the profile sets the rest. A duration is written 1.5s or 500ms; a bare number is milliseconds.
 
 The store memory: is for one process alone, to try things out. sqlite: is for the processes of one machine, redis:// for
-those of several.
+those of several, s3:// for those that share nothing but a bucket. With a store s3:// the profile is fleet, unless
+one is named.
 
 Polls and duties are in the file alone:
 

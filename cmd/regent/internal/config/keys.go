@@ -307,4 +307,4 @@ func memberKeys() []Key {
 }
 
 // Schemes returns how the address of a store can begin: one for each driver of this binary.
-func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://"} }
+func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://", "s3://"} }

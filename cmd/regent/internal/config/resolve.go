@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"maps"
+	"strings"
 
 	"github.com/regentd/regent"
 )
@@ -62,8 +63,13 @@ type resolver struct {
 // resolve sets every key, and collects errors and warnings.
 func (r *resolver) resolve() {
 	profile := Profiles()[0]
-	if g, ok := r.given["profile"]; ok && g.rule == "" {
+	g, named := r.given["profile"]
+	byStore := !named && strings.HasPrefix(r.given["store"].text, "s3://") // where each request costs money
+	switch {
+	case named && g.rule == "":
 		profile = g.text
+	case byStore:
+		profile = "fleet"
 	}
 
 	base, ok := defaults(profile)
@@ -81,6 +87,9 @@ func (r *resolver) resolve() {
 
 	for _, k := range Keys() {
 		r.take(k)
+	}
+	if byStore {
+		r.derive("profile", "store")
 	}
 
 	if r.bad["profile"] {

@@ -66,7 +66,7 @@ func (c criteria) byAnswer(m *member, a answer) finding {
 	answered := a.asked && a.err == nil
 
 	switch {
-	case !m.confirmed && !answered && m.view.ID != c.opts.Self:
+	case !m.confirmed() && !answered && m.view.ID != c.opts.Self:
 		why := "its first heartbeat is awaited"
 		if unreachable != "" {
 			why += "; " + unreachable

@@ -40,17 +40,12 @@ func runClassifications(t *testing.T, cases map[string]classification) {
 	t.Helper()
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
-			view := regent.MemberView{ID: "b", Addr: "b:1", Incarnation: "1", Rev: "1", Lease: lease}
-			view.Healthy = true
-			m := &member{status: Healthy, heartbeat: heartbeat{
-				view:      view,
-				rev:       "1",
-				confirmed: true,
-				listed:    start,
-				received:  start,
-				unchanged: start,
-			}}
+			var h heartbeat
+			healthy := state(2, 0)
+			healthy.Addr = "b:1"
+			healthy.Healthy = true
+			h.update(healthy, time.Now(), time.Now())
+			m := &member{status: Healthy, heartbeat: h}
 			if c.change != nil {
 				c.change(m)
 			}
@@ -72,16 +67,19 @@ func runClassifications(t *testing.T, cases map[string]classification) {
 
 // silentFor makes the heartbeat of a member silent for some time.
 func silentFor(d time.Duration) func(*member) {
-	return func(m *member) { m.unchanged = m.listed.Add(-d) }
+	return func(m *member) {
+		m.state.HeartbeatAge = d
+		m.state.Alive = d < m.lease()
+	}
 }
 
 // unconfirmed makes a member new to the term.
-func unconfirmed(m *member) { m.confirmed = false }
+func unconfirmed(m *member) { m.state.Heartbeats = 1 }
 
 // self makes a member the leader itself.
 func self(m *member) {
 	m.view.ID = "a"
-	m.confirmed = false
+	unconfirmed(m)
 }
 
 func TestClassifyByAnswer(t *testing.T) {
@@ -217,8 +215,8 @@ func TestClassifyByHeartbeat(t *testing.T) {
 		},
 		"a_lease_that_is_longer_than_that_counts": {
 			change: func(m *member) {
-				silentFor(11 * time.Minute)(m)
 				m.view.Lease = time.Hour
+				silentFor(11 * time.Minute)(m)
 			},
 			answer: healthyAnswer,
 			want:   Healthy,
@@ -254,7 +252,7 @@ func TestClassifySelf(t *testing.T) {
 		"the_leader_itself_is_never_partitioned": {
 			change: func(m *member) {
 				self(m)
-				m.confirmed = true
+				m.state.Heartbeats = 2
 				m.afterFailure = true
 			},
 			answer: refusedAnswer,

@@ -2,10 +2,10 @@
 //
 // # What is assumed
 //
-// Liveness follows from heartbeats alone, as in the protocol. A heartbeat has expired when its register shows the same
-// revision in a listing that began a full lease after that revision was first received, by the monotonic clock of this
-// node. No wall clock of another machine counts, and a listing that fails counts for nothing. So no member is
-// classified as unreachable while its heartbeat continues.
+// Liveness follows from heartbeats alone, as in the protocol: see [regent.Roster]. A heartbeat has expired when a
+// listing that began a full lease after it was first received shows no newer one, by the clock of this node. No wall
+// clock of another machine counts, and a listing that fails counts for nothing. So no member is classified as
+// unreachable while its heartbeat continues.
 //
 // A probe never proves death, only that this node cannot reach the member. A register does not say when it was last
 // written, so a member that is silent when a term begins may have died a second or a month ago. The new leader
@@ -32,8 +32,8 @@
 //   - partitioned: it cannot be reached, and its heartbeat continued after that.
 //   - unreachable: its heartbeat has expired.
 //   - gone: its register is vacant, or it was silent for GoneAfter. It stays in the list for KeepGone. A member that
-//     was gone before the term began is not listed, since registers are never deleted; the leader of the previous term
-//     is.
+//     was gone before the term began is not listed, since vacant registers are kept for long; the leader of the
+//     previous term is.
 //   - unknown: it is new to this term, does not answer, and its first heartbeat is awaited.
 //
 // A member gets a worse status when two checks in a row find one, and then the milder of the two, and likewise for a

@@ -1,9 +1,7 @@
 package health
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -11,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 )
 
@@ -22,27 +19,20 @@ func TestLiveMembersAreNeverUnreachable(t *testing.T) {
 		runVirtual(t, func(w *virtualCluster) {
 			g := rand.New(rand.NewPCG(seed, 2))
 			w.join("a", "b", "c", "d")
-			revs := map[string]int{}
 			w.opts.Interval = 1 + time.Duration(g.Int64N(int64(40*time.Second))) + time.Second
-			w.opts.Members = func(ctx context.Context) ([]regent.MemberView, error) {
-				all, err := w.list(ctx)
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				for i := range all {
-					all[i].Rev = fmt.Sprint(revs[all[i].ID])
-				}
-				return all, err
+			for _, m := range w.members {
+				m.beats = new(uint64)
 			}
 
 			m, stop := w.run()
 			var beats sync.WaitGroup
-			for _, id := range []string{"a", "b", "c", "d"} {
-				g := rand.New(rand.NewPCG(seed, uint64(id[0])))
+			for i, member := range w.members {
+				g := rand.New(rand.NewPCG(seed, uint64(i)))
 				beats.Go(func() {
 					for time.Since(w.start) < time.Hour {
 						time.Sleep(time.Duration(1 + g.Int64N(int64(lease)-1)))
 						w.mu.Lock()
-						revs[id]++
+						*member.beats++
 						w.mu.Unlock()
 					}
 				})

@@ -137,7 +137,7 @@ func (m *member) public() Member {
 		LatencyMs:  -1,
 		Since:      m.since.Round(0),
 	}
-	if m.confirmed {
+	if m.confirmed() {
 		p.LastSeenMs = m.silentFor().Milliseconds()
 	}
 	if m.latency >= 0 {

@@ -42,7 +42,7 @@ func (c *cluster) join(id string) *node {
 	var err error
 	n.monitor, err = health.New(health.Options{
 		Self:              id,
-		Members:           n.member.Members,
+		NewRoster:         n.member.NewRoster,
 		HeartbeatInterval: n.member.Config.HeartbeatInterval,
 		Changed:           n.client.Wake(ctx, driver.MemberRegister("")),
 		Past: func() []driver.Past {

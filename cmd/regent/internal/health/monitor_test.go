@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 )
 
@@ -98,7 +99,7 @@ func TestMonitorChecks(t *testing.T) {
 				t.Errorf("listed %d times in 5 minutes", n)
 			}
 			c := m.Snapshot()
-			want := []string{"the members cannot be listed: out of order"}
+			want := []string{"the members cannot be listed: list members: store failed: out of order"}
 			if c.Status != Degraded || !slices.Equal(c.Reasons, want) || c.Counts.Healthy != 2 {
 				t.Errorf("got %+v", c)
 			}
@@ -321,7 +322,7 @@ func TestSnapshot(t *testing.T) {
 	})
 
 	t.Run("a_cluster_in_JSON_has_lists_even_if_empty", func(t *testing.T) {
-		m, err := New(Options{Self: "a", Members: (&virtualCluster{}).list})
+		m, err := New(Options{Self: "a", NewRoster: (&regent.Member{}).NewRoster})
 		if err != nil {
 			t.Fatal(err)
 		}

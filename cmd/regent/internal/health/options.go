@@ -10,12 +10,14 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// Options configures a Monitor. Self and Members are required; other zero values have defaults.
+// Options configures a Monitor. Self and NewRoster are required; other zero values have defaults.
 type Options struct {
 	// Self is the ID of the member whose duty this monitor is.
 	Self string
-	// Members lists the registers of all members: [regent.Member.Members].
-	Members func(context.Context) ([]regent.MemberView, error)
+	// NewRoster returns the roster of a term, which lists the members: [regent.Member.NewRoster].
+	NewRoster func() *regent.Roster
+	// OnMembers is called with the members of each listing. Nil for none.
+	OnMembers func([]regent.MemberState)
 	// Probe asks a member for its health. It must return soon after its context ends. With nil, no member is probed.
 	Probe func(context.Context, regent.MemberView) (Report, error)
 	// Past returns the ended terms of the election, the last one last, as [regent.Member.View] has them. It
@@ -80,8 +82,8 @@ func (o Options) validate() error {
 	if o.Self == "" {
 		errs = append(errs, errors.New("there is no Self: set it to the ID of the member"))
 	}
-	if o.Members == nil {
-		errs = append(errs, errors.New("there is no Members: set it to a function that lists them"))
+	if o.NewRoster == nil {
+		errs = append(errs, errors.New("there is no NewRoster: set it to that of the member"))
 	}
 
 	check(o.Interval > 0, "interval", o.Interval, "must be positive")

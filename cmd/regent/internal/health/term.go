@@ -14,6 +14,7 @@ import (
 type term struct {
 	regent.Term
 	opts    Options
+	roster  *regent.Roster
 	start   time.Time
 	members map[string]*member
 	checks  int
@@ -22,7 +23,13 @@ type term struct {
 }
 
 func newTerm(opts Options, lead regent.Term) *term {
-	return &term{Term: lead, opts: opts, start: time.Now(), members: map[string]*member{}}
+	return &term{
+		Term:    lead,
+		opts:    opts,
+		roster:  opts.NewRoster(),
+		start:   time.Now(),
+		members: map[string]*member{},
+	}
 }
 
 // maxQuick is the most early checks in a row: findings that contradict each other without end must not be checked every
@@ -33,11 +40,11 @@ const maxQuick = 3
 // next.
 func (t *term) check(ctx context.Context) (Cluster, time.Time) {
 	began := time.Now()
-	views, err := t.list(ctx)
+	states, err := t.list(ctx)
 	t.listErr = err
 	pending := err != nil
 	if err == nil {
-		t.update(views, began, time.Now())
+		t.update(states, began, time.Now())
 		answers := t.probeAll(ctx, t.alive())
 		if ctx.Err() != nil { // probes fail when the term ends, which says nothing about the members
 			return Cluster{}, time.Time{}
@@ -55,25 +62,30 @@ func (t *term) check(ctx context.Context) (Cluster, time.Time) {
 	return c, t.nextCheck(now, pending)
 }
 
-func (t *term) list(ctx context.Context) ([]regent.MemberView, error) {
+func (t *term) list(ctx context.Context) ([]regent.MemberState, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.ListTimeout)
 	defer cancel()
-	return t.opts.Members(ctx)
+	states, err := t.roster.List(ctx)
+	if err == nil && t.opts.OnMembers != nil {
+		t.opts.OnMembers(states)
+	}
+
+	return states, err
 }
 
 // update takes in a listing that was sent at began and answered at received.
-func (t *term) update(views []regent.MemberView, began, received time.Time) {
+func (t *term) update(states []regent.MemberState, began, received time.Time) {
 	listed := map[string]bool{}
-	for _, v := range views {
-		listed[v.ID] = true
-		m := t.members[v.ID]
+	for _, s := range states {
+		listed[s.ID] = true
+		m := t.members[s.ID]
 		if m == nil {
-			t.addMember(v, began, received)
+			t.addMember(s, began, received)
 			continue
 		}
 
 		present := !m.vacant
-		joined := m.update(v, began, received)
+		joined := m.update(s, began, received)
 		switch {
 		case m.vacant && present:
 			m.depart()
@@ -83,8 +95,8 @@ func (t *term) update(views []regent.MemberView, began, received time.Time) {
 	}
 
 	for id, m := range t.members {
-		if !listed[id] && !m.vacant { // registers are never deleted
-			m.update(regent.MemberView{ID: id}, began, received)
+		if !listed[id] && !m.vacant { // only a register that was vacant for long is removed
+			m.update(regent.MemberState{MemberView: regent.MemberView{ID: id}}, began, received)
 			m.died = true
 			m.departure = "its register has vanished: was the store flushed, or restored?"
 		}
@@ -92,14 +104,14 @@ func (t *term) update(views []regent.MemberView, began, received time.Time) {
 }
 
 // addMember adds a member that is new to this term.
-func (t *term) addMember(v regent.MemberView, began, received time.Time) {
+func (t *term) addMember(s regent.MemberState, began, received time.Time) {
 	m := &member{status: Unknown, since: received, latency: -1}
 	if t.checks == 0 {
 		m.emitted = up // members that were there before the failover emit no event
 	}
-	t.members[v.ID] = m
+	t.members[s.ID] = m
 
-	m.update(v, began, received)
+	m.update(s, began, received)
 	if m.vacant {
 		t.addVacant(m, received)
 	}

@@ -3,7 +3,9 @@ package health
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,8 @@ const (
 
 // virtualCluster is a cluster of fake members in virtual time, with the monitor of member a.
 type virtualCluster struct {
+	driver.Store // only List is used
+
 	t       *testing.T
 	start   time.Time
 	opts    Options
@@ -46,17 +50,29 @@ type fakeMember struct {
 	phase  time.Duration
 	report Report
 	slow   time.Duration
+	beats  *uint64 // its heartbeats, if they are not computed
 	cut    bool
 }
 
-// at returns the register of the member at a time.
-func (f *fakeMember) at(now time.Time) regent.MemberView {
-	v := f.view
+// record returns the register of the member at a time.
+func (f *fakeMember) record(prefix string, now time.Time) driver.Record {
 	if !f.silent.IsZero() && now.After(f.silent) {
 		now = f.silent
 	}
-	v.Rev = fmt.Sprintf("%s/%s/%d", v.ID, v.Incarnation, (now.Sub(f.joined)+f.phase)/interval)
-	return v
+	beats := uint64((now.Sub(f.joined) + f.phase) / interval)
+	if f.beats != nil {
+		beats = *f.beats
+	}
+
+	v := f.view
+	r := driver.Record{Name: prefix + v.ID, Addr: v.Addr, Duration: v.Lease, Nonce: beats + 1}
+	r.Rev = fmt.Sprintf("%s/%s/%d", v.ID, v.Incarnation, beats)
+	if v.Incarnation != "" {
+		r.Holder = driver.Identity{ID: v.ID, Incarnation: v.Incarnation}
+		r.Data, _ = json.Marshal(v.MemberInfo)
+	}
+
+	return r
 }
 
 // runVirtual runs a function with a cluster in virtual time.
@@ -65,10 +81,10 @@ func runVirtual(t *testing.T, f func(*virtualCluster)) {
 	virtual.Test(t, func(t *testing.T) {
 		w := &virtualCluster{t: t, start: time.Now(), changed: make(chan driver.Record, 1)}
 		w.opts = Options{
-			Self:    "a",
-			Members: w.list,
-			Probe:   w.probe,
-			Changed: w.changed,
+			Self:      "a",
+			NewRoster: (&regent.Member{Store: w}).NewRoster,
+			Probe:     w.probe,
+			Changed:   w.changed,
 			Emit: func(e regent.Event) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -129,19 +145,22 @@ func (w *virtualCluster) leave(id string) {
 	})
 }
 
-func (w *virtualCluster) list(context.Context) ([]regent.MemberView, error) {
-	w.lists.Add(1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fail != nil {
-		return nil, w.fail
+// List implements [driver.Store]: it lists the registers of the members.
+func (w *virtualCluster) List(_ context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return func(yield func(driver.Record, error) bool) {
+		w.lists.Add(1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.fail != nil {
+			yield(driver.Record{}, w.fail)
+			return
+		}
+		for _, f := range w.members {
+			if !yield(f.record(prefix, time.Now()), nil) {
+				return
+			}
+		}
 	}
-	var all []regent.MemberView
-	for _, f := range w.members {
-		all = append(all, f.at(time.Now()))
-	}
-
-	return all, nil
 }
 
 func (w *virtualCluster) probe(ctx context.Context, v regent.MemberView) (Report, error) {

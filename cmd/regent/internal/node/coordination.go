@@ -38,9 +38,6 @@ type Coordination struct {
 // Duties is the number of duties of every leader, besides those of its user.
 const Duties = 3
 
-// memberPrefix is the prefix of the names of members' registers.
-var memberPrefix = driver.MemberRegister("")
-
 // coordinate creates the duties of every leader, and the worker.
 func (n *Node) coordinate() error {
 	c := &n.opts.Coordination
@@ -74,7 +71,8 @@ func (n *Node) coordinate() error {
 func (n *Node) newMonitor() (*health.Monitor, error) {
 	opts := health.Options{
 		Self:              n.Member.ID,
-		Members:           n.listMembers,
+		NewRoster:         n.Member.NewRoster,
+		OnMembers:         n.compareWithMembers,
 		Emit:              n.Member.Emit,
 		Changed:           n.changed,
 		HeartbeatInterval: n.opts.Config.HeartbeatInterval,
@@ -102,20 +100,16 @@ func (n *Node) newRetirement() (regent.Duty, error) {
 func (n *Node) newOrchestrator() *orchestrate.Orchestrator {
 	c := n.opts.Coordination
 	return orchestrate.New(orchestrate.Options{
-		Store:        n.store,
-		Election:     n.opts.Election,
-		Leader:       n.Member.ID,
-		Fixed:        c.Polls,
-		Kinds:        check.Names(),
-		Members:      n.Member.Members,
-		ListInterval: n.opts.Config.HeartbeatInterval,
-		MembersChanged: func(ctx context.Context) <-chan driver.Record {
-			return n.store.Wake(ctx, memberPrefix)
-		},
-		Pool: work.Options{Do: n.signer.Do, Client: c.Client, Scheme: c.Scheme},
-		Emit: n.Member.Emit,
-		Log:  n.opts.Log,
-		Now:  n.opts.Now,
+		Store:    n.store,
+		Election: n.opts.Election,
+		Leader:   n.Member.ID,
+		Fixed:    c.Polls,
+		Kinds:    check.Names(),
+		Members:  n.Member.WatchMembers,
+		Pool:     work.Options{Do: n.signer.Do, Client: c.Client, Scheme: c.Scheme},
+		Emit:     n.Member.Emit,
+		Log:      n.opts.Log,
+		Now:      n.opts.Now,
 	})
 }
 

@@ -16,13 +16,16 @@ type Counts struct {
 	Ended      map[string]uint64 // terms, by the reason for which they ended
 	Leaderless time.Duration     // how long the election was vacant, as far as this node saw
 	Regressed  uint64            // how often the store was found to have lost writes
+	Requests   map[string]uint64 // to the store, by kind
 }
 
 // Counts returns the figures of the node.
 func (n *Node) Counts() Counts {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return Counts{Ended: maps.Clone(n.reasons), Leaderless: n.leaderless, Regressed: n.regressed}
+	return Counts{
+		Ended: maps.Clone(n.reasons), Leaderless: n.leaderless, Regressed: n.regressed, Requests: n.store.Requests(),
+	}
 }
 
 // Drifts returns how many tasks and other requests this node has refused because of their old epochs.

@@ -140,16 +140,19 @@ func (p *peers) differences() []Difference {
 	return slices.Clone(p.known)
 }
 
-// listMembers lists the members. If this node leads, it also compares their configuration with its own.
-func (n *Node) listMembers(ctx context.Context) ([]regent.MemberView, error) {
-	views, err := n.Member.Members(ctx)
-	if _, leads := n.Member.Leads(n.opts.Election); err == nil && leads {
-		self := func(v regent.MemberView) bool { return v.ID == n.Member.ID }
-		others := slices.DeleteFunc(slices.Clone(views), self)
-		n.peers.compare(n.published(), n.Member.Emit, others...)
+// compareWithMembers compares the configuration of members with this node's own, if it leads.
+func (n *Node) compareWithMembers(members []regent.MemberState) {
+	if _, leads := n.Member.Leads(n.opts.Election); !leads {
+		return
 	}
 
-	return views, err
+	var others []regent.MemberView
+	for _, m := range members {
+		if m.ID != n.Member.ID {
+			others = append(others, m.MemberView)
+		}
+	}
+	n.peers.compare(n.published(), n.Member.Emit, others...)
 }
 
 // compareWithLeader compares the configuration of the leader with this node's own, until ctx ends: the leader warns of

@@ -167,7 +167,7 @@ func (n *Node) close() {
 
 // passNotifications notifies the health monitor when members have joined or left.
 func (n *Node) passNotifications(ctx context.Context) {
-	notifications := n.store.Wake(ctx, memberPrefix)
+	notifications := n.store.Wake(ctx, driver.MemberPrefix)
 	for {
 		select {
 		case l := <-notifications:

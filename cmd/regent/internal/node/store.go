@@ -38,6 +38,7 @@ var (
 	_ driver.Refresher = (*Store)(nil)
 	_ driver.Remover   = (*Store)(nil)
 	_ driver.Witness   = (*Store)(nil)
+	_ driver.Counter   = (*Store)(nil)
 )
 
 // errNotOpen is the error of requests before the store is open.
@@ -254,6 +255,17 @@ func (s *Store) Gone(ctx context.Context, l driver.Record) bool {
 	store, err := s.current(ctx)
 	witness, ok := store.(driver.Witness)
 	return err == nil && ok && witness.Gone(ctx, l)
+}
+
+// Requests returns how many requests of each kind the store has sent, as far as it counts them.
+func (s *Store) Requests() map[string]uint64 {
+	s.mu.Lock()
+	store := s.store
+	s.mu.Unlock()
+	if counter, ok := store.(driver.Counter); ok {
+		return counter.Requests()
+	}
+	return nil
 }
 
 // Close implements [driver.Store].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http/httptest"
 	"slices"
@@ -31,7 +32,6 @@ type cluster struct {
 	mu      sync.Mutex
 	workers map[string]*worker
 	runs    []finished
-	rev     int
 	changed chan struct{} // closed and replaced with each run
 }
 
@@ -95,28 +95,22 @@ func (c *cluster) addWorker(name, kind string, labels map[string]string,
 	return w
 }
 
-// members lists the workers as their registers would.
-func (c *cluster) members(context.Context) ([]regent.MemberView, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []regent.MemberView
-	for _, w := range c.workers {
-		v := regent.MemberView{
-			ID:          w.name,
-			Addr:        strings.TrimPrefix(w.server.URL, "http://"),
-			Incarnation: "1",
-			Lease:       6 * time.Second,
-			Rev:         fmt.Sprint(c.rev),
+// watchMembers yields the workers, as [regent.Member.WatchMembers] does.
+func (c *cluster) watchMembers(ctx context.Context) iter.Seq2[[]regent.MemberState, error] {
+	return watch(ctx, 50*time.Millisecond, func() []regent.MemberState {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		var all []regent.MemberState
+		for _, w := range c.workers {
+			m := aliveWorker(w.name, strings.TrimPrefix(w.server.URL, "http://"), w.labels)
+			if w.gone {
+				m.Incarnation = ""
+				m.Alive = false
+			}
+			all = append(all, m)
 		}
-		v.Worker = true
-		v.Labels = w.labels
-		if w.gone {
-			v.Incarnation = ""
-		}
-		c.rev++
-		all = append(all, v)
-	}
-	return all, nil
+		return all
+	})
 }
 
 // leader is a member that orchestrates polls while it leads.
@@ -136,14 +130,13 @@ func (c *cluster) leader(id string) *leader {
 
 	l := &leader{Member: &regent.Member{Store: c.store, ID: id, Config: cfg}}
 	l.Orchestrator = orchestrate.New(orchestrate.Options{
-		Store:        c.store,
-		Election:     "seat",
-		Leader:       id,
-		Fixed:        c.fixed,
-		Members:      c.members,
-		ListInterval: 50 * time.Millisecond,
-		Log:          slog.New(slog.DiscardHandler),
-		Emit:         c.emit,
+		Store:    c.store,
+		Election: "seat",
+		Leader:   id,
+		Fixed:    c.fixed,
+		Members:  c.watchMembers,
+		Log:      slog.New(slog.DiscardHandler),
+		Emit:     c.emit,
 	})
 
 	l.stop = runMember(c.t, l.Member, l.Orchestrator.Run)

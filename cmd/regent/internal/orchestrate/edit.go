@@ -50,6 +50,9 @@ func (t *term) replace(old, e *entry) {
 		t.removeLocked(old, e)
 	}
 	if e == nil {
+		if len(t.entries) == 0 && t.stopWatch != nil {
+			t.stopWatch() // without polls no worker is needed
+		}
 		return
 	}
 

@@ -2,9 +2,11 @@ package orchestrate_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/regentd/regent"
 )
@@ -26,6 +28,27 @@ func (l *eventLog) eventsOf(kind regent.EventKind) []regent.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.events), func(e regent.Event) bool { return e.Kind != kind })
+}
+
+// watch yields the members that list returns, every interval, until ctx ends.
+func watch(ctx context.Context, interval time.Duration, list func() []regent.MemberState,
+) iter.Seq2[[]regent.MemberState, error] {
+	return func(yield func([]regent.MemberState, error) bool) {
+		for ctx.Err() == nil && yield(list(), nil) {
+			select {
+			case <-time.After(interval):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// aliveWorker returns the state of a worker that is alive.
+func aliveWorker(id, addr string, labels map[string]string) regent.MemberState {
+	v := regent.MemberView{ID: id, Addr: addr, Incarnation: "1"}
+	v.Worker = true
+	v.Labels = labels
+	return regent.MemberState{MemberView: v, Alive: true}
 }
 
 // runMember runs a member with a duty until the returned function is called, which may be called again.

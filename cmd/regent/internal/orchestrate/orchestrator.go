@@ -8,6 +8,7 @@ package orchestrate
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -26,13 +27,8 @@ type Options struct {
 	Fixed    []poll.Poll // from the configuration file
 	Kinds    []string    // all kinds of checks; any kind is accepted if empty
 
-	// Members lists the members of the cluster: [regent.Member.Members].
-	Members func(context.Context) ([]regent.MemberView, error)
-	// ListInterval is the time between two listings of the members.
-	ListInterval time.Duration
-	// MembersChanged returns a channel that receives when members have joined or left: they are then listed at once.
-	// Nil for none.
-	MembersChanged func(context.Context) <-chan driver.Record
+	// Members yields the members of the cluster after each change: [regent.Member.WatchMembers].
+	Members func(context.Context) iter.Seq2[[]regent.MemberState, error]
 
 	Pool work.Options // how workers are reached
 	Emit func(regent.Event)
@@ -54,11 +50,12 @@ type Orchestrator struct {
 
 // Kinds of events, with their metadata.
 const (
-	// the state of a target has changed: poll, from, to, message, worker, slot
+	// EventChanged says that the state of a target has changed: poll, from, to, message, worker, slot.
 	EventChanged regent.EventKind = "poll:changed"
-	// slots were too late to be run: polls, slots (their number), reason
+	// EventMissed says that slots were too late to be run: polls, slots (their number), reason.
 	EventMissed regent.EventKind = "poll:missed"
-	EventClock  regent.EventKind = "poll:clock_jumped" // clocks disagree about slots: offset, polls, skipped, error
+	// EventClock says that clocks disagree about slots: offset, polls, skipped, error.
+	EventClock regent.EventKind = "poll:clock_jumped"
 )
 
 // Errors of requests to an orchestrator.

@@ -13,6 +13,9 @@ import (
 // maxAttempts is how often a slot is started again because its workers were lost.
 const maxAttempts = 20
 
+// giveUpInterval is the time between two checks for workers that cannot be reached.
+const giveUpInterval = time.Second
+
 // attemptEnded handles the end of an attempt that this term has sent.
 func (t *term) attemptEnded(s *slot, attempt int, r work.Result, err error) {
 	t.mu.Lock()
@@ -123,8 +126,14 @@ func (t *term) requeueLocked(s *slot) {
 }
 
 // giveUpLocked ends the wait for workers that are alive but cannot be reached. A repeatable check is started again
-// elsewhere, although it may have been made; any other is settled as unknown.
+// elsewhere, although it may have been made; any other is settled as unknown. It checks once in giveUpInterval, since
+// there may be thousands of slots.
 func (t *term) giveUpLocked(now time.Time) {
+	if now.Sub(t.gaveUp) < giveUpInterval {
+		return
+	}
+
+	t.gaveUp = now
 	for s := range t.open {
 		p := s.entry.poll
 		if s.worker == "" || now.Sub(s.sent) < time.Duration(p.Timeout)+unreachableFor {

@@ -3,6 +3,7 @@ package orchestrate
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/work"
@@ -39,6 +40,26 @@ func TestResults(t *testing.T) {
 			t.Errorf("got %+v", s)
 		}
 	})
+
+	for kind, want := range map[string]string{"tcp": "", "exec": outcomeUnknown} {
+		t.Run("a_slot_of_a_worker_that_cannot_be_reached_is_given_up_after_a_while/"+kind, func(t *testing.T) {
+			tm := secondTerm(t, nil)
+			e := entryOf(t, tenSeconds)
+			e.poll.Kind = kind
+			s := tm.addSlot(e, tm.began)
+			e.markSent(s, tm.began)
+			s.worker = "w"
+			s.sent = time.Now().Add(-time.Duration(e.poll.Timeout) - unreachableFor)
+			tm.step(tm.began)
+
+			if again := !s.settled && s.Attempt == 1; again != (want == "") {
+				t.Errorf("started again %v, %v", again, e.runs)
+			}
+			if want != "" && (len(e.runs) != 1 || e.runs[0].Outcome != want) {
+				t.Errorf("runs %v", e.runs)
+			}
+		})
+	}
 
 	t.Run("a_late_result_of_a_passed_check_settles_a_slot_that_was_started_again", func(t *testing.T) {
 		tm := secondTerm(t, nil)

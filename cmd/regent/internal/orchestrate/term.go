@@ -28,14 +28,15 @@ type term struct {
 	editing sync.Mutex // held during a change of polls
 	saving  sync.Mutex // held while a checkpoint is saved
 
-	mu      sync.Mutex
-	began   time.Time // by the wall clock
-	clock   wallClock
-	entries map[string]*entry
-	due     dueHeap
-	pending []*entry // entries that may have slots to send
-	open    map[*slot]struct{}
-	members map[string]regent.MemberView
+	mu        sync.Mutex
+	began     time.Time // by the wall clock
+	clock     wallClock
+	entries   map[string]*entry
+	due       dueHeap
+	pending   []*entry // entries that may have slots to send
+	open      map[*slot]struct{}
+	members   map[string]regent.MemberView
+	stopWatch context.CancelFunc // ends the watch of the members; nil before it begins
 	// unanswered are workers that may run slots of the last leader and have not answered yet.
 	unanswered  map[string]bool
 	firstLeader bool      // there was no leader before
@@ -51,6 +52,7 @@ type term struct {
 	changes uint64 // counts what a checkpoint must contain
 	saved   uint64 // changes in the last saved checkpoint
 	savedAt time.Time
+	gaveUp  time.Time     // when giveUpLocked last checked all open slots
 	idle    chan struct{} // closed when workers run nothing, if quiesce waits for that
 }
 
@@ -127,6 +129,10 @@ func (t *term) step(now time.Time) time.Duration {
 	}
 	if at := t.dispatchLocked(now, time.Now()); !at.IsZero() {
 		wait = min(wait, time.Until(at))
+	}
+	if len(t.open) > 0 {
+		t.giveUpLocked(time.Now())
+		wait = min(wait, giveUpInterval)
 	}
 
 	t.emitMissedLocked()

@@ -3,7 +3,7 @@ package orchestrate_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -32,8 +32,8 @@ type virtualCluster struct {
 	mu      sync.Mutex
 	workers map[string]*work.Worker
 	runs    []started
-	rev     int
-	down    atomic.Bool // what the checks find
+	down    atomic.Bool  // what the checks find
+	watches atomic.Int32 // of the members, at the moment
 }
 
 // started is a run of a slot, with its time by the clock that is never set.
@@ -70,23 +70,19 @@ func (h *virtualCluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-func (h *virtualCluster) members(context.Context) ([]regent.MemberView, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var all []regent.MemberView
-	for name := range h.workers {
-		v := regent.MemberView{
-			ID:          name,
-			Addr:        name + ":1",
-			Incarnation: "1",
-			Lease:       6 * time.Second,
-			Rev:         fmt.Sprint(h.rev),
+// watchMembers yields the workers, as [regent.Member.WatchMembers] does.
+func (h *virtualCluster) watchMembers(ctx context.Context) iter.Seq2[[]regent.MemberState, error] {
+	h.watches.Add(1)
+	context.AfterFunc(ctx, func() { h.watches.Add(-1) })
+	return watch(ctx, time.Second, func() []regent.MemberState {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		var all []regent.MemberState
+		for name := range h.workers {
+			all = append(all, aliveWorker(name, name+":1", nil))
 		}
-		v.Worker = true
-		h.rev++
-		all = append(all, v)
-	}
-	return all, nil
+		return all
+	})
 }
 
 // skewedLeader is a leader whose clock is wrong by an offset.
@@ -105,16 +101,15 @@ func (h *virtualCluster) leader(id string, offset time.Duration) *skewedLeader {
 	n.client = h.store.Client(id, memstore.Faults{})
 	m := &regent.Member{Store: n.client, ID: id, Config: regent.Cluster()}
 	n.Orchestrator = orchestrate.New(orchestrate.Options{
-		Store:        n.client,
-		Election:     "seat",
-		Leader:       id,
-		Fixed:        h.fixed,
-		Members:      h.members,
-		ListInterval: time.Second,
-		Pool:         work.Options{Client: &http.Client{Transport: h}},
-		Log:          slog.New(slog.DiscardHandler),
-		Now:          func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) },
-		Emit:         h.emit,
+		Store:    n.client,
+		Election: "seat",
+		Leader:   id,
+		Fixed:    h.fixed,
+		Members:  h.watchMembers,
+		Pool:     work.Options{Client: &http.Client{Transport: h}},
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      func() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) },
+		Emit:     h.emit,
 	})
 
 	n.stop = runMember(h.t, m, n.Orchestrator.Run)

@@ -1,0 +1,26 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/regentd/regent/driver"
+)
+
+// Swap implements [driver.Store]: one conditional PUT, which is never sent again. The server's own answer that the
+// condition has failed is a conflict; any other answer than success, and none, leaves the outcome unknown.
+func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
+	inner, done, err := s.begin(ctx)
+	if err != nil {
+		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err)
+	}
+	defer done()
+
+	etag, err := s.put(inner, s.addr.key(l.Name), s.encode(l), condition{l.Rev})
+	if err != nil {
+		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, s.explain(ctx, err))
+	}
+	l.Rev = etag
+	s.cache.put(l)
+	return l, nil
+}
