@@ -81,7 +81,8 @@ func TestExplorationCoversPlainStates(t *testing.T) {
 	large.skip(t)
 	t.Run("of_the_own_lease", func(t *testing.T) {
 		t.Parallel()
-		covers(t, &Own{Procs: 2, D: 2, W: 3, Late: 1, Crashes: Unlimited, Losses: Unlimited, Releases: Unlimited}, 500, 80)
+		covers(t, &Own{Procs: 2, D: 2, W: 3, Late: 1, Crashes: Unlimited, Losses: Unlimited, Releases: Unlimited},
+			500, 80)
 	})
 	t.Run("of_members_with_one_id", func(t *testing.T) {
 		t.Parallel()

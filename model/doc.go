@@ -17,9 +17,9 @@
 // shortest trace. What makes a pass worth something is that faults really happen in it, so each configuration names
 // what it must reach: see [Witness].
 //
-// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a mutant
-// of the code for each one here. This package stays because it has no timers: it exhausts any number of pauses under a
-// member's heartbeat, which the explorer cannot. docs/DECISIONS.md compares the two.
+// It is a copy of the protocol. internal/explore explores the code itself, with more kinds of faults, and has a
+// mutant of the code for each one here. This package stays because it has no timers: it exhausts any number of pauses
+// under a member's heartbeat, which the explorer cannot. docs/DECISIONS.md compares the two.
 //
 // # What is modelled
 //
@@ -44,8 +44,8 @@
 //   - At most two late requests and two tasks are on their way at once.
 //
 // Nothing else is bounded in Own, and only the number of faults in Via: revisions, nonces, incarnations and epochs
-// are renumbered, times are counted back from now, and states that behave alike are one. That is Canon; a
-// test walks through plain states to see that it does not change what can happen.
+// are renumbered, times are counted back from now, and states that behave alike are one. That is Canon; a test walks
+// through plain states to see that it does not change what can happen.
 //
 // # How to read a trace
 //

@@ -46,7 +46,8 @@ func TestExplore(t *testing.T) {
 	})
 	t.Run("finds_the_shortest_way_to_a_violation", func(t *testing.T) {
 		r := Explore(counter{top: 100, goal: 100, crowd: 7, trap: -1}, 1<<20)
-		if r.Failure == nil || r.Failure.Property != OneLeader || len(r.Failure.Trace) != 8 || r.Failure.Trace[7].State != "7" {
+		if r.Failure == nil || r.Failure.Property != OneLeader || len(r.Failure.Trace) != 8 ||
+			r.Failure.Trace[7].State != "7" {
 			t.Errorf("got %v", r.Failure)
 		}
 	})

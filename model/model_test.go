@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-var deep = flag.Bool("model.deep", false, "explore the large configurations too: some hundred million steps, and some GiB")
+var deep = flag.Bool("model.deep", false,
+	"explore the large configurations too: some hundred million steps, and some GiB")
 
 // size is how long a configuration takes.
 type size uint8

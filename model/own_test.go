@@ -3,7 +3,8 @@ package model
 import "testing"
 
 // ownFaults are what a run with faults of all kinds must show.
-const ownFaults = TookOverRunOut | TookOverRelease | Adopted | AdoptedEarlier | AppliedLate | BelievedThroughGap | VacatedUnknown
+const ownFaults = TookOverRunOut | TookOverRelease | Adopted | AdoptedEarlier | AppliedLate |
+	BelievedThroughGap | VacatedUnknown
 
 func TestOwnLeaseHolds(t *testing.T) {
 	for name, c := range map[string]struct {

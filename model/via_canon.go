@@ -20,7 +20,8 @@ func (m *Via) Canon(s *viaState) {
 		m.canonCall(s, i)
 		m.canonProc(s, i)
 	}
-	s.sortLate(func(r request) uint64 { r.to.holder = 0; return r.key() }) // the names of strangers depend on their order
+	// the names of strangers depend on their order
+	s.sortLate(func(r request) uint64 { r.to.holder = 0; return r.key() })
 	m.canonIncarnations(s)
 	s.sortLate(func(r request) uint64 { return r.key() })
 	for seat := range m.Chairs {

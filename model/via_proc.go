@@ -2,7 +2,8 @@ package model
 
 // send emits the sending of a swap by process i. Change fills it in, and changes the memory of the process. A swap
 // that would be refused whenever it came is left out: what the process learns from it, it learns from a read.
-func (m *Via) send(s *viaState, i int, v Verb, at uint8, fair bool, emit func(Step, *viaState), change func(*viaState, *viaProc, *request)) {
+func (m *Via) send(s *viaState, i int, v Verb, at uint8, fair bool, emit func(Step, *viaState), change func(*viaState,
+	*viaProc, *request)) {
 	t := *s
 	p := &t.procs[i]
 	r := request{verb: v, at: at}

@@ -4,7 +4,8 @@ import "testing"
 
 const (
 	// viaQuiet is what must show even without faults: a process that is slow enough is one that failed.
-	viaQuiet = TookOverRunOut | TookOverRelease | BelievedThroughGap | Revoked | Rejoined | JoinedOverOwn | FreedByOneDeath
+	viaQuiet = TookOverRunOut | TookOverRelease | BelievedThroughGap | Revoked |
+		Rejoined | JoinedOverOwn | FreedByOneDeath
 	// viaLosses is what lost requests and answers add.
 	viaLosses = viaQuiet | Adopted | AdoptedEarlier | AppliedLate | VacatedUnknown
 )
@@ -40,7 +41,8 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 		"for_two_processes_with_one_id_with_every_fault_once": {
 			huge, Via{Members: shared, Chairs: 1, Crashes: 1, Losses: 1, Releases: 1}, viaLosses | Left},
 		"for_two_processes_with_one_id_with_any_number_of_faults": {
-			huge, Via{Members: shared, Chairs: 1, Crashes: Unlimited, Losses: Unlimited, Releases: Unlimited}, viaLosses | Left},
+			huge, Via{Members: shared, Chairs: 1, Crashes: Unlimited, Losses: Unlimited, Releases: Unlimited},
+			viaLosses | Left},
 		"for_two_processes_with_one_id_and_a_fenced_worker": {
 			huge, Via{Members: shared, Chairs: 1, Tasks: 2, Releases: 1}, viaQuiet | Left | RefusedStale},
 		"for_two_members_with_two_unknown_outcomes": {
