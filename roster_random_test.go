@@ -10,8 +10,8 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// TestMembersAtRandom has a member whose heartbeats are late, but within its lease, and lists that are sent at any time,
-// and are slow: the member is always alive.
+// TestMembersAtRandom has a member whose heartbeats are late, but within its lease, and lists that are slow and are
+// sent at any time: the member is always alive.
 func TestMembersAtRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		bubble(t, func(c *cluster) {
