@@ -18,7 +18,8 @@ func (c *suspended) Now() time.Duration { return time.Since(c.start) + time.Dura
 
 func (c *suspended) NewTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }
 
-// TestSuspendedMachine is about rule 8: whether a term is valid depends on its deadline alone, before any timer has fired.
+// TestSuspendedMachine is about rule 8: whether a term is valid depends on its deadline alone, before any timer has
+// fired.
 func TestSuspendedMachine(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		clock := &suspended{start: time.Now().Add(-time.Second)}
