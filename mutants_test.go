@@ -68,7 +68,7 @@ var mutants = []struct{ name, file, old, new, caught string }{
 	{"validity_is_a_flag", "internal/shell/term.go",
 		"return !t.over.Load() && t.shell.now() < t.lease.until() }",
 		"return !t.over.Load() && t.lease.until() != expired }",
-		"TestRuns"},
+		"TestSuspendedMachine"},
 	{"the_reaper_is_told_after_the_release", "internal/core/former.go",
 		"\t\tc.endBeat(b, t.cause)\n\t\tc.lifeline(b, true, false)\n",
 		"\t\tc.endBeat(b, t.cause)\n",
