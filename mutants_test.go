@@ -35,7 +35,7 @@ var mutants = []struct{ name, file, old, new, caught string }{
 		"TestFenceFileOfTwoProcesses/the_one_that_comes_later_does_not_lower_the_file"},
 	{"a_raise_takes_no_lock", "fence_lock_unix.go",
 		"syscall.LOCK_EX|syscall.LOCK_NB", "syscall.LOCK_SH|syscall.LOCK_NB",
-		"TestFenceFileOfTwoProcesses/the_file_never_falls_under_concurrency"},
+		"TestFenceLock/the_lock_is_exclusive"},
 	{"a_raise_waits_for_the_lock_for_ever", "fence_lock_unix.go",
 		"if busy && time.Now().After(end) {", "if busy && time.Now().After(end.Add(time.Minute)) {",
 		"TestFenceLock/a_process_that_is_stopped_while_it_raises_does_not_stop_another_one"},
