@@ -88,6 +88,7 @@ func Explore[S comparable](m Machine[S], limit int) Result {
 	if x.result.Failure == nil && x.result.Whole {
 		x.checkLiveness()
 	}
+
 	x.result.States = x.states.len()
 	x.result.Elapsed = time.Since(began)
 	return x.result
@@ -116,6 +117,7 @@ func (x *explorer[S]) run() {
 		if x.result.Failure != nil {
 			return
 		}
+
 		x.result.Steps++
 		x.result.Seen |= step.Seen
 		next = *t
@@ -124,9 +126,11 @@ func (x *explorer[S]) run() {
 		if isNew {
 			x.parent = append(x.parent, from)
 		}
+
 		if step.Fair && to != from {
 			x.fair.edge(to)
 		}
+
 		if step.Breaks != 0 {
 			x.result.Failure = &Failure{step.Breaks, x.trace(from, step.Breaks)}
 		} else if isNew && x.crowded(&next) {
@@ -140,13 +144,16 @@ func (x *explorer[S]) run() {
 			x.result.Depth++
 			levelEnd = x.states.len()
 		}
+
 		if x.result.Failure != nil || x.states.len() > x.limit {
 			return
 		}
+
 		s = *x.states.at(from)
 		x.machine.Steps(&s, emit)
 		x.fair.endNode()
 	}
+
 	x.result.Whole = x.result.Failure == nil
 }
 
@@ -157,6 +164,7 @@ func (x *explorer[S]) crowded(s *S) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -191,9 +199,11 @@ func (x *set[S]) add(s *S) (uint32, bool) {
 			}
 		}
 	}
+
 	if x.n%chunk == 0 {
 		x.chunks = append(x.chunks, make([]S, 0, chunk))
 	}
+
 	last := len(x.chunks) - 1
 	x.chunks[last] = append(x.chunks[last], *s)
 	x.n++
@@ -201,6 +211,7 @@ func (x *set[S]) add(s *S) (uint32, bool) {
 	if x.n > len(x.table)/2 {
 		x.grow()
 	}
+
 	return uint32(x.n - 1), true
 }
 
@@ -213,10 +224,12 @@ func (x *set[S]) grow() {
 		if entry == 0 {
 			continue
 		}
+
 		slot := entry >> 32 & mask
 		for x.table[slot] != 0 {
 			slot = (slot + 1) & mask
 		}
+
 		x.table[slot] = entry
 	}
 }

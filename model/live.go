@@ -16,11 +16,13 @@ func (g *graph) reversed() graph {
 	for _, to := range g.to {
 		r.end[to]++
 	}
+
 	var sum uint32
 	for i, n := range r.end {
 		r.end[i] = sum // the beginning for now: filling moves it to the end
 		sum += n
 	}
+
 	var k uint32
 	for from, end := range g.end {
 		for ; k < end; k++ {
@@ -29,6 +31,7 @@ func (g *graph) reversed() graph {
 			r.end[to]++
 		}
 	}
+
 	return r
 }
 
@@ -37,6 +40,7 @@ func (g *graph) node(i uint32) []uint32 {
 	if i == 0 {
 		return g.to[:g.end[0]]
 	}
+
 	return g.to[g.end[i-1]:g.end[i]]
 }
 
@@ -57,6 +61,7 @@ func (x *explorer[S]) checkLiveness() {
 				queue = append(queue, i)
 			}
 		}
+
 		for len(queue) > 0 {
 			i := queue[len(queue)-1]
 			queue = queue[:len(queue)-1]
@@ -67,6 +72,7 @@ func (x *explorer[S]) checkLiveness() {
 				}
 			}
 		}
+
 		for i, ok := range met {
 			if !ok {
 				x.result.Failure = &Failure{NeverStuck, x.trace(uint32(i), 0)}

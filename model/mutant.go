@@ -93,6 +93,7 @@ func (m Mutant) checked(v Verb) bool {
 	case RevokeUnchecked:
 		return v != Revoke
 	}
+
 	return true
 }
 
@@ -112,5 +113,6 @@ func (m Mutant) lowersEpochs() bool {
 	case ReleaseResetsEpoch, ReleaseDeletes, RenewUnchecked, ReleaseUnchecked, ReusedRevision:
 		return true
 	}
+
 	return false
 }

@@ -46,6 +46,7 @@ func (m *Own) Start() ownState {
 	for i := range m.Procs {
 		s.procs[i].inc = s.draw()
 	}
+
 	return s
 }
 
@@ -60,6 +61,7 @@ func (m *Own) Believers(s *ownState, _ int) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -76,12 +78,14 @@ func (m *Own) Steps(s *ownState, emit func(Step, *ownState)) {
 		default:
 			m.answer(s, i, emit)
 		}
+
 		m.lose(s, i, emit)
 		m.crash(s, i, emit)
 		if t := *s; s.procs[i].left > 0 && t.worker.dispatch(s.procs[i].epoch, m.Tasks) {
 			emit(Step{Verb: Dispatch, Who: uint8(i)}, &t)
 		}
 	}
+
 	m.applyLate(s, emit)
 	for i, epoch := range s.worker.tasks {
 		if epoch != 0 {
@@ -101,11 +105,13 @@ func (m *Own) tick(s *ownState, emit func(Step, *ownState)) {
 		if p.left == 1 {
 			step.Fair = false // it would have renewed
 		}
+
 		p.left -= min(p.left, 1)
 		p.age = min(p.age+1, m.W)
 		p.tries.tick(m.D)
 		p.call.age = min(p.call.age+1, m.W)
 	}
+
 	emit(step, &t)
 }
 
@@ -120,11 +126,13 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 		q.call = call{request: r}
 		emit(Step{Verb: v, Who: uint8(i), Fair: v != Release || p.left == 0}, &t)
 	}
+
 	attempt := func(t *ownState, q *ownProc, r *request) {
 		r.to.holder, r.to.nonce = q.inc, t.draw()
 		if r.verb == Claim {
 			r.to.epoch++
 		}
+
 		q.tries.add(r.to.nonce)
 	}
 
@@ -132,24 +140,29 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 	if p.seen.rev == 0 || p.seen.rev != s.seat.rev && !m.keepsStale() {
 		return // a swap would be refused, whenever it came
 	}
+
 	mine := p.seen.holder == p.inc
 	if p.seen.holder == 0 || !mine && p.age >= m.W {
 		send(Claim, attempt)
 	}
+
 	if mine && p.left > 0 {
 		send(Renew, attempt)
 	}
+
 	if mine && (p.left == 0 || s.releases > 0) {
 		send(Release, func(t *ownState, q *ownProc, r *request) {
 			if q.left > 0 {
 				take(&t.releases)
 			}
+
 			q.left = 0
 			// From here on no read may bring the claim back: a process that does not know the nonce does not hold the
 			// seat.
 			if m.Mutant != BelieveAfterRelease {
 				q.tries = attempts{}
 			}
+
 			r.to.holder, r.to.nonce = 0, t.draw()
 			if m.Mutant == ReleaseResetsEpoch || m.Mutant == ReleaseDeletes {
 				r.to.epoch = 0
@@ -166,6 +179,7 @@ func (m *Own) read(s *ownState, i int, emit func(Step, *ownState)) {
 	if m.Mutant == StampBeforeRead { // here it does
 		t.procs[i].call = call{request: request{verb: Read}}
 	}
+
 	emit(Step{Verb: Read, Who: uint8(i), Fair: true}, &t)
 }
 
@@ -174,16 +188,20 @@ func (m *Own) swap(s *ownState, r request) (ok bool, breaks Property, seen Witne
 	if m.Mutant.checked(r.verb) && r.to.rev != s.seat.rev {
 		return false, 0, Conflicted
 	}
+
 	if r.verb == Claim {
 		seen = TookOverRunOut
 		if s.seat.holder == 0 {
 			seen = TookOverRelease
 		}
+
 		if r.to.epoch <= s.granted {
 			breaks = OneGrant
 		}
+
 		s.granted = r.to.epoch
 	}
+
 	rev := s.draw()
 	switch {
 	case m.Mutant == ReusedRevision:
@@ -191,6 +209,7 @@ func (m *Own) swap(s *ownState, r request) (ok bool, breaks Property, seen Witne
 	case m.Mutant == ReleaseDeletes && r.verb == Release:
 		rev = revCurrent // as in the beginning
 	}
+
 	s.seat = r.to
 	s.seat.rev = rev
 	return true, breaks, seen
@@ -205,6 +224,7 @@ func (m *Own) apply(s *ownState, i int, emit func(Step, *ownState)) {
 	if c.verb != Read {
 		c.ok, step.Breaks, step.Seen = m.swap(&t, c.request)
 	}
+
 	c.got = t.seat
 	emit(step, &t)
 }
@@ -227,11 +247,16 @@ func (m *Own) answer(s *ownState, i int, emit func(Step, *ownState)) {
 			step.Seen = m.believe(p, k, m.Mutant == DeadlineFromAnswer)
 		}
 	}
+
 	emit(step, &t)
 }
 
 // refuse takes in that a swap was not applied: the process must read next. The old deadline stands until then.
-func (p *ownProc) refuse() { p.call, p.seen, p.age = call{}, record{}, 0 }
+func (p *ownProc) refuse() {
+	p.call = call{}
+	p.seen = record{}
+	p.age = 0
+}
 
 // learn takes in a read.
 func (m *Own) learn(p *ownProc, c call) (seen Witness) {
@@ -241,23 +266,28 @@ func (m *Own) learn(p *ownProc, c call) (seen Witness) {
 			p.age = c.age
 		}
 	}
+
 	p.seen = c.got
 	if p.seen.holder != p.inc {
 		p.left = 0
 		return 0
 	}
+
 	k := p.tries.find(p.seen.nonce)
 	if m.Mutant == NonceOfProcess && p.tries[0].nonce != 0 {
 		k = 0
 	}
+
 	if k < 0 {
 		p.left = 0
 		return VacatedUnknown
 	}
+
 	seen = Adopted
 	if k > 0 {
 		seen |= AdoptedEarlier
 	}
+
 	return seen | m.believe(p, k, m.Mutant == UnknownAsOfRead)
 }
 
@@ -267,10 +297,12 @@ func (m *Own) believe(p *ownProc, k int, fromNow bool) (seen Witness) {
 	if fromNow {
 		p.left = m.D
 	}
+
 	p.epoch = p.seen.epoch
 	if p.tries[k].age > 0 && p.left > 0 {
 		seen = BelievedThroughGap
 	}
+
 	return seen
 }
 
@@ -280,6 +312,7 @@ func (m *Own) lose(s *ownState, i int, emit func(Step, *ownState)) {
 	if c.verb == idle || c.verb.isRead() || s.losses == 0 {
 		return
 	}
+
 	t := *s
 	take(&t.losses)
 	t.procs[i].call = call{}
@@ -287,6 +320,7 @@ func (m *Own) lose(s *ownState, i int, emit func(Step, *ownState)) {
 		emit(Step{Verb: LoseAnswer, Who: uint8(i)}, &t)
 		return
 	}
+
 	emit(Step{Verb: LoseRequest, Who: uint8(i)}, &t)
 	if m.delay(&t, c.request) {
 		emit(Step{Verb: GiveUp, Who: uint8(i)}, &t)
@@ -301,6 +335,7 @@ func (m *Own) delay(s *ownState, r request) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -310,12 +345,14 @@ func (m *Own) applyLate(s *ownState, emit func(Step, *ownState)) {
 		if r.verb == idle {
 			continue
 		}
+
 		t := *s
 		t.late[k] = request{}
 		ok, breaks, seen := m.swap(&t, r)
 		if ok {
 			seen |= AppliedLate
 		}
+
 		emit(Step{Verb: ApplyLate, Who: uint8(k), Breaks: breaks, Seen: seen}, &t)
 	}
 }
@@ -325,6 +362,7 @@ func (m *Own) crash(s *ownState, i int, emit func(Step, *ownState)) {
 	if s.crashes == 0 {
 		return
 	}
+
 	t := *s
 	take(&t.crashes)
 	c := s.procs[i].call

@@ -14,16 +14,19 @@ func (m *Own) Canon(s *ownState) {
 			s.procs[i].tries.expire(m.D)
 		}
 	}
+
 	s.seat.nonce = m.known(s, s.seat)
 	m.canonLate(s)
 	for i := range m.Procs {
 		m.canonProc(s, &s.procs[i])
 	}
+
 	m.canonEpochs(s)
 	m.canonOrder(s)
 	if !m.Mutant.repeatsRevisions() {
 		s.seat.rev = revCurrent
 	}
+
 	if m.Mutant != ReleaseDeletes {
 		s.next = firstFresh
 	}
@@ -36,6 +39,7 @@ func (m *Own) proc(s *ownState, inc uint8) int {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -44,6 +48,7 @@ func (m *Own) known(s *ownState, r record) uint8 {
 	if i := m.proc(s, r.holder); i >= 0 {
 		return uint8(s.procs[i].tries.find(r.nonce) + 1)
 	}
+
 	return 0
 }
 
@@ -54,10 +59,12 @@ func (m *Own) canonLate(s *ownState) {
 		if r.verb == idle {
 			continue
 		}
+
 		if r.to.rev != s.seat.rev && !m.Mutant.remembersStale(r.verb) {
 			*r = request{}
 			continue
 		}
+
 		r.to.nonce = m.known(s, r.to)
 		if !m.Mutant.repeatsRevisions() {
 			r.to.rev = revCurrent // or it does not matter
@@ -74,15 +81,18 @@ func (m *Own) canonProc(s *ownState, p *ownProc) {
 	if p.left == 0 || m.Tasks == 0 {
 		p.epoch = 0
 	}
+
 	if p.seen.rev != s.seat.rev && !m.keepsStale() {
 		p.seen, p.age = record{}, 0 // every request would be refused, and every read shows something new
 	}
+
 	m.canonCall(s, p)
 	p.seen.nonce = 0
 	p.seen.holder = relative(p.inc, p.seen.holder)
 	if p.seen.holder != incOther && m.Mutant != ReusedRevision {
 		p.age = 0
 	}
+
 	p.seen.rev = m.rev(s, p, p.seen.rev)
 	p.tries.renumber()
 }
@@ -93,6 +103,7 @@ func (m *Own) canonCall(s *ownState, p *ownProc) {
 	if m.Mutant != StampBeforeRead || c.verb != Read {
 		c.age = 0
 	}
+
 	nonce := uint8(p.tries.find(c.to.nonce) + 1)
 	switch {
 	case c.verb == idle:
@@ -100,6 +111,7 @@ func (m *Own) canonCall(s *ownState, p *ownProc) {
 		if c.done && c.got.rev != s.seat.rev && c.got.holder != p.inc && !m.keepsStale() {
 			c.got = record{rev: c.got.rev} // it takes the belief away, and is of no use otherwise
 		}
+
 		c.got.nonce = m.known(s, c.got)
 		if c.got.holder != p.inc {
 			c.got.nonce = 0
@@ -111,6 +123,7 @@ func (m *Own) canonCall(s *ownState, p *ownProc) {
 	default:
 		c.to.nonce = nonce
 	}
+
 	c.to.rev, c.got.rev = m.rev(s, p, c.to.rev), m.rev(s, p, c.got.rev)
 	c.to.holder, c.got.holder = relative(p.inc, c.to.holder), relative(p.inc, c.got.holder)
 }
@@ -125,6 +138,7 @@ func (m *Own) rev(s *ownState, p *ownProc, rev uint8) uint8 {
 	case rev == p.seen.rev:
 		return revSame
 	}
+
 	return revOther
 }
 
@@ -136,6 +150,7 @@ func relative(self, holder uint8) uint8 {
 	case self:
 		return incSelf
 	}
+
 	return incOther
 }
 
@@ -144,6 +159,7 @@ func (m *Own) canonEpochs(s *ownState) {
 	if m.Mutant.lowersEpochs() {
 		return
 	}
+
 	var r ranks
 	s.epochs(func(e *uint8) { r |= 1 << *e })
 	s.epochs(func(e *uint8) { *e = r.of(*e) })
@@ -157,9 +173,11 @@ func (s *ownState) epochs(visit func(*uint8)) {
 	for i := range s.worker.tasks {
 		visit(&s.worker.tasks[i])
 	}
+
 	for i := range s.late {
 		visit(&s.late[i].to.epoch)
 	}
+
 	for i := range s.procs {
 		p := &s.procs[i]
 		visit(&p.epoch)
@@ -176,6 +194,7 @@ func (m *Own) canonOrder(s *ownState) {
 	for k := range s.late {
 		sender[k] = m.proc(s, s.late[k].to.holder)
 	}
+
 	var keys [3][3]uint64
 	order := [3]uint8{0, 1, 2}
 	for i := range m.Procs {
@@ -183,15 +202,18 @@ func (m *Own) canonOrder(s *ownState) {
 		if i == holder {
 			keys[i][2] = 1 << 63
 		}
+
 		for k, r := range s.late {
 			if i == sender[k] {
 				keys[i][2] += pack(uint8(r.verb), r.to.epoch, r.to.nonce)
 			}
 		}
+
 		for j := i; j > 0 && less(keys[order[j]], keys[order[j-1]]); j-- {
 			order[j], order[j-1] = order[j-1], order[j]
 		}
 	}
+
 	old := s.procs
 	var place [3]uint8
 	for to, from := range order {
@@ -201,6 +223,7 @@ func (m *Own) canonOrder(s *ownState) {
 			s.procs[to].rename(uint8(to) + 1)
 		}
 	}
+
 	rename := func(holder *uint8, i int) {
 		if i >= 0 {
 			*holder = place[i] + 1
@@ -208,10 +231,12 @@ func (m *Own) canonOrder(s *ownState) {
 			*holder = incOther
 		}
 	}
+
 	rename(&s.seat.holder, holder)
 	for k := range s.late {
 		rename(&s.late[k].to.holder, sender[k])
 	}
+
 	if s.late[0].key() < s.late[1].key() {
 		s.late[0], s.late[1] = s.late[1], s.late[0]
 	}
@@ -233,6 +258,7 @@ func less(a, b [3]uint64) bool {
 			return a[k] < b[k]
 		}
 	}
+
 	return false
 }
 
@@ -245,9 +271,11 @@ func (p *ownProc) key() [3]uint64 {
 	if c.done {
 		flags = 1
 	}
+
 	if c.ok {
 		flags |= 2
 	}
+
 	return [3]uint64{state, pack(uint8(c.verb), flags, c.age, c.to.rev, c.to.holder, c.to.epoch, c.to.nonce,
 		c.got.rev, c.got.holder, c.got.epoch, c.got.nonce)}
 }
@@ -263,5 +291,6 @@ func pack(v ...uint8) uint64 {
 	for _, x := range v {
 		n = n<<4 | uint64(x&15)
 	}
+
 	return n
 }

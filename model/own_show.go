@@ -15,6 +15,7 @@ func (m *Own) Tell(s *ownState, step Step) string {
 	case ApplyLate:
 		return "a late " + requestNames[s.late[step.Who].verb] + " reaches the store"
 	}
+
 	return line(step.Who, tell(step.Verb, s.procs[step.Who].call))
 }
 
@@ -30,10 +31,12 @@ func (m *Own) Show(s *ownState) string {
 	default:
 		fmt.Fprintf(&b, " held by p%d, n%d", i, s.seat.nonce)
 	}
+
 	for i := range m.Procs {
 		if p := &s.procs[i]; p.left > 0 {
 			fmt.Fprintf(&b, "; p%d LEADS e%d for %d", i, p.epoch, p.left)
 		}
 	}
+
 	return b.String()
 }

@@ -23,9 +23,11 @@ func (t Trace) String() string {
 	for _, l := range t {
 		width = max(width, len(l.Step))
 	}
+
 	for i, l := range t {
 		fmt.Fprintf(&b, "%3d  t=%-2d  %-*s  %s\n", i, l.Time, width, l.Step, l.State)
 	}
+
 	return b.String()
 }
 
@@ -43,6 +45,7 @@ func (x *explorer[S]) trace(to uint32, breaks Property) Trace {
 		to = x.parent[to]
 		path = append(path, to)
 	}
+
 	slices.Reverse(path)
 
 	r := replay[S]{machine: x.machine, state: x.machine.Start()}
@@ -50,9 +53,11 @@ func (x *explorer[S]) trace(to uint32, breaks Property) Trace {
 	for _, i := range path[1:] {
 		r.take(func(_ Step, after *S) bool { return r.canon(after) == *x.states.at(i) })
 	}
+
 	if breaks != 0 {
 		r.take(func(step Step, _ *S) bool { return step.Breaks == breaks })
 	}
+
 	return r.trace
 }
 
@@ -89,13 +94,16 @@ func (r *replay[S]) first(accept func(Step, *S) bool) (found bool) {
 		if found || !accept(step, after) {
 			return
 		}
+
 		found = true
 		if step.Verb == Tick {
 			r.time++
 		}
+
 		r.state = *after
 		r.trace = append(r.trace, Line{r.time, r.machine.Tell(&before, step), r.machine.Show(after)})
 	})
+
 	return found
 }
 
@@ -118,14 +126,17 @@ func tell(v Verb, c call) string {
 		if !c.verb.isRead() {
 			return "'s " + name + " reaches the store"
 		}
+
 		return "'s " + name + " is served"
 	case Answer:
 		if c.verb.isRead() {
 			return "learns from its " + name
 		}
+
 		if c.ok {
 			return "learns that its " + name + " was applied"
 		}
+
 		return "learns that its " + name + " was refused"
 	case LoseAnswer:
 		return "never gets the answer to its " + name
@@ -142,6 +153,7 @@ func tell(v Verb, c call) string {
 	case Dispatch:
 		return "sends a task"
 	}
+
 	return "sends a " + requestNames[v]
 }
 
@@ -150,5 +162,6 @@ func line(i uint8, words string) string {
 	if strings.HasPrefix(words, "'") {
 		return fmt.Sprintf("p%d%s", i, words)
 	}
+
 	return fmt.Sprintf("p%d %s", i, words)
 }

@@ -78,24 +78,33 @@ func (m *Via) Start() viaState {
 	for i := range s.members {
 		s.members[i].rev = revCurrent
 	}
+
 	for i := range s.seats {
 		s.seats[i].rev = revCurrent
 	}
+
 	if m.Begin == Vacant {
 		return s
 	}
+
 	for i, id := range m.Members {
 		p := &s.procs[i]
 		s.members[id] = record{rev: revCurrent, holder: s.draw(), nonce: s.draw()}
-		p.inc, p.left, p.beat = s.members[id].holder, m.D, revCurrent
+		p.inc = s.members[id].holder
+		p.left = m.D
+		p.beat = revCurrent
 		p.tries.add(s.members[id].nonce)
 	}
+
 	if m.Begin == Held {
 		p := &s.procs[0]
 		s.seats[0] = record{rev: revCurrent, holder: p.inc, via: m.Members[0], epoch: 1, nonce: s.draw()}
 		s.granted[0] = 1
-		p.held[0], p.claims[0], p.seen = 1, s.seats[0].nonce, s.seats[0]
+		p.held[0] = 1
+		p.claims[0] = s.seats[0].nonce
+		p.seen = s.seats[0]
 	}
+
 	return s
 }
 
@@ -110,6 +119,7 @@ func (m *Via) Believers(s *viaState, seat int) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -130,12 +140,14 @@ func (m *Via) Steps(s *viaState, emit func(Step, *viaState)) {
 		default:
 			m.answer(s, i, emit)
 		}
+
 		m.lose(s, i, emit)
 		m.crash(s, i, emit)
 		if t := *s; s.procs[i].believes(0) && t.worker.dispatch(s.procs[i].held[0], m.Tasks) {
 			emit(Step{Verb: Dispatch, Who: uint8(i)}, &t)
 		}
 	}
+
 	m.applyLate(s, emit)
 	for i, epoch := range s.worker.tasks {
 		if epoch != 0 {
@@ -155,11 +167,13 @@ func (m *Via) tick(s *viaState, emit func(Step, *viaState)) {
 		if p.left == 1 {
 			step.Fair = false // it would have sent a heartbeat
 		}
+
 		p.left -= min(p.left, 1)
 		p.watch.age = min(p.watch.age+1, m.W)
 		p.tries.tick(m.D)
 		p.call.age = min(p.call.age+1, m.W)
 	}
+
 	emit(step, &t)
 }
 
@@ -172,6 +186,7 @@ func (m *Via) apply(s *viaState, i int, emit func(Step, *viaState)) {
 	if !c.verb.isRead() {
 		c.ok, step.Breaks, step.Seen = m.swap(&t, c.request)
 	}
+
 	c.got = *t.register(c.request)
 	emit(step, &t)
 }
@@ -182,6 +197,7 @@ func (s *viaState) register(r request) *record {
 	case Read, Claim, Release:
 		return &s.seats[r.at]
 	}
+
 	return &s.members[r.at]
 }
 
@@ -191,20 +207,24 @@ func (m *Via) swap(s *viaState, r request) (ok bool, breaks Property, seen Witne
 	if m.Mutant.checked(r.verb) && r.to.rev != reg.rev {
 		return false, 0, Conflicted
 	}
+
 	switch r.verb {
 	case Claim:
 		seen = TookOverRunOut
 		if reg.holder == 0 {
 			seen = TookOverRelease
 		}
+
 		if r.to.epoch <= s.granted[r.at] {
 			breaks = OneGrant
 		}
+
 		s.granted[r.at] = r.to.epoch
 	case Join:
 		if reg.holder != 0 {
 			seen = JoinedOverOwn
 		}
+
 		for i := range m.Chairs {
 			if s.seats[i].holder != 0 && s.seats[i].via == r.at {
 				seen |= Rejoined
@@ -215,6 +235,7 @@ func (m *Via) swap(s *viaState, r request) (ok bool, breaks Property, seen Witne
 	case Leave:
 		seen = Left
 	}
+
 	rev := s.draw()
 	switch {
 	case m.Mutant == ReusedRevision:
@@ -222,6 +243,7 @@ func (m *Via) swap(s *viaState, r request) (ok bool, breaks Property, seen Witne
 	case m.Mutant == ReleaseDeletes && r.verb == Release:
 		rev = revCurrent // as in the beginning
 	}
+
 	*reg = r.to
 	reg.rev = rev
 	return true, breaks, seen
@@ -233,6 +255,7 @@ func (m *Via) lose(s *viaState, i int, emit func(Step, *viaState)) {
 	if c.verb == idle || c.verb.isRead() || s.losses == 0 {
 		return
 	}
+
 	t := *s
 	take(&t.losses)
 	p := &t.procs[i]
@@ -242,6 +265,7 @@ func (m *Via) lose(s *viaState, i int, emit func(Step, *viaState)) {
 		emit(Step{Verb: LoseAnswer, Who: uint8(i)}, &t)
 		return
 	}
+
 	emit(Step{Verb: LoseRequest, Who: uint8(i)}, &t)
 	if m.delay(&t, c.request) {
 		emit(Step{Verb: GiveUp, Who: uint8(i)}, &t)
@@ -256,6 +280,7 @@ func (m *Via) delay(s *viaState, r request) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -265,12 +290,14 @@ func (m *Via) applyLate(s *viaState, emit func(Step, *viaState)) {
 		if r.verb == idle {
 			continue
 		}
+
 		t := *s
 		t.late[k] = request{}
 		ok, breaks, seen := m.swap(&t, r)
 		if ok {
 			seen |= AppliedLate
 		}
+
 		emit(Step{Verb: ApplyLate, Who: uint8(k), Breaks: breaks, Seen: seen}, &t)
 	}
 }
@@ -280,6 +307,7 @@ func (m *Via) crash(s *viaState, i int, emit func(Step, *viaState)) {
 	if s.crashes == 0 || s.procs[i] == (viaProc{}) {
 		return
 	}
+
 	t := *s
 	take(&t.crashes)
 	c := s.procs[i].call

@@ -15,11 +15,13 @@ func (m *Via) Canon(s *viaState) {
 	for i := range m.Members {
 		m.canonStale(s, i)
 	}
+
 	m.canonNonces(s)
 	for i := range m.Members {
 		m.canonCall(s, i)
 		m.canonProc(s, i)
 	}
+
 	// the names of strangers depend on their order
 	s.sortLate(func(r request) uint64 { r.to.holder = 0; return r.key() })
 	m.canonIncarnations(s)
@@ -27,15 +29,18 @@ func (m *Via) Canon(s *viaState) {
 	for seat := range m.Chairs {
 		m.canonEpochs(s, uint8(seat))
 	}
+
 	s.worker.sort()
 	if !m.Mutant.repeatsRevisions() {
 		for i := range s.members {
 			s.members[i].rev = revCurrent
 		}
+
 		for i := range s.seats {
 			s.seats[i].rev = revCurrent
 		}
 	}
+
 	if m.Mutant != ReleaseDeletes {
 		s.next = firstFresh
 	}
@@ -57,6 +62,7 @@ func (m *Via) rev(reg *record, rev, same uint8) uint8 {
 	case rev == same:
 		return revSame
 	}
+
 	return revOther
 }
 
@@ -84,20 +90,25 @@ func (m *Via) canonStale(s *viaState, i int) {
 			m.refused(p, c.verb)
 		}
 	}
+
 	if m.Mutant.repeatsRevisions() {
 		return
 	}
+
 	watched := &s.members[m.Members[i]]
 	if p.inc != 0 {
 		watched = &s.members[p.seen.via]
 	}
+
 	useless := m.Mutant.checked(Revoke) && m.Mutant != ClaimUnrevoked
 	if p.watch.rev != watched.rev && (p.watch.what == alive && useless || p.watch.what == dead && p.inc == 0) {
 		p.watch = watch{}
 	}
+
 	if p.seen.rev == 0 || m.Mutant == OldDeath || !m.Mutant.checked(Release) {
 		return
 	}
+
 	held := p.seen.holder == p.inc && p.held[p.seat] > 0
 	refused := p.seen.holder == 0 || p.seen.holder == p.inc || p.watch.what == dead
 	if p.seen.rev != s.seats[p.seat].rev && refused || held && s.releases == 0 {
@@ -114,9 +125,11 @@ func (m *Via) canonNonces(s *viaState) {
 		if !m.Mutant.creditsOld() {
 			p.tries.expire(m.D)
 		}
+
 		beats[i], claims[i] = p.tries, p.claims
 		p.claims = [2]uint8{}
 	}
+
 	number := func(r *record, seat int) {
 		nonce := r.nonce
 		r.nonce = 0
@@ -132,32 +145,40 @@ func (m *Via) canonNonces(s *viaState) {
 			}
 		}
 	}
+
 	for i := range s.members {
 		number(&s.members[i], -1)
 	}
+
 	for i := range s.seats {
 		number(&s.seats[i], i)
 	}
+
 	requests := func(r *request, records ...*record) {
 		seat := -1
 		if r.verb == Read || r.verb == Claim || r.verb == Release {
 			seat = int(r.at)
 		}
+
 		for _, record := range records {
 			number(record, seat)
 		}
 	}
+
 	for k := range s.late {
 		requests(&s.late[k], &s.late[k].to)
 	}
+
 	for i := range m.Members {
 		c := &s.procs[i].call
 		if !c.verb.isRead() {
 			c.got.nonce = 0
 		}
+
 		if c.done && c.verb == Claim {
 			c.to.nonce = 0 // it has done its work
 		}
+
 		requests(&c.request, &c.to, &c.got)
 		s.procs[i].seen.nonce = 0
 		s.procs[i].tries.renumber()
@@ -174,9 +195,11 @@ func (m *Via) canonCall(s *viaState, i int) {
 	if m.Mutant != StampBeforeRead || c.verb != ReadHolder {
 		c.age = 0
 	}
+
 	if c.verb == idle {
 		return
 	}
+
 	reg := s.register(c.request)
 	var same uint8 // the revision that the answer will be compared with
 	switch {
@@ -184,6 +207,7 @@ func (m *Via) canonCall(s *viaState, i int) {
 		if c.at == p.seat {
 			same = p.seen.rev
 		}
+
 		if c.done && c.got.rev != reg.rev && c.got.holder != p.inc && !m.keepsEpochs() {
 			c.got.epoch = 0
 		}
@@ -200,10 +224,12 @@ func (m *Via) canonCall(s *viaState, i int) {
 		} else {
 			c.to = record{}
 		}
+
 		if c.verb == Revoke && p.inc != 0 {
 			c.got.rev = 0
 		}
 	}
+
 	c.to.rev, c.got.rev = m.rev(reg, c.to.rev, same), m.rev(reg, c.got.rev, same)
 }
 
@@ -230,6 +256,7 @@ func (m *Via) canonProc(s *viaState, i int) {
 	if p.inc != 0 {
 		watched = &s.members[p.seen.via]
 	}
+
 	p.beat = m.rev(own, p.beat, p.beat)
 	switch {
 	case p.watch.what == unread, p.inc != 0 && p.watch.what == dead:
@@ -237,15 +264,19 @@ func (m *Via) canonProc(s *viaState, i int) {
 	default:
 		p.watch.rev = m.rev(watched, p.watch.rev, p.watch.rev)
 	}
+
 	if p.watch.what == dead {
 		p.watch.age = 0
 	}
+
 	if p.seen.rev == 0 {
 		p.seat = 0
 	}
+
 	if p.seen.rev != s.seats[p.seat].rev && !m.keepsEpochs() {
 		p.seen.epoch = 0 // a request with it would be refused
 	}
+
 	p.seen.rev = m.rev(&s.seats[p.seat], p.seen.rev, p.seen.rev)
 	for seat := range p.held {
 		if p.held[seat] > 0 && (seat > 0 || m.Tasks == 0) {
@@ -272,57 +303,71 @@ func (m *Via) canonIncarnations(s *viaState) {
 				return names[k].name
 			}
 		}
+
 		return 0
 	}
+
 	for i := range m.Members {
 		if inc := s.procs[i].inc; inc != 0 {
 			name(inc, incLive+uint8(i))
 		}
 	}
+
 	stranger := uint8(incStranger)
 	beating := func(inc uint8) {
 		if inc == 0 || find(inc) != 0 {
 			return
 		}
+
 		for i := range m.Members {
 			if s.procs[i].last == inc {
 				name(inc, incEnded+uint8(i))
 				return
 			}
 		}
+
 		name(inc, stranger)
 		stranger++
 	}
+
 	for i := range s.members {
 		beating(s.members[i].holder)
 	}
+
 	for k := range s.late {
 		if r := &s.late[k]; r.verb == Join || r.verb == Renew {
 			beating(r.to.holder)
 		}
 	}
+
 	if m.Mutant == ReusedIncarnation {
 		for i := range m.Members {
 			beating(s.procs[i].last)
 		}
 	}
+
 	rename := func(inc *uint8) {
 		if *inc == 0 {
 			return
 		}
+
 		if *inc = find(*inc); *inc == 0 {
 			*inc = incGone
 		}
 	}
+
 	for i := range s.members {
 		rename(&s.members[i].holder)
 	}
+
 	for i := range s.seats {
 		rename(&s.seats[i].holder)
 	}
+
 	for k := range s.late {
 		rename(&s.late[k].to.holder)
 	}
+
 	for i := range m.Members {
 		p := &s.procs[i]
 		rename(&p.inc)
@@ -331,6 +376,7 @@ func (m *Via) canonIncarnations(s *viaState) {
 		if p.call.verb != ReadHolder || p.inc != 0 {
 			rename(&p.call.got.holder)
 		}
+
 		if p.last = find(p.last); p.last != incEnded+uint8(i) {
 			p.last = 0
 		}
@@ -342,6 +388,7 @@ func (m *Via) canonEpochs(s *viaState, seat uint8) {
 	if m.Mutant.lowersEpochs() {
 		return
 	}
+
 	var r ranks
 	m.epochs(s, seat, func(e *uint8) { r |= 1 << *e })
 	m.epochs(s, seat, func(e *uint8) { *e = r.of(*e) })
@@ -357,19 +404,23 @@ func (m *Via) epochs(s *viaState, seat uint8, visit func(*uint8)) {
 			visit(&s.worker.tasks[i])
 		}
 	}
+
 	for i := range s.late {
 		if s.late[i].at == seat {
 			visit(&s.late[i].to.epoch)
 		}
 	}
+
 	for i := range m.Members {
 		p := &s.procs[i]
 		if m.Tasks > 0 {
 			visit(&p.held[seat])
 		}
+
 		if p.seat == seat {
 			visit(&p.seen.epoch)
 		}
+
 		if p.call.at == seat {
 			visit(&p.call.to.epoch)
 			visit(&p.call.got.epoch)

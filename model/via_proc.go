@@ -11,6 +11,7 @@ func (m *Via) send(s *viaState, i int, v Verb, at uint8, fair bool, emit func(St
 	if r.to.rev != t.register(r).rev && !m.Mutant.remembersStale(v) {
 		return
 	}
+
 	p.call = call{request: r}
 	emit(Step{Verb: v, Who: uint8(i), Seat: at, Fair: fair}, &t)
 }
@@ -24,6 +25,7 @@ func (m *Via) read(s *viaState, i int, v Verb, at uint8, emit func(Step, *viaSta
 	if m.Mutant != StampBeforeRead { // there it does
 		c.got, c.done = *t.register(c.request), true
 	}
+
 	emit(Step{Verb: v, Who: uint8(i), Seat: at, Fair: true}, &t)
 }
 
@@ -39,11 +41,13 @@ func (m *Via) decideOut(s *viaState, i int, emit func(Step, *viaState)) {
 			if m.Mutant == ReusedIncarnation && p.last != 0 {
 				p.inc = p.last
 			}
+
 			r.to = record{rev: p.watch.rev, holder: p.inc, nonce: t.draw()}
 			p.tries.add(r.to.nonce)
 			p.watch = watch{}
 		})
 	}
+
 	if p.watch.what == alive && p.watch.age >= m.W {
 		m.send(s, i, Revoke, own, true, emit, m.revoke)
 	}
@@ -56,12 +60,14 @@ func (m *Via) decideIn(s *viaState, i int, emit func(Step, *viaState)) {
 	if p.beat == 0 || p.beat != s.members[own].rev { // or a heartbeat would be refused
 		m.read(s, i, ReadSelf, own, emit)
 	}
+
 	if p.left == 0 {
 		t := *s
 		m.end(&t.procs[i])
 		emit(Step{Verb: End, Who: uint8(i), Fair: true}, &t)
 		return
 	}
+
 	if p.beat != 0 {
 		m.send(s, i, Renew, own, true, emit, func(t *viaState, p *viaProc, r *request) {
 			r.to = record{rev: p.beat, holder: p.inc, nonce: t.draw()}
@@ -71,9 +77,11 @@ func (m *Via) decideIn(s *viaState, i int, emit func(Step, *viaState)) {
 			m.send(s, i, Leave, own, false, emit, m.leave)
 		}
 	}
+
 	for seat := range m.Chairs {
 		m.read(s, i, Read, uint8(seat), emit)
 	}
+
 	if p.seen.rev != 0 {
 		m.decideSeat(s, i, emit)
 	}
@@ -98,6 +106,7 @@ func (m *Via) decideSeat(s *viaState, i int, emit func(Step, *viaState)) {
 		if p.watch.what == dead || ranOut && m.Mutant == ClaimUnrevoked {
 			m.send(s, i, Claim, p.seat, true, emit, m.claim(i))
 		}
+
 		if ranOut {
 			m.send(s, i, Revoke, p.seen.via, true, emit, m.revoke)
 		}
@@ -115,11 +124,13 @@ func (m *Via) release(t *viaState, p *viaProc, r *request) {
 	if p.held[p.seat] > 0 {
 		take(&t.releases)
 	}
+
 	p.held[p.seat] = 0
 	// From here on no read may bring the claim back: a process that does not know the nonce does not hold the seat.
 	if m.Mutant != BelieveAfterRelease {
 		p.claims[p.seat] = 0
 	}
+
 	r.to = record{rev: p.seen.rev, epoch: p.seen.epoch, nonce: t.draw()}
 	if m.Mutant == ReleaseResetsEpoch || m.Mutant == ReleaseDeletes {
 		r.to.epoch = 0
@@ -137,6 +148,7 @@ func (m *Via) leave(t *viaState, p *viaProc, r *request) {
 		p.left, p.beat = 0, 0
 		return
 	}
+
 	m.end(p) // once it is sent, the incarnation is never believed again
 }
 
@@ -171,6 +183,7 @@ func (m *Via) answer(s *viaState, i int, emit func(Step, *viaState)) {
 			m.refused(p, c.verb)
 		}
 	}
+
 	emit(step, &t)
 }
 
@@ -179,9 +192,13 @@ func (m *Via) applied(p *viaProc, c call) (seen Witness) {
 	switch c.verb {
 	case Claim:
 		p.held[c.at] = c.got.epoch
-		p.seat, p.seen, p.watch = c.at, c.got, watch{}
+		p.seat = c.at
+		p.seen = c.got
+		p.watch = watch{}
 	case Release:
-		p.seat, p.seen, p.watch = c.at, c.got, watch{}
+		p.seat = c.at
+		p.seen = c.got
+		p.watch = watch{}
 	case Join, Renew:
 		p.beat = c.got.rev
 		if k := p.tries.find(c.to.nonce); k >= 0 {
@@ -191,10 +208,12 @@ func (m *Via) applied(p *viaProc, c call) (seen Witness) {
 		if p.inc != 0 { // a mutant
 			m.end(p)
 		}
+
 		p.watch = watch{what: dead, rev: c.got.rev}
 	case Revoke:
 		p.watch = watch{what: dead, rev: c.got.rev}
 	}
+
 	return 0
 }
 
@@ -226,19 +245,23 @@ func (m *Via) learnSelf(p *viaProc, c call) (seen Witness) {
 	if m.Mutant == NonceOfProcess && p.tries[0].nonce != 0 {
 		k = 0
 	}
+
 	if c.got.holder != p.inc || k < 0 {
 		m.end(p)
 		return 0
 	}
+
 	p.beat = c.got.rev
 	seen = Adopted | m.believe(p, k, m.Mutant == UnknownAsOfRead)
 	if k > 0 {
 		seen |= AdoptedEarlier
 	}
+
 	if p.left == 0 {
 		m.end(p)
 		return 0
 	}
+
 	return seen
 }
 
@@ -248,9 +271,11 @@ func (m *Via) believe(p *viaProc, k int, fromNow bool) (seen Witness) {
 	if fromNow {
 		p.left = m.D
 	}
+
 	if p.tries[k].age > 0 && p.left > 0 {
 		seen = BelievedThroughGap
 	}
+
 	return seen
 }
 
@@ -262,6 +287,7 @@ func (m *Via) learnHolder(p *viaProc, c call) (seen Witness) {
 	} else if gone {
 		seen = FreedByOneDeath
 	}
+
 	switch {
 	case gone:
 		p.watch = watch{what: dead, rev: c.got.rev}
@@ -271,6 +297,7 @@ func (m *Via) learnHolder(p *viaProc, c call) (seen Witness) {
 			p.watch.age = c.age
 		}
 	}
+
 	return seen
 }
 
@@ -282,6 +309,7 @@ func (m *Via) learnSeat(p *viaProc, c call) (seen Witness) {
 			p.watch = watch{}
 		}
 	}
+
 	p.seat, p.seen = c.at, c.got
 	known := p.seen.nonce != 0 && p.seen.nonce == p.claims[p.seat]
 	mine := p.seen.holder == p.inc || m.Mutant == ClaimOfEarlier && p.seen.holder != 0
@@ -296,5 +324,6 @@ func (m *Via) learnSeat(p *viaProc, c call) (seen Witness) {
 			return VacatedUnknown
 		}
 	}
+
 	return 0
 }

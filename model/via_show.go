@@ -15,6 +15,7 @@ func (m *Via) Tell(s *viaState, step Step) string {
 	case ApplyLate:
 		return "a late " + requestNames[s.late[step.Who].verb] + " reaches the store"
 	}
+
 	return line(step.Who, tell(step.Verb, s.procs[step.Who].call))
 }
 
@@ -24,6 +25,7 @@ func (m *Via) Show(s *viaState) string {
 	for i := range m.Chairs {
 		fmt.Fprintf(&b, "seat%d r%d e%d %s; ", i, s.seats[i].rev, s.seats[i].epoch, m.name(s, s.seats[i].holder))
 	}
+
 	shown := [3]bool{}
 	for _, id := range m.Members {
 		if !shown[id] {
@@ -31,6 +33,7 @@ func (m *Via) Show(s *viaState) string {
 			shown[id] = true
 		}
 	}
+
 	for i := range m.Members {
 		p := &s.procs[i]
 		for seat := range m.Chairs {
@@ -39,6 +42,7 @@ func (m *Via) Show(s *viaState) string {
 			}
 		}
 	}
+
 	return strings.TrimSuffix(b.String(), "; ")
 }
 
@@ -47,6 +51,7 @@ func (m *Via) name(s *viaState, inc uint8) string {
 	if inc == 0 {
 		return "vacant"
 	}
+
 	for i := range m.Members {
 		switch inc {
 		case s.procs[i].inc:
@@ -55,5 +60,6 @@ func (m *Via) name(s *viaState, inc uint8) string {
 			return fmt.Sprintf("i%d=ended by p%d", inc, i)
 		}
 	}
+
 	return fmt.Sprintf("i%d=dead", inc)
 }

@@ -101,6 +101,7 @@ func (a *attempts) find(nonce uint8) int {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -162,6 +163,7 @@ func (w Witness) split() (each []Witness) {
 	for ; w != 0; w &= w - 1 {
 		each = append(each, w&-w)
 	}
+
 	return each
 }
 
@@ -197,5 +199,6 @@ func (w Witness) String() string {
 	case Left:
 		return "a leave is applied"
 	}
+
 	return "several things"
 }

@@ -16,6 +16,7 @@ func (w *worker) dispatch(epoch uint8, room int) bool {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -11,18 +11,22 @@ func (c *Core) campaign(e *election) {
 	if e.busy() {
 		return
 	}
+
 	if e.vac.on {
 		c.giveBack(e)
 		return
 	}
+
 	if c.closing {
 		c.rest(e)
 		return
 	}
+
 	if c.wantsNothing(e) {
 		c.dropElection(e)
 		return
 	}
+
 	if c.handleAsk(e) {
 		return
 	}
@@ -31,6 +35,7 @@ func (c *Core) campaign(e *election) {
 		c.refreshRecord(e)
 		return
 	}
+
 	if c.mine(e, e.rec.Holder) {
 		c.settleOwn(e)
 		return
@@ -43,11 +48,13 @@ func (c *Core) contend(e *election) {
 	if e.check != 0 {
 		e.wake(e.check)
 	}
+
 	c.attach(e) // whose incarnation it names may have ended since the record was received
 	e.wake(e.pollAt)
 	if e.claimed {
 		return
 	}
+
 	if c.followed(e) && e.rec.Via == "" {
 		e.seenLed = e.seenLed || e.own.renewed
 		e.wake(e.own.readAt(c.cfg.TakeoverDelay))
@@ -67,6 +74,7 @@ func (c *Core) contend(e *election) {
 			e.open = true
 			e.openSince = c.now
 		}
+
 		c.judged(e, true)
 		c.claimFree(e)
 	}
@@ -78,9 +86,11 @@ func (c *Core) current(e *election) bool {
 		e.stale = true
 		c.refreshSight(e)
 	}
+
 	if e.check != 0 && c.now >= e.check {
 		e.stale = true
 	}
+
 	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay)
 	return e.seen && !e.stale && c.now < e.pollAt && !expiring
 }
@@ -92,16 +102,20 @@ func (c *Core) refreshRecord(e *election) {
 		e.wake(at)
 		return
 	}
+
 	if e.vanished && e.awaits { // the floor says why it has no register any more
 		return
 	}
+
 	if c.now >= e.pollAt {
 		if e.seen {
 			c.decided(12, e.name, "no notification has come for long: read the register")
 		}
+
 		e.pollAt = c.pollTime(c.pollInterval(e))
 		e.quiet++
 	}
+
 	e.stale = true // until the answer is there
 	e.check = 0
 	e.fresh = c.refresh
@@ -140,16 +154,19 @@ func (c *Core) judge(e *election) (verdict, Time) {
 		c.need(e, s)
 		return taken, Never
 	}
+
 	if s.watch.rec.Holder != r.Holder {
 		e.foundHeld = e.foundHeld && e.seenHeld
 		return c.judgeAbsent(e, s)
 	}
+
 	e.seenHeld = true
 	e.forgotten = driver.Identity{}
 	e.seenLed = e.seenLed || s.watch.renewed
 	if s.watch.expired(c.cfg.TakeoverDelay) {
 		return dead, 0
 	}
+
 	return taken, Never // the sight wakes the election
 }
 
@@ -191,6 +208,7 @@ func (c *Core) settleOwn(e *election) {
 	if k >= 0 && e.wanted && !c.closing && c.begin(e, e.claims[k]) {
 		return
 	}
+
 	c.decided(6, e.name, "the record names this member, which does not hold it: give it back")
 
 	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows
@@ -199,6 +217,7 @@ func (c *Core) settleOwn(e *election) {
 	if c.cfg.OwnLease {
 		e.unreleased = who
 	}
+
 	e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool {
 		return k.nonce == e.rec.Nonce && k.who == who
 	})
@@ -217,11 +236,13 @@ func (c *Core) giveBack(e *election) {
 	if sent {
 		return
 	}
+
 	e.vac = vacating{}
 	e.stale = true
 	if kept { // it is tried again after the next read
 		e.retry.at = c.now.Add(c.failureWait())
 	}
+
 	c.enqueue(e.ref)
 }
 
@@ -244,5 +265,6 @@ func (c *Core) rest(e *election) {
 			return
 		}
 	}
+
 	c.dropElection(e)
 }

@@ -34,9 +34,11 @@ func (c *Core) notBefore(e *election, r *driver.Record) Time {
 			at = max(at, end.Add(c.turn()))
 		}
 	}
+
 	if c.returned(r) || r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID {
 		at = max(at, c.headStart(e, r).Add(c.cfg.HeartbeatInterval))
 	}
+
 	return at
 }
 
@@ -47,6 +49,7 @@ func (c *Core) returned(r *driver.Record) bool {
 	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID || c.rank.kind != rankFirst {
 		return false
 	}
+
 	now := c.sights.all[i].watch.rec.Holder
 	return now.ID == r.Holder.ID && now != r.Holder
 }
@@ -67,6 +70,7 @@ func (c *Core) bid(e *election, r *driver.Record) {
 		end := c.endingOf(e, r)
 		next.Past = ended(r, end.at, end.reason)
 	}
+
 	if c.cfg.OwnLease {
 		next.Holder = driver.Identity{ID: c.cfg.ID, Incarnation: c.src.Incarnation()}
 	} else {
@@ -126,6 +130,7 @@ func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record
 	case Conflict, NotSent: // it was not applied and never will be
 		e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool { return k.nonce == done.nonce })
 	}
+
 	if o == Conflict {
 		c.decided(4, e.name, "somebody else was first: the claim was not applied, and never will be")
 		e.hold = c.now.Add(conflictWait)

@@ -35,6 +35,7 @@ func (c *Core) Clone(src Source) *Core {
 			s.waiting = slices.Clone(s.waiting)
 		}
 	}
+
 	return &d
 }
 
@@ -48,6 +49,7 @@ func (r *roster) clone() roster {
 	for name, o := range d.named {
 		d.named[name] = slices.Clone(o)
 	}
+
 	d.ring = r.ring.clone()
 	d.waiting = slices.Clone(r.waiting)
 	d.waking = slices.Clone(r.waking)

@@ -113,6 +113,7 @@ func (c *Core) Step(now Time, in Input) []Effect {
 		c.woken = at
 		c.emit(Wake{at})
 	}
+
 	return c.out
 }
 
@@ -130,6 +131,7 @@ func (c *Core) Next() Time {
 	case len(c.due) > 0:
 		return c.entity(c.due[0]).due
 	}
+
 	return Never
 }
 
@@ -196,6 +198,7 @@ func (c *Core) run() {
 		if !ok {
 			return
 		}
+
 		c.advance(r)
 	}
 }
@@ -207,9 +210,11 @@ func (c *Core) advance(r ref) {
 	if e.call.id != 0 && c.now >= e.call.until {
 		c.settle(r, Unknown, driver.Record{})
 	}
+
 	if !c.exists(r) { // a retirement ends with some requests
 		return
 	}
+
 	switch r.kind() {
 	case memberKind:
 		c.advanceMember()
@@ -224,6 +229,7 @@ func (c *Core) advance(r ref) {
 	case rosterKind:
 		c.advanceRoster()
 	}
+
 	c.schedule(r, e)
 }
 
@@ -232,6 +238,7 @@ func (c *Core) start() {
 	if c.started {
 		return
 	}
+
 	c.started = true
 	c.joinedAt = c.now
 	c.startAt = c.now.Add(c.cfg.StartDelay)
@@ -245,18 +252,22 @@ func (c *Core) close(cause Cause) {
 	if c.closing {
 		return
 	}
+
 	c.closing = true
 	c.closeCause = cause
 	if cause == "" {
 		c.closeCause = Shutdown
 	}
+
 	c.tidyEnd = c.now.Add(2 * c.timeout)
 	if !c.started {
 		c.started = true
 	}
+
 	if c.now < c.startAt { // nothing was sent yet
 		c.startAt = c.now
 	}
+
 	c.enqueueAll()
 	c.enqueue(c.member.ref)
 	for _, t := range c.retirements.all {
@@ -295,5 +306,6 @@ func (cfg *Config) memberLease() time.Duration {
 	if cfg.OwnLease {
 		return cfg.WorkerTimeout
 	}
+
 	return cfg.LeaseDuration
 }

@@ -130,6 +130,7 @@ func (c *Core) elect(name string) *election {
 	if c.all == int(i) {
 		c.all++ // it is queued by itself
 	}
+
 	e.init(makeRef(electionKind, i))
 	c.names[name] = i
 	c.live++
@@ -144,6 +145,7 @@ func (c *Core) campaignIn(name string) {
 	if e.wanted || c.closing {
 		return
 	}
+
 	e.wanted = true
 	c.wanted++
 	c.show(e)
@@ -160,6 +162,7 @@ func (c *Core) withdraw(name string) {
 		c.emit(Withdrawn{name})
 		return
 	}
+
 	e := c.elections.all[i]
 	c.unwant(e)
 	c.enqueue(e.ref)
@@ -167,6 +170,7 @@ func (c *Core) withdraw(name string) {
 		c.emit(Withdrawn{name})
 		return
 	}
+
 	e.withdrawn = true
 	if e.term.state == leading {
 		c.end(e, Shutdown, "")
@@ -193,6 +197,7 @@ func (c *Core) dropElection(e *election) {
 	for len(e.asks) > 0 {
 		c.askDone(e, Unanswered)
 	}
+
 	c.unwant(e)
 	e.seen = false
 	e.rec = driver.Record{}
@@ -214,6 +219,7 @@ func (c *Core) mine(e *election, who driver.Identity) bool {
 	if who.ID != c.cfg.ID {
 		return false
 	}
+
 	return c.member.is(who) || e.unreleased == who || e.claimedAs(who)
 }
 
@@ -230,15 +236,18 @@ func (c *Core) notice(r driver.Record) {
 		c.sweepSoon()
 		return
 	}
+
 	if strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		c.memberNotice(r.Name)
 	}
+
 	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		s := c.sights.all[i]
 		s.again = true
 		c.enqueue(s.ref)
 		return
 	}
+
 	i, ok := c.names[r.Name]
 	if !ok {
 		return
@@ -287,6 +296,7 @@ func (c *Core) unread(r *retry, name string, done call, o Outcome) {
 	if r.failed == 0 {
 		r.since = c.now
 	}
+
 	r.failed++
 	r.at = c.now.Add(wait)
 	if answers && r.failed >= unreadable && !r.reported {

@@ -26,6 +26,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 	if c.closed {
 		return x.b
 	}
+
 	x.ahead(c.startAt)
 	x.ahead(c.backoff)
 	x.ahead(c.pollAt)
@@ -33,6 +34,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 	if c.closing {
 		x.ahead(c.tidyEnd)
 	}
+
 	x.number(len(c.queue))
 	x.number(len(c.elections.all) - c.all)
 
@@ -44,23 +46,27 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 			x.election(c, e)
 		}
 	}
+
 	for _, s := range c.sights.all {
 		x.flags(s != nil)
 		if s != nil {
 			x.sight(c, s)
 		}
 	}
+
 	x.retirement(c)
 	x.number(len(c.held))
 	for _, i := range c.held {
 		x.number(int(i))
 	}
+
 	if len(c.held) > 0 {
 		x.ahead(c.sweepAt)
 		x.age(c.sweptAt)
 		x.number(c.sweepFrom)
 		x.number(c.sweepLeft)
 	}
+
 	return x.b
 }
 
@@ -78,6 +84,7 @@ func (x *encoder) flags(all ...bool) {
 			bits |= 1 << i
 		}
 	}
+
 	x.b = append(x.b, bits)
 }
 
@@ -94,6 +101,7 @@ func (x *encoder) ahead(t Time) {
 		x.number(-1)
 		return
 	}
+
 	x.number(int(max(0, t-x.now)))
 }
 
@@ -139,6 +147,7 @@ func (x *encoder) call(k *call) {
 	if k.id == 0 {
 		return
 	}
+
 	x.ahead(k.until)
 	x.flags(k.old)
 	if k.kind == readCall {
@@ -158,6 +167,7 @@ func (x *encoder) watch(w *watch, delay time.Duration, k *call) {
 	if !w.seen {
 		return
 	}
+
 	x.record(&w.rec)
 	if !w.rec.Vacant() && !w.expired(delay) {
 		x.within(w.since, w.rec.Duration+delay)
@@ -178,12 +188,14 @@ func (x *encoder) beat(b *beat) {
 	if b.ended {
 		return
 	}
+
 	x.ahead(b.deadline)
 	x.ahead(b.due)
 	x.number(b.failed)
 	if b.check && b.conflict {
 		x.unsigned(x.canon.Rev(b.compare))
 	}
+
 	x.number(int(b.trust))
 	last := false // whether the last attempt may still show: only then can a read show the newest
 	for i, t := range b.tries {
@@ -192,10 +204,12 @@ func (x *encoder) beat(b *beat) {
 		if last {
 			x.unsigned(n)
 		}
+
 		if last && i > 0 { // that of the first is in the deadline
 			x.within(t.sent, b.trust)
 		}
 	}
+
 	x.flags(last)
 }
 
@@ -219,6 +233,7 @@ func (x *encoder) member(c *Core) {
 	if m.phase == memberWaiting {
 		x.watch(&m.other, 0, &m.call)
 	}
+
 	x.number(min(m.failed, len(c.cfg.RenewBackoff))) // more failures wait no longer
 	x.ahead(m.retry)
 	x.vacating(&m.vac)
@@ -232,6 +247,7 @@ func (x *encoder) member(c *Core) {
 			endings = append(endings, n)
 		}
 	}
+
 	slices.Sort(endings)
 	x.number(len(endings))
 	for _, n := range endings {
@@ -250,6 +266,7 @@ func (x *encoder) sight(c *Core, s *sight) {
 	for _, i := range s.deps {
 		x.number(int(i))
 	}
+
 	x.number(len(s.waiting))
 	x.number(len(s.pokes))
 	for _, p := range s.pokes {

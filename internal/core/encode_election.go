@@ -7,19 +7,23 @@ func (x *encoder) election(c *Core, e *election) {
 	if c.cfg.Rest > 0 && e.heldAt != 0 {
 		x.within(e.heldAt, c.floorLife())
 	}
+
 	x.unsigned(x.canon.Epoch(e.name, c.memory[e.name]))
 	if e.seen {
 		x.record(&e.rec)
 	}
+
 	if c.followed(e) && e.rec.Via == "" {
 		x.watch(&e.own, c.cfg.TakeoverDelay, &e.call)
 	}
+
 	x.retry(c, &e.retry)
 	x.ahead(e.hold)
 	x.ahead(e.pollAt)
 	if c.cfg.ElectionIntervalMax > c.cfg.ElectionInterval {
 		x.number(min(e.quiet, 8))
 	}
+
 	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished)
 	x.ahead(e.check)
 	x.ahead(e.barred)
@@ -31,6 +35,7 @@ func (x *encoder) election(c *Core, e *election) {
 	if e.open && (e.rec.Next != "" || c.returned(&e.rec)) {
 		x.within(e.openSince, c.cfg.HeartbeatInterval)
 	}
+
 	x.ahead(e.holdBack)
 	x.preference(c, e)
 	x.identity(e.unreleased, false)
@@ -45,9 +50,11 @@ func (x *encoder) election(c *Core, e *election) {
 	for _, s := range e.saves {
 		x.text(string(s.Data))
 	}
+
 	if e.saving {
 		x.unsigned(x.canon.Rev(e.saveRev))
 	}
+
 	x.number(len(e.asks))
 	for _, a := range e.asks {
 		x.text(a.to)
@@ -65,6 +72,7 @@ func (x *encoder) proofs(c *Core, e *election) {
 		x.number(-1)
 		return
 	}
+
 	s := c.sights.all[i]
 	x.number(int(i))
 	x.flags(s.proof > e.after, s.call.id>>32 > e.after)
@@ -80,11 +88,13 @@ func (x *encoder) claims(c *Core, e *election) {
 			if c.cfg.OwnLease { // else the member's heartbeat decides
 				x.within(k.sent, c.cfg.LeaseDuration)
 			}
+
 			if c.cfg.Rest > 0 {
 				x.within(k.floor, c.floorLife())
 			}
 		}
 	}
+
 	x.flags(len(e.claims) > 0)
 }
 
@@ -94,6 +104,7 @@ func (x *encoder) term(c *Core, e *election) {
 	if t.state == noTerm {
 		return
 	}
+
 	x.unsigned(x.canon.Epoch(e.name, t.epoch))
 	x.identity(t.who, true)
 	x.text(string(t.cause))

@@ -12,6 +12,7 @@ func (x *encoder) retirement(c *Core) {
 	if c.cfg.Rest == 0 {
 		return
 	}
+
 	f := &c.floor
 	x.entity(&f.entity)
 	x.flags(f.seen, f.again)
@@ -22,6 +23,7 @@ func (x *encoder) retirement(c *Core) {
 		x.record(&f.rec)
 		x.within(f.read, c.floorLife())
 	}
+
 	x.number(len(f.waiting))
 	x.number(f.prune)
 	for _, d := range c.dropped {
@@ -34,6 +36,7 @@ func (x *encoder) retirement(c *Core) {
 		if t == nil {
 			continue
 		}
+
 		x.entity(&t.entity)
 		x.text(t.name)
 		x.number(int(t.phase))
@@ -41,6 +44,7 @@ func (x *encoder) retirement(c *Core) {
 			x.record(&t.dead.rec)
 			x.ahead(t.dead.expires())
 		}
+
 		x.unsigned(x.canon.Rev(t.rec.Rev))
 		x.unsigned(x.canon.Epoch(t.name, t.rec.Epoch))
 		x.retry(c, &t.retry)

@@ -6,12 +6,14 @@ func (x *encoder) ranked(c *Core) {
 	if !c.subscribed {
 		x.ahead(c.lookAt)
 	}
+
 	x.ahead(c.coldStartEnd(nil))
 	if c.spreads() { // the member's phase counts from the beginning of time
 		x.number(int(x.now % Time(c.cfg.ElectionInterval)))
 		x.number(int(x.now % Time(c.cfg.ElectionIntervalMax)))
 		x.number(int(x.now % Time(c.cfg.LeaseDuration)))
 	}
+
 	x.roster(c)
 }
 
@@ -28,6 +30,7 @@ func (x *encoder) roster(c *Core) {
 	if c.recent() {
 		x.within(r.listedAt, c.recentFor())
 	}
+
 	x.ahead(r.retryAt)
 	x.ahead(r.handoverAt)
 	x.ahead(r.preemptAt)
@@ -38,11 +41,13 @@ func (x *encoder) roster(c *Core) {
 			x.number(int(w))
 		}
 	}
+
 	x.number(len(r.coming))
 	for i := range r.coming {
 		x.text(r.coming[i].Name)
 		x.record(&r.coming[i])
 	}
+
 	x.number(len(r.peers.all))
 	for _, p := range r.peers.all {
 		x.flags(p != nil)
@@ -71,10 +76,12 @@ func (x *encoder) preference(c *Core, e *election) {
 	if c.rank.kind == rankFirst && !c.failing {
 		return
 	}
+
 	x.identity(e.lastHeld.Holder, true)
 	if e.open {
 		x.age(e.openSince)
 	}
+
 	if c.rank.kind == rankLexicographic {
 		x.flags(e.foundHeld, e.seenHeld, e.seenLed, e.own.renewed)
 	}

@@ -31,6 +31,7 @@ func (c *Core) endingOfWatch(w *watch) ending {
 	if w.gone {
 		return ending{ReasonDied, c.src.Wall()}
 	}
+
 	return ending{ReasonExpired, c.wallAt(w.expires())}
 }
 
@@ -46,16 +47,20 @@ func (c *Core) endedBefore(w *watch, r *driver.Record) driver.Past {
 	if n := len(r.Past); n > 0 && r.Past[n-1].Epoch >= w.rec.Epoch {
 		return r.Past[n-1]
 	}
+
 	if w.rec.Vacant() {
 		return w.former
 	}
+
 	p := driver.Past{Epoch: w.rec.Epoch, Holder: w.rec.Holder.ID, Reason: ReasonRejoined}
 	if r.Vacant() {
 		p.Reason = ReasonExpired // by the store itself
 	}
+
 	if r.Vacant() || c.now >= w.expires() {
 		p.Ended = c.wallAt(w.expires())
 	}
+
 	return p
 }
 
@@ -65,10 +70,12 @@ func (c *Core) endingOf(e *election, r *driver.Record) ending {
 	if end, known := c.endOf(r.Holder); known {
 		return end
 	}
+
 	w := &e.own
 	if i, ok := c.sighted[r.Via]; ok {
 		w = &c.sights.all[i].watch
 	}
+
 	switch {
 	case !w.seen || r.Via != "" && w == &e.own:
 		return ending{reason: ReasonExpired}
@@ -80,12 +87,15 @@ func (c *Core) endingOf(e *election, r *driver.Record) ending {
 	if n := len(w.rec.Past); n > 0 && w.rec.Past[n-1].Epoch == count {
 		return ending{w.rec.Past[n-1].Reason, w.rec.Past[n-1].Ended}
 	}
+
 	if w.former.Epoch == count && w.former.Holder == r.Holder.ID {
 		return ending{w.former.Reason, w.former.Ended}
 	}
+
 	if !w.rec.Vacant() {
 		return ending{reason: ReasonRejoined}
 	}
+
 	return ending{reason: ReasonExpired} // by the store itself
 }
 
@@ -96,9 +106,11 @@ func (c *Core) endingByStore(e *election, r *driver.Record) ending {
 			return end
 		}
 	}
+
 	if e.own.former.Epoch == r.Epoch {
 		return ending{ReasonExpired, e.own.former.Ended}
 	}
+
 	return ending{reason: ReasonExpired}
 }
 
@@ -117,6 +129,7 @@ func (c *Core) noteEnd(b *beat, cause Cause) {
 	if _, known := c.endOf(b.who); known || b.ended {
 		return
 	}
+
 	end := lifeEnd{b.who, ending{string(cause), c.wallAt(b.deadline)}}
 	c.ends = append(slices.Clip(c.ends[max(0, len(c.ends)-maxEnds+1):]), end)
 }
@@ -128,6 +141,7 @@ func (c *Core) endOf(who driver.Identity) (ending, bool) {
 			return c.ends[i].ending, true
 		}
 	}
+
 	return ending{}, false
 }
 
@@ -136,6 +150,7 @@ func (c *Core) pastOf(r *driver.Record) []driver.Past {
 	if end, known := c.endOf(r.Holder); known {
 		return ended(&driver.Record{Epoch: r.Epoch, Holder: r.Holder, Since: r.Since}, end.at, end.reason)
 	}
+
 	return r.Past // it was vacated; or this process failed to join as that one, which has done nothing
 }
 
@@ -145,13 +160,16 @@ func (c *Core) unsaid(e *election, r *driver.Record, past []driver.Past) driver.
 	if len(past) == 0 || slices.Contains(c.endings, r.Holder) {
 		return driver.Past{}
 	}
+
 	last := past[len(past)-1]
 	if last.Epoch != r.Epoch || last.Holder == "" || last.Reason != ReasonExpired && last.Reason != ReasonDied {
 		return driver.Past{}
 	}
+
 	if last.Holder == c.cfg.ID && last.Epoch == e.reported {
 		return driver.Past{} // a store that expires records by itself no longer says which run held it
 	}
+
 	return last
 }
 
@@ -169,12 +187,15 @@ func (c *Core) termBefore(r *driver.Record) before {
 		if c.memory[r.Name] <= r.Epoch && r.Epoch <= 1 {
 			return before{reason: ReasonFirst, vacant: -1}
 		}
+
 		return before{reason: ReasonForgotten, vacant: -1}
 	}
+
 	last := &r.Past[n-1]
 	b := before{last.Holder, last.Reason, -1}
 	if !r.Since.IsZero() && !last.Ended.IsZero() {
 		b.vacant = max(0, r.Since.Sub(last.Ended)) // the clocks of two machines may differ
 	}
+
 	return b
 }

@@ -22,6 +22,7 @@ func (e *Event) Metadata() map[string]string {
 		if e.Node != "" {
 			return map[string]string{"reason": e.Reason, "reported_by": e.ReportedBy}
 		}
+
 		return map[string]string{"reason": e.Reason}
 	case EventDutyStuck:
 		return map[string]string{"reason": e.Reason}
@@ -40,8 +41,10 @@ func (e *Event) Metadata() map[string]string {
 		if e.Alive {
 			alive = strconv.FormatBool(true)
 		}
+
 		return map[string]string{"incarnation": e.Holder.Incarnation, "alive": alive}
 	}
+
 	return nil
 }
 
@@ -60,6 +63,7 @@ func (e *Event) Measurements() map[string]float64 {
 			"duration": e.Took.Seconds(), "expected": e.Expected.Seconds(), "ratio": e.ratio(),
 		}
 	}
+
 	return nil
 }
 
@@ -97,6 +101,7 @@ func (c *Core) countBeat(b *beat) {
 	if c.cfg.ContentionThreshold <= 0 || slow.ratio() <= c.cfg.ContentionThreshold {
 		return
 	}
+
 	s.Contention++
 	if c.contended == 0 || c.now >= c.contended.Add(contentionQuiet) {
 		c.contended = c.now

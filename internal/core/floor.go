@@ -55,6 +55,7 @@ func (c *Core) needFloor(e *entity) {
 		e.awaits = true
 		c.floor.waiting = append(c.floor.waiting, e.ref)
 	}
+
 	c.enqueue(c.floor.ref)
 }
 
@@ -70,10 +71,12 @@ func (c *Core) advanceFloor() {
 	if c.cfg.Rest == 0 || c.closing {
 		return
 	}
+
 	c.pruneMemory()
 	if f.busy() {
 		return
 	}
+
 	needed := c.wanted > 0 || len(f.waiting) > 0 || f.again
 	old := !f.seen || f.again || !c.floorFresh() || c.now >= c.refreshFloorAt()
 
@@ -102,6 +105,7 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 		if o != Conflict {
 			f.retry.at = c.now.Add(c.failureWait())
 		}
+
 		return
 	case o != Done:
 		c.unread(&f.retry, driver.FloorRegister, done, o)
@@ -115,6 +119,7 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 	if done.kind == readCall {
 		f.read = done.sent
 	}
+
 	if r.Epoch < f.epoch { // the store has lost writes: it gets its floor back
 		if f.raise < f.epoch {
 			c.emit(Event{Kind: EventRegressed, Register: driver.FloorRegister, Epoch: f.epoch, Error: fmt.Sprintf(
@@ -122,8 +127,10 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 					"the store has lost writes; this member raises it again",
 				driver.FloorRegister, r.Epoch, f.epoch)})
 		}
+
 		f.raise = max(f.raise, f.epoch)
 	}
+
 	c.learnFloor(r.Epoch)
 
 	waiting := f.waiting
@@ -156,6 +163,7 @@ func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 	case e.term.state == stopping || e.term.state == releasing:
 		return true, true // nobody relies on it: it is read again, and judged, once the term is over
 	}
+
 	return false, c.floorFresh() || e.term.state == leading
 }
 
@@ -198,6 +206,7 @@ func (c *Core) pruneMemory() {
 			c.emit(Forgotten{d.name})
 		}
 	}
+
 	if f.prune > 0 {
 		f.wake(c.now)
 	}

@@ -30,9 +30,11 @@ func (c *Core) stop(e *election) {
 		t.stuck = true
 		c.emit(Event{Kind: EventDutyStuck, Election: e.name, Epoch: t.epoch, Reason: string(t.cause)})
 	}
+
 	if !t.stuck {
 		e.wake(t.stuckAt)
 	}
+
 	if c.cfg.OwnLease {
 		c.keepOwn(e)
 	} else {
@@ -46,11 +48,13 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	if !ok {
 		return
 	}
+
 	e := c.elections.all[i]
 	t := &e.term
 	if t.epoch != epoch || t.state == noTerm || t.state == releasing {
 		return
 	}
+
 	switch {
 	case t.state == leading && e.doom != "": // its context has ended with the heartbeat, and its turn has not come yet
 		t.detail = c.member.beat.why
@@ -72,6 +76,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 	case b.held == 0:
 		c.lifeline(b, false, false)
 	}
+
 	e.dropRead()
 	e.vac = vacating{
 		on: true, who: t.who, epoch: t.epoch, reason: string(t.cause), next: t.next, until: c.now.Add(c.timeout),
@@ -85,10 +90,12 @@ func (c *Core) release(e *election) {
 	if e.busy() {
 		return // bounded by its timeout: the release is conditional on what it wrote
 	}
+
 	if !c.cfg.OwnLease && !c.member.is(e.term.who) {
 		c.finish(e, false)
 		return
 	}
+
 	if sent, kept := c.vacate(&e.entity, &e.vac, &e.rec); !sent {
 		c.finish(e, kept)
 	}
@@ -116,16 +123,19 @@ func (c *Core) finish(e *election, kept bool) {
 	case FencedOff:
 		e.holdBack = c.now.Add(e.fencedAgain(time.Duration(c.now - t.began)))
 	}
+
 	e.reported = t.epoch
 	c.emit(Event{Kind: EventLostLeadership, Election: e.name, Epoch: t.epoch, Reason: string(t.cause)})
 	c.emit(Finished{Election: e.name, Epoch: t.epoch, Kept: kept})
 	if t.asked != 0 {
 		c.emit(Result{ID: t.asked, Result: OK, Epoch: t.epoch})
 	}
+
 	if e.withdrawn {
 		e.withdrawn = false
 		c.emit(Withdrawn{e.name})
 	}
+
 	c.attach(e)
 	c.moved(e)
 	c.enqueue(e.ref)
@@ -143,10 +153,12 @@ func (e *election) fencedAgain(lasted time.Duration) time.Duration {
 	if lasted > fencedWaitMax {
 		e.fencedRow = 0
 	}
+
 	e.fencedRow++
 	if e.fencedRow == 1 {
 		return 0
 	}
+
 	return min(fencedWait<<min(e.fencedRow-2, 10), fencedWaitMax)
 }
 
@@ -155,6 +167,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 	if o == NotFound {
 		r = driver.Record{Name: e.name}
 	}
+
 	known := o == Done || o == NotFound
 	keeps := e.term.state != noTerm && c.cfg.OwnLease && !e.beat.ended
 	e.settled = known && done.kind == readCall
@@ -179,6 +192,7 @@ func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Reco
 			c.saved(e, OutcomeUnknown)
 		}
 	}
+
 	if known && done.kind == readCall {
 		c.settleSave(e, &r)
 	}
@@ -206,6 +220,7 @@ func (c *Core) vacateDone(e *election, kept bool) {
 		c.finish(e, kept)
 		return
 	}
+
 	e.vac = vacating{}
 	e.stale = e.stale || kept
 	if kept {

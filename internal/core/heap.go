@@ -6,6 +6,7 @@ func (c *Core) schedule(r ref, e *entity) {
 	if !c.exists(r) || c.entity(r) != e {
 		return // it was dropped
 	}
+
 	e.due = e.next
 	if e.due <= c.now {
 		e.due = c.now + 1
@@ -28,6 +29,7 @@ func (c *Core) unschedule(e *entity) {
 	if e.place < 0 {
 		return
 	}
+
 	i := int(e.place)
 	e.place = -1
 	last := len(c.due) - 1
@@ -57,6 +59,7 @@ func (c *Core) up(i int) int {
 		c.exchange(i, (i-1)/2)
 		i = (i - 1) / 2
 	}
+
 	return i
 }
 
@@ -68,9 +71,11 @@ func (c *Core) down(i int) {
 				least = child
 			}
 		}
+
 		if least == i {
 			return
 		}
+
 		c.exchange(i, least)
 		i = least
 	}

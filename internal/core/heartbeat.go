@@ -63,6 +63,7 @@ func (b *beat) shows(r *driver.Record) (newest, ours bool) {
 	if b.ended || r.Holder != b.who {
 		return false, false
 	}
+
 	k := slices.IndexFunc(b.tries, func(t try) bool { return t.nonce == r.Nonce })
 	if k < 0 {
 		return false, false
@@ -98,6 +99,7 @@ func lostText(b *beat, r *driver.Record) string {
 	if r.Holder != b.who {
 		return fmt.Sprintf("%s now shows %s", b.register, r.Holder)
 	}
+
 	return b.register +
 		" shows a heartbeat that this process did not send, or an older one (has the store lost writes?)"
 }
@@ -130,9 +132,11 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 		if before != 0 && b.deadline != before {
 			c.countBeat(b)
 		}
+
 		b.due = max(c.now, b.tries[0].sent.Add(b.every))
 		b.cycle = b.due
 	}
+
 	if b.deadline != before {
 		c.decided(1, b.register, "the heartbeat is applied: the deadline counts from before it was sent")
 		c.emit(Renewed{Register: b.register, Deadline: b.deadline, Guard: b.guardAt()})
@@ -146,6 +150,7 @@ func (c *Core) shown(b *beat, r *driver.Record) fate {
 		b.due = c.now
 		return beatAgain
 	}
+
 	return c.tryFailed(b)
 }
 
@@ -158,6 +163,7 @@ func (c *Core) tryFailed(b *beat) fate {
 		b.why = fmt.Sprintf("%d tries failed, the last with: %s", b.failed+1, b.fault)
 		return beatGivenUp
 	}
+
 	c.decided(9, b.register, "the heartbeat is tried again after a while")
 	b.due = c.now.Add(c.cfg.RenewBackoff[b.failed])
 	b.failed++
@@ -169,6 +175,7 @@ func (c *Core) endBeat(b *beat, cause Cause) {
 	if b.ended {
 		return
 	}
+
 	b.ended = true
 	b.deadline = 0
 	b.check = false
@@ -184,6 +191,7 @@ func (c *Core) expired(in Expired) {
 			m.beat.why = unconfirmed
 			c.dropMember(Partitioned)
 		}
+
 		return
 	}
 
@@ -191,6 +199,7 @@ func (c *Core) expired(in Expired) {
 	if !ok {
 		return
 	}
+
 	if e := c.elections.all[i]; e.term.state != noTerm && !e.beat.ended && e.beat.who.Incarnation == in.Incarnation {
 		e.beat.why = unconfirmed
 		c.loseOwn(e, Partitioned)
@@ -203,6 +212,7 @@ func (c *Core) lifeline(b *beat, stopped, over bool) {
 	if !stopped && (b.stopped || b.ended) {
 		return
 	}
+
 	b.stopped = stopped
 
 	l := Lifeline{Register: b.register, Holder: b.who, Stopped: stopped, Over: over}
@@ -210,6 +220,7 @@ func (c *Core) lifeline(b *beat, stopped, over bool) {
 		l.Holds = b.held > 0
 		l.Deadline = b.deadline
 	}
+
 	c.emit(l)
 }
 
@@ -251,10 +262,12 @@ func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool
 		c.swap(e, vacateCall, vacatedBeat(r, c.src.Nonce(), c.src.Wall(), v.reason))
 		return true, false
 	}
+
 	end, known := c.endOf(v.who)
 	if !known {
 		end = ending{v.reason, c.src.Wall()}
 	}
+
 	vacant := vacated(r, c.src.Nonce(), end.at, end.reason)
 	vacant.Next = v.next
 	c.swap(e, vacateCall, vacant)

@@ -75,6 +75,7 @@ func (c *Core) awaitOther() {
 			m.wake(next)
 			return
 		}
+
 		c.read(&m.entity, m.rec.Name)
 	}
 }
@@ -115,6 +116,7 @@ func (c *Core) joinFailed() {
 	if n := len(c.cfg.RenewBackoff); n > 0 {
 		wait = c.cfg.RenewBackoff[min(m.failed, n)-1]
 	}
+
 	m.retry = c.now.Add(wait)
 }
 
@@ -161,5 +163,6 @@ func incarnationCount(incarnation string) uint64 {
 	if err != nil {
 		return 1
 	}
+
 	return count
 }

@@ -12,6 +12,7 @@ func (c *Core) begin(e *election, k claim) bool {
 	if !c.floorCounts(k.floor) { // rule 13
 		return false
 	}
+
 	r := &e.rec
 	b := &c.member.beat
 	if c.cfg.OwnLease {
@@ -26,6 +27,7 @@ func (c *Core) begin(e *election, k claim) bool {
 	} else if !c.member.is(k.who) {
 		return false
 	}
+
 	if !b.lives(c.now) {
 		c.decided(8, e.name, "the claim was applied, but its deadline has passed")
 		b.ended = b.ended || c.cfg.OwnLease
@@ -45,6 +47,7 @@ func (c *Core) begin(e *election, k claim) bool {
 	if !c.cfg.OwnLease {
 		c.holdOn(e)
 	}
+
 	if b.held == 1 { // the reaper knows before the duty begins
 		c.lifeline(b, false, false)
 	}
@@ -68,6 +71,7 @@ func (c *Core) announce(e *election, k claim) {
 			ReportedBy: c.cfg.ID,
 		})
 	}
+
 	was := c.termBefore(&e.rec)
 	c.emit(Event{
 		Kind: EventBecameLeader, Election: e.name, Epoch: e.rec.Epoch, Holder: k.who, Previous: was.leader,
@@ -80,6 +84,7 @@ func (c *Core) line(e *election) *beat {
 	if c.cfg.OwnLease {
 		return &e.beat
 	}
+
 	return &c.member.beat
 }
 
@@ -91,10 +96,12 @@ func (c *Core) lead(e *election) {
 		c.end(e, e.doom, "")
 		return
 	}
+
 	if c.closing {
 		c.end(e, c.closeCause, "")
 		return
 	}
+
 	if c.cfg.OwnLease && !c.keepOwn(e) || e.busy() {
 		return
 	}
@@ -104,17 +111,21 @@ func (c *Core) lead(e *election) {
 			e.wake(e.retry.at)
 			return
 		}
+
 		e.check = 0
 		c.read(&e.entity, e.name)
 		return
 	}
+
 	if e.check != 0 {
 		e.wake(e.check)
 	}
+
 	if len(e.saves) > 0 {
 		c.writeSave(e)
 		return
 	}
+
 	c.handleAsk(e)
 }
 
@@ -125,12 +136,14 @@ func (c *Core) keepOwn(e *election) bool {
 	if b.ended {
 		return true
 	}
+
 	if c.now >= b.guardAt() { // rule 9: this does not wait for a request that is under way
 		c.decided(7, e.name, "the deadline is near and no renewal is confirmed: the term ends before it")
 		b.why = unconfirmed
 		c.loseOwn(e, Partitioned)
 		return false
 	}
+
 	e.wake(b.guardAt())
 
 	switch {
@@ -143,6 +156,7 @@ func (c *Core) keepOwn(e *election) bool {
 		c.swap(&e.entity, renewCall, c.attempt(b, e.rec))
 		return false
 	}
+
 	e.wake(b.due)
 	return true
 }
@@ -152,6 +166,7 @@ func (c *Core) loseOwn(e *election, cause Cause) {
 	if e.call.id != 0 {
 		c.decided(9, e.name, "the request that is under way is not waited for")
 	}
+
 	e.call = call{} // rule 9: nothing waits for it
 	c.noteEnd(&e.beat, cause)
 	c.endBeat(&e.beat, cause)
@@ -187,11 +202,13 @@ func (c *Core) checkTerm(e *election) {
 	if t.state == noTerm {
 		return
 	}
+
 	ours := heldBy(&e.rec, t.who, t.epoch)
 	if !ours && t.state == leading {
 		t.detail = fmt.Sprintf("%s now shows %s in epoch %d", e.name, e.rec.Holder, e.rec.Epoch)
 		e.beat.why = t.detail // if it has a lease of its own
 	}
+
 	if c.cfg.OwnLease && ours && !e.beat.ended {
 		switch c.shown(&e.beat, &e.rec) {
 		case beatLost: // a renewal that the store has forgotten: it is not held any more (rule 3)
@@ -232,10 +249,12 @@ func (c *Core) fenced(in Fenced) {
 	if !ok {
 		return
 	}
+
 	e := c.elections.all[i]
 	if e.term.state != leading || e.term.epoch != in.Epoch {
 		return
 	}
+
 	c.observe(in.Election, in.Newest)
 	c.end(e, FencedOff, "")
 }

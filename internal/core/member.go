@@ -58,6 +58,7 @@ func (c *Core) advanceMember() {
 	case memberLeaving:
 		c.leave()
 	}
+
 	c.sweep()
 }
 
@@ -71,6 +72,7 @@ func (c *Core) keepMember() {
 		c.dropMember(Partitioned)
 		return
 	}
+
 	m.wake(b.guardAt())
 	if c.closing && b.held == 0 && !b.stopped {
 		c.lifeline(b, true, false)
@@ -101,6 +103,7 @@ func (c *Core) dropMember(cause Cause) {
 	if m.call.id != 0 {
 		c.decided(9, m.rec.Name, "the heartbeat that is under way is not waited for")
 	}
+
 	m.call = call{} // rule 9: the next join does not wait for it
 	c.noteEnd(&m.beat, cause)
 	c.endBeat(&m.beat, cause)
@@ -112,6 +115,7 @@ func (c *Core) dropMember(cause Cause) {
 		c.elections.all[i].doom = cause
 		c.enqueue(c.elections.all[i].ref)
 	}
+
 	c.enqueue(m.ref)
 }
 
@@ -143,6 +147,7 @@ func (c *Core) memberAnswered(done call, o Outcome, r driver.Record) {
 	if o == NotFound {
 		r = driver.Record{Name: m.rec.Name}
 	}
+
 	known := o == Done || o == NotFound
 	if known {
 		c.shareOwn(&r, done)
@@ -184,6 +189,7 @@ func (c *Core) heartbeatAnswered(done call, o Outcome, r driver.Record) {
 		if f != beatLost {
 			m.rec = r
 		}
+
 		if !plain && f != beatLost {
 			c.poked() // whoever edited the register waits for an effect
 		}
@@ -212,6 +218,7 @@ func (c *Core) leaveNow() {
 	if !c.resting() {
 		return
 	}
+
 	if m.phase != memberIn {
 		left := c.neverWrote()
 		m.phase = memberGone
@@ -224,6 +231,7 @@ func (c *Core) leaveNow() {
 	if m.busy() {
 		return // bounded by its timeout: the leave is conditional on what it wrote
 	}
+
 	c.noteEnd(&m.beat, c.closeCause)
 	c.endBeat(&m.beat, c.closeCause)
 	c.hasEnded(m.beat.who)
@@ -247,6 +255,7 @@ func (c *Core) leave() {
 	if m.busy() {
 		return
 	}
+
 	if sent, kept := c.vacate(&m.entity, &m.vac, &m.rec); !sent {
 		c.left(!kept, m.rec.Vacant())
 	}
@@ -272,6 +281,7 @@ func (c *Core) left(gone, vacant bool) {
 	if gone {
 		c.lifeline(&m.beat, true, true)
 	}
+
 	m.phase = memberGone
 	c.closed = true
 	c.emit(Event{Kind: EventLeft, Holder: m.beat.who})

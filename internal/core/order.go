@@ -25,6 +25,7 @@ func (r *roster) peer(name string) *peer {
 	if i, ok := r.byName[name]; ok {
 		return r.peers.all[i]
 	}
+
 	return nil
 }
 
@@ -37,12 +38,14 @@ func (c *Core) enrank(i uint32) {
 			r.named[name] = r.insert(r.named[name], i)
 			continue
 		}
+
 		r.everywhere = r.insert(r.everywhere, i)
 		if c.rank.kind == rankFirst {
 			p.points = pointsOf(p.id)
 			r.ring.add(i, p.points)
 		}
 	}
+
 	if c.rank.kind == rankFirst && len(p.elections) > 0 && p.points == nil {
 		p.points = pointsOf(p.id)
 	}
@@ -58,11 +61,14 @@ func (c *Core) unrank(i uint32) {
 			if len(r.named[name]) == 0 {
 				delete(r.named, name)
 			}
+
 			continue
 		}
+
 		r.everywhere = r.remove(r.everywhere, i)
 		r.ring.remove(i, p.points)
 	}
+
 	p.elections = nil
 	p.points = nil
 }
@@ -75,10 +81,13 @@ func (r *roster) find(o order, i uint32) int {
 			if q.place < p.place {
 				return -1
 			}
+
 			return 1
 		}
+
 		return strings.Compare(q.id, p.id)
 	})
+
 	return k
 }
 
@@ -98,11 +107,14 @@ func (r *roster) best(name string, but driver.Identity) *peer {
 			if p.who == but {
 				continue
 			}
+
 			if best == nil || p.place < best.place || p.place == best.place && p.id < best.id {
 				best = p
 			}
+
 			break
 		}
 	}
+
 	return best
 }

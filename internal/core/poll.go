@@ -15,8 +15,10 @@ func (c *Core) pollInterval(e *election) time.Duration {
 		if d > c.cfg.ElectionIntervalMax/2 {
 			return c.cfg.ElectionIntervalMax
 		}
+
 		d *= 2
 	}
+
 	return d
 }
 
@@ -27,10 +29,12 @@ func (c *Core) pollTime(d time.Duration) Time {
 	if c.spreads() {
 		return c.now.Add(c.untilPhase(c.now, d))
 	}
+
 	every := c.cfg.ElectionInterval
 	if c.pollAt <= c.now {
 		c.pollAt = c.now.Add(every)
 	}
+
 	at := c.now.Add(max(d, every))
 	return at - (at-c.pollAt)%Time(every)
 }

@@ -92,6 +92,7 @@ func (c *call) faultText(o Outcome) string {
 	case o == NotSent:
 		return "the request was not sent"
 	}
+
 	return "the store has not answered in time"
 }
 
@@ -111,6 +112,7 @@ func (c *Core) others(r ref) bool {
 	case electionKind:
 		return c.elections.all[r.index()].term.state == noTerm
 	}
+
 	return true
 }
 
@@ -133,6 +135,7 @@ func (e *entity) busy() bool {
 	if e.call.id == 0 {
 		return false
 	}
+
 	e.wake(e.call.until)
 	return true
 }
@@ -151,17 +154,21 @@ func (c *Core) answer(a Answer) {
 		if a.Outcome == Done {
 			c.late(a.ID>>32, &a.Record)
 		}
+
 		return
 	}
+
 	if a.Outcome == Done || a.Outcome == Conflict || a.Outcome == NotFound {
 		c.answered = c.now
 	}
+
 	c.entity(r).call.gone = a.Gone
 	c.entity(r).call.error = a.Error
 	c.entity(r).call.err = a.Err
 	if r.kind() == rosterKind {
 		c.roster.coming = a.Records
 	}
+
 	c.settle(r, a.Outcome, a.Record)
 	if c.exists(r) {
 		c.enqueue(r)
@@ -204,6 +211,7 @@ func (c *Core) exists(r ref) bool {
 	case retireKind:
 		return c.retirements.get(r.index()) != nil
 	}
+
 	return false
 }
 
@@ -220,6 +228,7 @@ func (c *Core) entity(r ref) *entity {
 	case rosterKind:
 		return &c.roster.entity
 	}
+
 	return &c.member.entity
 }
 
@@ -243,19 +252,23 @@ func (c *Core) pop() (ref, bool) {
 		if len(c.queue) == 0 {
 			c.queue = nil
 		}
+
 		if c.exists(r) && c.entity(r).queued {
 			c.entity(r).queued = false
 			return r, true
 		}
 	}
+
 	for c.all < len(c.elections.all) {
 		c.all++
 		if e := c.elections.all[c.all-1]; e != nil {
 			return e.ref, true
 		}
 	}
+
 	if len(c.due) > 0 && c.entity(c.due[0]).due <= c.now {
 		return c.due[0], true
 	}
+
 	return 0, false
 }

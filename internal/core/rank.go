@@ -46,6 +46,7 @@ func parseRank(text string) ranking {
 	case RankRegion:
 		return ranking{rankRegion, strings.Split(regions, ",")}
 	}
+
 	return ranking{}
 }
 
@@ -64,8 +65,10 @@ func (k *ranking) place(priority int, region string) int {
 		if i := slices.Index(k.regions, region); i >= 0 {
 			return i
 		}
+
 		return len(k.regions)
 	}
+
 	return 0
 }
 
@@ -74,6 +77,7 @@ func (k *ranking) compare(a, b standing) int {
 	if k.kind == rankLexicographic {
 		return strings.Compare(a.id, b.id)
 	}
+
 	return cmp.Compare(a.place, b.place)
 }
 
@@ -89,6 +93,7 @@ func (c *Core) crowded(e *election) bool {
 	if c.loose > manyFree {
 		return true
 	}
+
 	i, ok := c.sighted[e.rec.Via]
 	return ok && len(c.sights.all[i].deps) > manyFree
 }
@@ -112,6 +117,7 @@ func (c *Core) prefers(e *election) bool {
 	if c.rank.kind == rankFirst && !crowded || e.rec.Next == c.cfg.ID {
 		return true
 	}
+
 	until := c.headStart(e, &e.rec).Add(c.cfg.HeartbeatInterval)
 	if c.now >= until {
 		return true
@@ -123,14 +129,17 @@ func (c *Core) prefers(e *election) bool {
 		c.listSoon()
 		return false
 	}
+
 	if !c.yields(e, crowded) {
 		return true
 	}
+
 	c.awaitList(&e.entity) // should another be made
 	if c.spreads() {       // however many join meanwhile
 		e.standBack = min(c.now.Add(c.spread()), until)
 		e.wake(e.standBack)
 	}
+
 	return false
 }
 
@@ -140,9 +149,11 @@ func (c *Core) headStart(e *election, r *driver.Record) Time {
 	if e.open {
 		since = e.openSince
 	}
+
 	if end := c.coldStartEnd(e); end > 0 && r.Next != c.cfg.ID {
 		since = max(since, end.Add(2*c.spread())) // when everybody had a turn
 	}
+
 	return since
 }
 
@@ -153,6 +164,7 @@ func (c *Core) yields(e *election, crowded bool) bool {
 	if best := c.roster.best(e.name, last); best != nil && c.rank.compare(best.standing, c.self()) < 0 {
 		return true
 	}
+
 	return crowded && c.rank.kind == rankFirst && c.sharedOut(e, last)
 }
 
@@ -161,6 +173,7 @@ func (c *Core) successor(name string) string {
 	if best := c.roster.best(name, driver.Identity{}); best != nil {
 		return best.id
 	}
+
 	return ""
 }
 
@@ -171,6 +184,7 @@ func (c *Core) outranks(e *election) bool {
 	if leader == nil || !leader.live || c.rank.compare(c.self(), leader.standing) >= 0 {
 		return false
 	}
+
 	best := c.roster.best(e.name, leader.who)
 	return best == nil || c.rank.compare(c.self(), best.standing) <= 0
 }

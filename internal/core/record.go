@@ -62,6 +62,7 @@ func endedByStore(r, last *driver.Record, end ending) []driver.Past {
 		term.Holder = last.Holder
 		term.Since = last.Since
 	}
+
 	return ended(&term, end.at, end.reason)
 }
 
@@ -87,8 +88,10 @@ func holderOf(r *driver.Record) string {
 	if !r.Vacant() && r.Duration <= maxDuration {
 		return r.Holder.ID
 	}
+
 	if n := len(r.Past); r.Vacant() && n > 0 && r.Past[n-1].Epoch == r.Epoch {
 		return r.Past[n-1].Holder
 	}
+
 	return ""
 }

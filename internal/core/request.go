@@ -17,6 +17,7 @@ func (c *Core) save(in Save) {
 		c.emit(Result{ID: in.ID, Result: NotLeader})
 		return
 	}
+
 	e := c.elections.all[i]
 	e.saves = append(slices.Clip(e.saves), in)
 	c.enqueue(e.ref)
@@ -35,6 +36,7 @@ func (c *Core) writeSave(e *election) {
 		c.saved(e, NotLeader)
 		return
 	}
+
 	next := e.rec
 	next.Data = s.Data
 	next.Edits++
@@ -71,6 +73,7 @@ func (c *Core) settleSave(e *election, r *driver.Record) {
 	if !e.saving || len(e.saves) == 0 {
 		return
 	}
+
 	e.saving = false
 	switch {
 	case bytes.Equal(r.Data, e.saves[0].Data):
@@ -89,8 +92,10 @@ func (c *Core) endSaves(e *election) {
 		if i == 0 && (e.saving && !e.settled || e.call.id != 0 && e.call.kind == saveCall) {
 			code = OutcomeUnknown
 		}
+
 		c.emit(Result{ID: s.ID, Result: code, Epoch: e.term.epoch})
 	}
+
 	e.saves = nil
 	e.saving = false
 }
@@ -129,6 +134,7 @@ func (c *Core) ask(name string, a ask) {
 		if a.until == 0 {
 			a.until = c.now.Add(askTimeouts * c.timeout)
 		}
+
 		e.asks = append(slices.Clip(e.asks), a)
 		c.enqueue(e.ref)
 		return
@@ -138,6 +144,7 @@ func (c *Core) ask(name string, a ask) {
 		c.emit(Result{ID: a.id, Result: code, Epoch: e.rec.Epoch})
 		return
 	}
+
 	cause := HandedOff
 	switch {
 	case a.to == anyone && e.rec.Paused:
@@ -145,6 +152,7 @@ func (c *Core) ask(name string, a ask) {
 	case a.to == anyone:
 		cause = SteppedDown
 	}
+
 	e.term.asked = a.id
 	c.end(e, cause, a.to)
 }
@@ -163,6 +171,7 @@ func allowed(a *ask, r *driver.Record) ResultCode {
 	case r.Paused && a.to != anyone:
 		return IsPaused
 	}
+
 	return OK
 }
 
@@ -171,6 +180,7 @@ func (c *Core) expireAsks(e *election) {
 	for len(e.asks) > 0 && c.now >= e.asks[0].until && (e.call.id == 0 || e.call.kind != editCall) {
 		c.askDone(e, Unanswered)
 	}
+
 	if len(e.asks) > 0 && c.now < e.asks[0].until { // else the answer to the edit is waited for
 		e.wake(e.asks[0].until)
 	}
@@ -181,17 +191,20 @@ func (c *Core) handleAsk(e *election) bool {
 	if len(e.asks) == 0 {
 		return false
 	}
+
 	a := &e.asks[0]
 	if c.now < e.hold || !e.retry.passed(c.now) {
 		e.wake(max(e.hold, e.retry.at))
 		return false
 	}
+
 	if !a.read {
 		e.asks = slices.Clone(e.asks)
 		e.asks[0].read = true
 		c.read(&e.entity, e.name)
 		return true
 	}
+
 	if code := allowed(a, &e.rec); code != OK {
 		c.askDone(e, code)
 		return false
@@ -203,13 +216,16 @@ func (c *Core) handleAsk(e *election) bool {
 		next.Next = e.rec.Next
 		next.Paused = a.pause
 	}
+
 	if e.rec.Rev != "" && next.Next == e.rec.Next && next.Paused == e.rec.Paused {
 		c.askWritten(e)
 		return false
 	}
+
 	if e.rec.Rev == "" {
 		next = driver.Record{Name: e.name, Nonce: c.src.Nonce(), Duration: c.cfg.LeaseDuration, Paused: a.pause}
 	}
+
 	next.Edits++
 	c.swap(&e.entity, editCall, next)
 	return true
@@ -222,15 +238,19 @@ func (c *Core) editAnswered(e *election, done call, o Outcome, r *driver.Record)
 		if len(e.asks) > 0 {
 			c.askWritten(e)
 		}
+
 		return
 	}
+
 	if len(e.asks) > 0 {
 		e.asks = slices.Clone(e.asks)
 		e.asks[0].read = false
 	}
+
 	if o != Conflict {
 		e.hold = max(e.hold, c.now.Add(askAgain))
 	}
+
 	e.stale = true
 }
 
@@ -241,6 +261,7 @@ func (c *Core) askWritten(e *election) {
 		c.askDone(e, OK)
 		return
 	}
+
 	s := c.sightOf(r.Via)
 	s.pokes = append(slices.Clip(s.pokes), poke{e.asks[0].id, r.Epoch, r.Holder, e.asks[0].until})
 	e.asks = slices.Clone(e.asks[1:])
@@ -259,11 +280,13 @@ func (c *Core) poke(s *sight) bool {
 	if !s.watch.seen || s.proof == 0 {
 		return false
 	}
+
 	if s.watch.rec.Holder != s.pokes[0].holder { // it has gone: nothing is left to ask
 		c.pokeDone(s, OK)
 		c.enqueue(s.ref)
 		return false
 	}
+
 	next := s.watch.rec
 	next.Edits++
 	c.swap(&s.entity, pokeCall, next)

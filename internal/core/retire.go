@@ -49,6 +49,7 @@ func (c *Core) retire(in Retire) {
 		c.emit(Result{ID: in.ID, Result: InUse})
 		return
 	}
+
 	t := &retirement{id: in.ID, name: in.Register, idle: max(in.Idle, c.cfg.Rest)}
 	t.init(makeRef(retireKind, c.retirements.add(t)))
 	c.enqueue(t.ref)
@@ -63,9 +64,11 @@ func (c *Core) advanceRetirement(t *retirement) {
 		c.retireDone(t, Unanswered)
 		return
 	}
+
 	if t.busy() {
 		return
 	}
+
 	if !t.retry.passed(c.now) {
 		t.wake(t.retry.at)
 		return
@@ -101,6 +104,7 @@ func (c *Core) raiseFor(t *retirement) {
 		c.raiseFloor(t.rec.Epoch, &t.entity)
 		return
 	}
+
 	t.rested = c.now.Add(t.idle)
 	t.phase = retireRest
 	t.wake(t.rested)
@@ -119,6 +123,7 @@ func (c *Core) awaitRest(t *retirement) {
 	default:
 		t.phase = retireRemove
 	}
+
 	c.enqueue(t.ref)
 }
 
@@ -130,6 +135,7 @@ func (c *Core) revokeFor(t *retirement) {
 		t.wake(expires)
 		return
 	}
+
 	c.swap(&t.entity, revokeCall, c.revoked(&t.dead))
 }
 
@@ -145,6 +151,7 @@ func (c *Core) remove(t *retirement) {
 		c.enqueue(t.ref)
 		return
 	}
+
 	t.tries++
 	c.send(&t.entity, removeCall, Remove, driver.Record{Name: t.name, Rev: t.rec.Rev, Epoch: t.rec.Epoch})
 }
@@ -202,6 +209,7 @@ func (c *Core) silent(t *retirement, r *driver.Record, done call) {
 		c.retireDone(t, InUse)
 		return
 	}
+
 	t.dead = watch{}
 	c.see(&t.dead, r, done)
 	t.phase = retireRevoke
@@ -217,6 +225,7 @@ func (c *Core) retireDone(t *retirement, code ResultCode) {
 	if code == OK {
 		c.emit(Event{Kind: EventRetired, Register: t.name, Epoch: t.rec.Epoch})
 	}
+
 	c.emit(Result{ID: t.id, Result: code, Epoch: t.rec.Epoch})
 	c.unschedule(&t.entity)
 	c.retirements.drop(t.ref.index())

@@ -20,12 +20,14 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 		e.shown = max(e.shown, r.Epoch)
 		return
 	}
+
 	removed, known := c.retired(e, r)
 	if e.vanished = !known; e.vanished {
 		e.stale = true // it is read again once the floor is known
 		c.needFloor(&e.entity)
 		return
 	}
+
 	if !removed && c.wentBack(e, r, highest) {
 		e.barredFor = highest
 		what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest,
@@ -37,6 +39,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 			// else the same record would bar the election at every read
 			e.lastHeld.Holder = driver.Identity{ID: holderOf(r)}
 		}
+
 		c.regressed(e, highest, what)
 	}
 
@@ -44,23 +47,29 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if !r.Vacant() {
 		e.heldAt = done.sent
 	}
+
 	previous := e.rec
 	if !r.Vacant() && r.Duration <= maxDuration { // else somebody holds it who does not use Regent
 		e.lastHeld = driver.Record{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}
 	}
+
 	if !e.seen || r.Rev != previous.Rev {
 		e.received = c.now
 		if !e.seen || r.Holder != previous.Holder { // an edit names the same incarnation
 			e.after = c.seq
 		}
+
 		e.standBack = 0
 	}
+
 	if !e.seen {
 		e.foundHeld = !r.Vacant()
 	}
+
 	if notable(r, &previous) && (r.Vacant() || r.Holder != previous.Holder) {
 		e.open = false // a reservation counts from when the record that makes it was first found free
 	}
+
 	e.claimed = false
 	e.rec = *r
 	e.shown = r.Epoch
@@ -74,9 +83,11 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	if e.wanted && r.Next == c.cfg.ID && c.followed(e) {
 		e.check = c.now.Add(c.cfg.HeartbeatInterval / 3) // the others hold back no longer than one heartbeat interval
 	}
+
 	if c.cfg.Explain && done.kind == readCall && e.term.state == noTerm && e.claimIndex() >= 0 {
 		c.decided(6, e.name, "the record shows this member's own claim, not released yet: adopt it")
 	}
+
 	c.noteLeader(e, &previous, first)
 	c.checkTerm(e)
 	c.attach(e)
@@ -92,6 +103,7 @@ func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
 	if holder := holderOf(r); r.Epoch == e.lastHeld.Epoch && holder != "" && holder != e.lastHeld.Holder.ID {
 		return true // two terms had one epoch
 	}
+
 	return r.Epoch < highest && e.barredFor < highest
 }
 
@@ -118,6 +130,7 @@ func (c *Core) reportExhausted(e *election, r *driver.Record) {
 				"it; nobody can claim the election until the register is removed from the store", r.Epoch),
 		})
 	}
+
 	e.exhausted = exhausted(r.Epoch)
 }
 
@@ -130,10 +143,12 @@ func (c *Core) judgeAbsent(e *election, s *sight) (verdict, Time) {
 			fmt.Sprintf("%s does not know %s, which holds %s", e.rec.Via, e.rec.Holder, e.name))
 		return taken, e.barred
 	}
+
 	if e.forgotten == e.rec.Holder && s.watch.began < e.barred { // it may know the holder by now
 		c.need(e, s)
 		return taken, Never
 	}
+
 	return free, 0
 }
 
@@ -144,10 +159,12 @@ func (c *Core) joinForgotten(e *election, heartbeat *driver.Record) bool {
 	if e.forgotten == holder || slices.Contains(c.endings, holder) {
 		return false
 	}
+
 	count := incarnationCount(holder.Incarnation)
 	if heartbeat.Epoch > count || heartbeat.Epoch == count && heartbeat.Vacant() {
 		return false
 	}
+
 	e.forgotten = holder
 	return true
 }
@@ -159,6 +176,7 @@ func (c *Core) dropClaims(e *election) {
 	if len(e.claims) == 0 {
 		return
 	}
+
 	r := &e.rec
 	e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool {
 		if !c.cfg.OwnLease && !c.member.is(k.who) {
@@ -168,6 +186,7 @@ func (c *Core) dropClaims(e *election) {
 		if passed && c.cfg.OwnLease {
 			e.unreleased = k.who
 		}
+
 		return passed
 	})
 }
@@ -179,9 +198,11 @@ func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	if moved || first {
 		c.emit(Changed{*r})
 	}
+
 	if moved {
 		c.moved(e)
 	}
+
 	if r.Vacant() || r.Holder.ID == c.cfg.ID || r.Holder == previous.Holder && r.Epoch == previous.Epoch {
 		return
 	}
@@ -191,6 +212,7 @@ func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
 	if previous.Holder.ID != "" {
 		was.leader = previous.Holder.ID
 	}
+
 	c.emit(Event{
 		Kind: EventLeaderChanged, Election: e.name, Epoch: r.Epoch, Holder: r.Holder, Previous: was.leader,
 		PreviousReason: was.reason,

@@ -96,9 +96,11 @@ func (c *Core) advanceRoster() {
 	if r.busy() {
 		return
 	}
+
 	if len(r.coming) > 0 {
 		c.takeList()
 	}
+
 	if len(r.coming) > 0 {
 		r.wake(c.now) // the rest in the next step
 		return
@@ -109,6 +111,7 @@ func (c *Core) advanceRoster() {
 	if !r.wanted || c.closing {
 		return
 	}
+
 	r.wanted = false
 	c.send(&r.entity, listCall, List, driver.Record{Name: driver.MemberPrefix})
 	r.call.until = c.now.Add(ListTimeouts * c.timeout)
@@ -125,6 +128,7 @@ func (c *Core) listAnswered(done call, o Outcome) {
 		if len(r.coming) == 0 {
 			c.listTaken()
 		}
+
 		return
 	}
 
@@ -141,6 +145,7 @@ func (c *Core) takeList() {
 		r.coming = r.coming[1:]
 		n += c.takeMember(rec)
 	}
+
 	if len(r.coming) == 0 {
 		r.coming = nil
 		c.listTaken()
@@ -155,6 +160,7 @@ func (c *Core) listTaken() {
 			c.dropPeer(uint32(i))
 		}
 	}
+
 	r.known = true
 	r.wanted = false
 	r.listedAt = c.now
@@ -179,11 +185,13 @@ func (c *Core) wakeWaiting() {
 			c.enqueue(w)
 		}
 	}
+
 	r.waking = r.waking[n:]
 	if len(r.waking) == 0 {
 		r.waking = nil
 		return
 	}
+
 	r.wake(c.now)
 }
 
@@ -193,18 +201,22 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	if rec.Name == c.member.rec.Name {
 		return 1
 	}
+
 	c.showSight(rec)
 	i, ok := r.byName[rec.Name]
 	if rec.Vacant() || rec.Name != driver.MemberRegister(rec.Holder.ID) { // else something else has written it
 		if ok {
 			c.dropPeer(i)
 		}
+
 		return 1
 	}
+
 	if r.byName == nil {
 		r.byName = map[string]uint32{}
 		r.named = map[string]order{}
 	}
+
 	if !ok {
 		i = r.peers.add(&peer{})
 		r.byName[rec.Name] = i
@@ -216,6 +228,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	if rec.Rev != p.rev && !edited {
 		p.since = c.watchedSince(rec)
 	}
+
 	p.rev = rec.Rev
 	p.nonce = rec.Nonce
 	p.edits = rec.Edits
@@ -225,6 +238,7 @@ func (c *Core) takeMember(rec *driver.Record) int {
 	if ok && live == p.live && rec.Holder == p.who && bytes.Equal(rec.Data, p.data) {
 		return 1
 	}
+
 	cost := 8 + len(p.elections) + len(rec.Data)/32
 	c.unrank(i)
 	p.who = rec.Holder
@@ -242,6 +256,7 @@ func (c *Core) watchedSince(rec *driver.Record) Time {
 			return w.since
 		}
 	}
+
 	return c.now
 }
 
@@ -253,6 +268,7 @@ func (c *Core) showSight(rec *driver.Record) {
 	if !ok {
 		return
 	}
+
 	s := c.sights.all[i]
 	listed := c.roster.came.order()
 	switch {
@@ -263,6 +279,7 @@ func (c *Core) showSight(rec *driver.Record) {
 	default:
 		s.watch.replaced(rec, listed, c.seq)
 	}
+
 	c.enqueue(s.ref)
 }
 
@@ -283,6 +300,7 @@ func (c *Core) learnPeer(p *peer) {
 		slices.Sort(says.Elections)
 		p.elections = slices.Compact(says.Elections)
 	}
+
 	if slices.Contains(p.elections, everyElection) {
 		p.elections = []string{everyElection}
 	}

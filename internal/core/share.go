@@ -35,6 +35,7 @@ func hash(text string) uint64 {
 		h ^= uint64(text[i])
 		h *= 1099511628211
 	}
+
 	return mix(h)
 }
 
@@ -55,6 +56,7 @@ func pointsOf(id string) []uint64 {
 		seed += 0x9e3779b97f4a7c15
 		points[i] = mix(seed)
 	}
+
 	slices.Sort(points)
 	return points
 }
@@ -65,6 +67,7 @@ func distance(from uint64, points []uint64) uint64 {
 	if i == len(points) {
 		i = 0
 	}
+
 	return points[i] - from
 }
 
@@ -72,6 +75,7 @@ func (r *ring) add(peer uint32, points []uint64) {
 	if r.buckets == nil {
 		r.buckets = make([][]point, ringBuckets)
 	}
+
 	r.peers++
 	for _, at := range points {
 		b := &r.buckets[at>>bucketShift]
@@ -84,6 +88,7 @@ func (r *ring) remove(peer uint32, points []uint64) {
 	if len(points) == 0 {
 		return
 	}
+
 	r.peers--
 	for _, at := range points {
 		b := &r.buckets[at>>bucketShift]
@@ -98,6 +103,7 @@ func comparePoint(p point, at uint64) int {
 	case p.at > at:
 		return 1
 	}
+
 	return 0
 }
 
@@ -111,6 +117,7 @@ func (r *ring) next(from uint64, skip func(peer uint32) bool) (point, bool) {
 			}
 		}
 	}
+
 	return point{}, false
 }
 
@@ -122,6 +129,7 @@ func (r *ring) clone() ring {
 			d.buckets[i] = slices.Clone(b)
 		}
 	}
+
 	return d
 }
 
@@ -131,6 +139,7 @@ func (c *Core) sharedOut(e *election, last driver.Identity) bool {
 	if r.own == nil {
 		r.own = pointsOf(c.cfg.ID)
 	}
+
 	from := hash(e.name)
 	mine := distance(from, r.own)
 
@@ -140,6 +149,7 @@ func (c *Core) sharedOut(e *election, last driver.Identity) bool {
 			return true
 		}
 	}
+
 	// Members name few elections, so all these lists together are no longer than what was listed.
 	c.work += len(r.named[e.name]) / 16
 	for _, i := range r.named[e.name] {
@@ -147,5 +157,6 @@ func (c *Core) sharedOut(e *election, last driver.Identity) bool {
 			return true
 		}
 	}
+
 	return false
 }

@@ -27,6 +27,7 @@ func (c *Core) passedBeat(name, rev string) {
 	if i, ok := c.sighted[name]; ok {
 		c.sights.all[i].watch.passed(rev, c.seq)
 	}
+
 	if name == c.member.rec.Name {
 		c.member.other.passed(rev, c.seq)
 	}
@@ -76,11 +77,13 @@ func (c *Core) overhear(name string, epoch uint64) {
 	if epoch <= c.memory[name] || exhausted(epoch) {
 		return
 	}
+
 	c.learn(name, epoch)
 	i, ok := c.names[name]
 	if !ok {
 		return
 	}
+
 	e := c.elections.all[i]
 	e.call.old = true
 	e.stale = e.stale || e.seen && e.rec.Epoch < epoch
@@ -93,11 +96,14 @@ func (c *Core) late(order uint64, r *driver.Record) {
 		if i, ok := c.sighted[r.Name]; ok && c.sights.all[i].watch.replaced(r, order, c.seq) {
 			c.enqueue(c.sights.all[i].ref)
 		}
+
 		if r.Name == c.member.rec.Name && c.member.other.replaced(r, order, c.seq) {
 			c.enqueue(c.member.ref)
 		}
+
 		return
 	}
+
 	if r.Name == driver.FloorRegister {
 		c.learnFloor(r.Epoch)
 		return
@@ -108,6 +114,7 @@ func (c *Core) late(order uint64, r *driver.Record) {
 	if !ok {
 		return
 	}
+
 	e := c.elections.all[i]
 	e.own.replaced(r, order, c.seq)
 	if r.Epoch > e.shown {
@@ -115,6 +122,7 @@ func (c *Core) late(order uint64, r *driver.Record) {
 		e.call.old = true
 		e.stale = true
 	}
+
 	c.enqueue(e.ref)
 }
 
@@ -123,6 +131,7 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 	if !w.seen || r.Rev == w.rec.Rev || order < w.order {
 		return false
 	}
+
 	w.moved = last
 	w.other = w.other || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true

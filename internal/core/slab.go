@@ -16,6 +16,7 @@ func (s *slab[T]) add(x *T) uint32 {
 		s.all[i] = x
 		return i
 	}
+
 	s.all = append(s.all, x)
 	return uint32(len(s.all) - 1)
 }
@@ -30,6 +31,7 @@ func (s *slab[T]) get(i uint32) *T {
 	if int(i) >= len(s.all) {
 		return nil
 	}
+
 	return s.all[i]
 }
 
@@ -42,5 +44,6 @@ func (s *slab[T]) clone() slab[T] {
 			d.all[i] = &copied
 		}
 	}
+
 	return d
 }

@@ -30,10 +30,12 @@ func (c *Core) untilPhase(from Time, d time.Duration) time.Duration {
 	if !c.spreads() || d <= 0 {
 		return d
 	}
+
 	past := (time.Duration(from) - c.phaseOf(d)) % d
 	if past < 0 {
 		past += d
 	}
+
 	return d - past
 }
 
@@ -42,6 +44,7 @@ func (c *Core) phased(at Time, w *watch) Time {
 	if at == Never || !c.spreads() {
 		return at
 	}
+
 	return min(at, w.began.Add(c.untilPhase(w.began, w.rec.Duration/3)))
 }
 
@@ -54,10 +57,12 @@ func (c *Core) coldStartEnd(e *election) Time {
 	if c.rank.kind != rankLexicographic || c.cfg.Restarted {
 		return 0
 	}
+
 	began := c.joinedAt
 	if e != nil && e.foundHeld && !e.seenLed {
 		began = max(began, e.openSince)
 	}
+
 	return began.Add(c.cfg.StartDelayMax + min(c.cfg.HeartbeatInterval, time.Second))
 }
 
@@ -68,6 +73,7 @@ func (c *Core) turn() time.Duration {
 	if c.outranked {
 		wait += c.spread()
 	}
+
 	return wait
 }
 
@@ -78,16 +84,19 @@ func (c *Core) firstLook() {
 	if c.subscribed || c.closing { // a member that is stopped during its start-up jitter asks for nothing (rule 11)
 		return
 	}
+
 	if c.lookAt == 0 {
 		c.lookAt = max(c.now, 1)
 		left := min(time.Duration(c.coldStartEnd(nil)-c.now), c.spread()/3)
 		if c.spreads() && left > 0 && c.joins() {
 			c.lookAt = c.now.Add(c.phaseOf(left))
 		}
+
 		if c.spreads() && !c.cfg.Restarted {
 			c.emit(Event{Kind: EventStarted, Took: time.Duration(c.now - c.joinedAt)})
 		}
 	}
+
 	if c.now >= c.lookAt {
 		c.subscribed = true
 		c.emit(Subscribe{})
@@ -117,9 +126,11 @@ func (c *Core) claimedByOther(e *election, r *driver.Record) bool {
 	if r.Rev != "" && r.Vacant() || r.Next == c.cfg.ID {
 		return false
 	}
+
 	if !c.spreads() || e.term.state != noTerm || e.stale || !e.seen || !e.rec.Vacant() || e.rec.Paused {
 		return false
 	}
+
 	e.claimed = true
 	e.pollAt = min(e.pollAt, c.now.Add(c.untilPhase(c.now, c.cfg.ElectionInterval)))
 	c.enqueue(e.ref)

@@ -38,11 +38,13 @@ func (c *Core) sweep() {
 		c.sweepAt = c.now.Add(c.sweepInterval())
 		c.sweepLeft = max(c.sweepLeft, min(sweepBatch, len(c.held)))
 	}
+
 	c.sweepLeft = min(c.sweepLeft, len(c.held))
 	for n := 0; n < portion && c.sweepLeft > 0; n++ {
 		if c.sweepFrom >= len(c.held) {
 			c.sweepFrom = 0
 		}
+
 		e := c.elections.all[c.held[c.sweepFrom]]
 		c.sweepFrom++
 		c.sweepLeft--
@@ -53,6 +55,7 @@ func (c *Core) sweep() {
 	if c.sweepLeft > 0 {
 		c.enqueue(m.ref)
 	}
+
 	m.wake(c.sweepAt)
 }
 
@@ -64,6 +67,7 @@ func (c *Core) sweepInterval() time.Duration {
 	if batches < 2 {
 		return half
 	}
+
 	return max(half/time.Duration(batches), c.cfg.HeartbeatInterval)
 }
 
@@ -90,5 +94,6 @@ func (c *Core) checkClaims() {
 			c.enqueue(e.ref)
 		}
 	}
+
 	c.member.claims = nil
 }

@@ -9,11 +9,13 @@ func (c *Core) setHealth(in Health) {
 	if c.healthy == in.Healthy && c.failing == in.DutyFailing {
 		return
 	}
+
 	c.healthy = in.Healthy
 	c.failing = in.DutyFailing
 	if c.healthy { // it may claim, be it as a last resort
 		c.enqueueAll()
 	}
+
 	c.roster.handoverAt = c.now
 	c.enqueue(c.roster.ref)
 }
@@ -47,6 +49,7 @@ func (c *Core) aloneFor(e *election) bool {
 		c.listSoon()
 		return false
 	}
+
 	return c.successor(e.name) == ""
 }
 
@@ -63,17 +66,20 @@ func (c *Core) mayRevoke(s *sight) bool {
 		c.listSoon()
 		return false
 	}
+
 	for s.cleared < len(s.deps) { // in portions: nothing that is left to others is asked for twice
 		if c.successor(c.elections.all[s.deps[s.cleared]].name) != "" {
 			s.cleared = 0
 			return false
 		}
+
 		s.cleared++
 		if s.cleared%takeIn == 0 {
 			s.wake(c.now)
 			return false
 		}
 	}
+
 	s.cleared = 0
 	return true
 }
@@ -133,10 +139,15 @@ func (c *Core) attendable(e *election) {
 // lists the members for that: the unhealthy one at every heartbeat, the other one at every election interval.
 func (c *Core) attend() {
 	r := &c.roster
-	s, at, every := c.led, &r.handoverAt, c.cfg.HeartbeatInterval
+	s := c.led
+	at := &r.handoverAt
+	every := c.cfg.HeartbeatInterval
 	if c.well() {
-		s, at, every = c.rivals, &r.preemptAt, c.cfg.ElectionInterval
+		s = c.rivals
+		at = &r.preemptAt
+		every = c.cfg.ElectionInterval
 	}
+
 	if len(s) == 0 || c.closing || c.well() && !(c.cfg.Eligible && c.member.phase == memberIn) {
 		r.attending = false
 		r.left = 0
@@ -148,6 +159,7 @@ func (c *Core) attend() {
 			r.wake(*at)
 			return
 		}
+
 		*at = c.now.Add(c.cfg.HeartbeatInterval)
 		r.attending = !c.recent()
 		if r.attending {
@@ -155,18 +167,22 @@ func (c *Core) attend() {
 			r.wake(*at)
 			return
 		}
+
 		r.left = len(s)
 	}
+
 	for n := 0; n < portion && r.left > 0; n++ {
 		r.left--
 		if r.left < len(s) {
 			c.attendTo(c.elections.all[s[r.left]])
 		}
 	}
+
 	if r.left > 0 {
 		r.wake(c.now)
 		return
 	}
+
 	*at = c.now.Add(every)
 	r.wake(*at)
 }
@@ -177,8 +193,10 @@ func (c *Core) attendTo(e *election) {
 		if to := c.successor(e.name); to != "" && !e.rec.Paused { // nobody could take a paused one
 			c.end(e, Unhealthy, to)
 		}
+
 		return
 	}
+
 	if len(e.asks) == 0 && c.outranks(e) {
 		c.ask(e.name, ask{to: c.cfg.ID, at: e.rec.Epoch, until: c.now.Add(c.timeout)}) // again after the next list
 	}

@@ -27,6 +27,7 @@ func (c *Core) View(name string, now Time) (View, bool) {
 	if !ok || !c.elections.all[i].seen {
 		return View{}, false
 	}
+
 	e := c.elections.all[i]
 	v := View{Record: e.rec, Known: max(e.rec.Epoch, c.memory[name])}
 	if !c.followed(e) {
@@ -39,15 +40,18 @@ func (c *Core) View(name string, now Time) (View, bool) {
 		if !ok || c.sights.all[k].watch.rec.Holder != e.rec.Holder {
 			return v, true
 		}
+
 		w = &c.sights.all[k].watch
 		v.Heartbeat = w.rec
 	}
+
 	if w.seen {
 		end := w.expires().Add(c.cfg.TakeoverDelay)
 		v.Watched = true
 		v.Age = time.Duration(now - w.since)
 		v.Expired = w.began >= end || now >= end.Add(rereadWithin)
 	}
+
 	return v, true
 }
 
@@ -82,5 +86,6 @@ func (c *Core) Blocked() (other driver.Record, alive, blocked bool) {
 	if m.phase != memberWaiting {
 		return driver.Record{}, false, false
 	}
+
 	return m.other.rec, m.alive, true
 }

@@ -37,15 +37,18 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 	if w.seen && by.order() < w.order || known && by.order() <= w.moved {
 		return false
 	}
+
 	if w.seen && r.Holder != w.rec.Holder && w.rec.Via == "" {
 		w.former = c.endedBefore(w, r)
 	}
+
 	same := known && w.moved == 0
 	edited := w.seen && !w.other && r.Holder == w.rec.Holder && r.Nonce == w.rec.Nonce && r.Edits > w.rec.Edits
 	if !same && !edited {
 		w.renewed = w.seen && !known && r.Holder == w.rec.Holder && !r.Vacant()
 		w.since = c.now
 	}
+
 	if !same || by.witness {
 		w.gone = by.gone
 	}
@@ -76,6 +79,7 @@ func (w *watch) expired(delay time.Duration) bool {
 	if !w.seen || w.rec.Vacant() || w.moved != 0 {
 		return false
 	}
+
 	return w.gone || w.began >= w.expires().Add(delay)
 }
 
@@ -92,6 +96,7 @@ func (w *watch) readAt(delay time.Duration) Time {
 	case w.began >= end:
 		return Never
 	}
+
 	return min(w.began.Add(w.rec.Duration/3), end)
 }
 
@@ -137,6 +142,7 @@ func (c *Core) attach(e *election) {
 	if c.followed(e) {
 		via = e.rec.Via
 	}
+
 	c.attendable(e)
 	if e.via == via {
 		return
@@ -153,6 +159,7 @@ func (c *Core) attach(e *election) {
 			c.enqueue(s.ref)
 		}
 	}
+
 	e.via = via
 	e.waits = false
 	if via != "" {
@@ -186,10 +193,12 @@ func (c *Core) advanceSight(s *sight) {
 	for len(s.pokes) > 0 && c.now >= s.pokes[0].until {
 		c.pokeDone(s, Unanswered)
 	}
+
 	if len(s.deps) == 0 && len(s.pokes) == 0 {
 		c.dropSight(s)
 		return
 	}
+
 	if s.busy() {
 		return
 	}
@@ -242,11 +251,13 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 	if o == NotFound {
 		r = driver.Record{Name: s.name}
 	}
+
 	known := o == Done || o == NotFound
 
 	if done.kind == pokeCall {
 		c.pokeAnswered(s, o)
 	}
+
 	switch {
 	case known:
 		c.seen(s, &r, done)
@@ -270,6 +281,7 @@ func (c *Core) seen(s *sight, r *driver.Record, done call) {
 	if !c.see(&s.watch, r, done) {
 		return
 	}
+
 	c.explainSight(s)
 	s.proof = done.order()
 	s.retry = retry{}
@@ -282,6 +294,7 @@ func (c *Core) seen(s *sight, r *driver.Record, done call) {
 			c.enqueue(e.ref)
 		}
 	}
+
 	if moved || s.watch.expired(c.cfg.TakeoverDelay) {
 		for _, i := range s.deps {
 			c.enqueue(c.elections.all[i].ref)

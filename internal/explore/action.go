@@ -72,6 +72,7 @@ func (w *world) fair(a action) bool {
 	case restart:
 		return !slices.ContainsFunc(w.procs, func(p proc) bool { return p.core != nil && !p.gone })
 	}
+
 	return false
 }
 
@@ -83,6 +84,7 @@ func (w *world) settled() bool {
 			return false
 		}
 	}
+
 	return !slices.ContainsFunc(w.msgs, func(m message) bool { return !m.late && !w.procs[m.proc].asleep })
 }
 
@@ -93,15 +95,19 @@ func (w *world) actions(all []action) []action {
 	if !s.Prompt || w.left.freezes > 0 || w.settled() {
 		all = append(all, action{verb: pass})
 	}
+
 	for i := range w.msgs {
 		all = w.messageActions(all, i)
 	}
+
 	for i := range w.procs {
 		all = w.procActions(all, i)
 	}
+
 	for i := range w.tasks {
 		all = append(all, action{verb: takeTask, i: i})
 	}
+
 	for i := range w.dead {
 		all = append(all, action{verb: reap, i: i})
 	}
@@ -110,6 +116,7 @@ func (w *world) actions(all []action) []action {
 		for n := range w.store.undo {
 			all = append(all, action{verb: rollBack, k: n + 1})
 		}
+
 		for i := range w.store.names {
 			written := slices.ContainsFunc(w.store.undo, func(c change) bool { return c.register == i })
 			if written && len(w.store.undo) > 1 {
@@ -117,6 +124,7 @@ func (w *world) actions(all []action) []action {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -136,9 +144,11 @@ func (w *world) messageActions(all []action, i int) []action {
 	if w.left.losses == 0 || w.procs[m.proc].asleep {
 		return all
 	}
+
 	if m.applied {
 		return append(all, action{verb: loseAnswer, i: i})
 	}
+
 	all = append(all, action{verb: loseRequest, i: i})
 	if !isRead(m.verb) {
 		all = append(all, action{verb: notSent, i: i})
@@ -146,6 +156,7 @@ func (w *world) messageActions(all []action, i int) []action {
 			all = append(all, action{verb: delay, i: i})
 		}
 	}
+
 	return all
 }
 
@@ -154,40 +165,51 @@ func (w *world) procActions(all []action, i int) []action {
 	if p.core == nil || p.gone {
 		return append(all, action{verb: restart, i: i})
 	}
+
 	if w.overdue(p) {
 		all = append(all, action{verb: kill, i: i})
 	}
+
 	if p.asleep {
 		return append(all, action{verb: rouse, i: i})
 	}
+
 	all = w.retireActions(all, i)
 	if p.core.Next() <= w.now {
 		all = append(all, action{verb: wake, i: i})
 	}
+
 	for k := range p.stopping {
 		all = append(all, action{verb: dutyStops, i: i, k: k})
 	}
+
 	for k := range p.notices {
 		all = append(all, action{verb: notify, i: i, k: k})
 	}
+
 	if w.left.crashes > 0 {
 		all = append(all, action{verb: crash, i: i})
 		if w.setup.Reapers {
 			all = append(all, action{verb: die, i: i})
 		}
 	}
+
 	if w.left.closes > 0 {
 		all = append(all, action{verb: leave, i: i})
 	}
+
 	for k := range w.setup.Elections {
 		if w.left.saves > 0 && w.leads(i, k) {
 			all = append(all, action{verb: save, i: i, k: k})
 		}
+
 		if w.leads(i, k) && w.taskRoom(k, p.terms[k]) {
 			all = append(all, action{verb: sendTask, i: i, k: k})
 		}
+
 		all = w.askActions(all, i, k)
 	}
+
 	return all
 }
 
@@ -196,21 +218,26 @@ func (w *world) askActions(all []action, i, k int) []action {
 	if w.procs[i].asking {
 		return all
 	}
+
 	if w.left.stepDowns > 0 {
 		all = append(all, action{verb: stepDown, i: i, k: k})
 	}
+
 	if w.left.releases > 0 && w.leads(i, k) {
 		all = append(all, action{verb: release, i: i, k: k})
 	}
+
 	if w.left.handOffs > 0 {
 		all = append(all, action{verb: handOff, i: i, k: k})
 	}
+
 	switch paused := w.store.records[k].Paused; {
 	case paused:
 		all = append(all, action{verb: resume, i: i, k: k})
 	case w.left.pauses > 0 && i == len(w.procs)-1:
 		all = append(all, action{verb: pause, i: i, k: k})
 	}
+
 	return all
 }
 
@@ -221,6 +248,7 @@ func (w *world) lateRoom() bool {
 			n++
 		}
 	}
+
 	return n < w.setup.Late
 }
 
@@ -238,6 +266,7 @@ func (w *world) act(a action) error {
 		if w.setup.Prompt && !w.settled() {
 			spend(&w.left.freezes)
 		}
+
 		w.now += tick
 	case wake:
 		return w.step(a.i, core.Tick{})
@@ -290,6 +319,7 @@ func (w *world) act(a action) error {
 	default:
 		return w.request(a)
 	}
+
 	return nil
 }
 
@@ -368,9 +398,11 @@ func (w *world) moot(m *message, late *int) bool {
 	if p.core != nil && !m.late && p.core.Awaits(m.id) {
 		return false
 	}
+
 	if m.applied || isRead(m.verb) || !w.restorable(m.record.Name, m.record.Rev) {
 		return true
 	}
+
 	*late++
 	return *late > w.setup.Late
 }

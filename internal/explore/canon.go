@@ -26,6 +26,7 @@ func (c *canon) Rev(rev string) uint64 {
 			return uint64(i + 1)
 		}
 	}
+
 	return 0
 }
 
@@ -35,6 +36,7 @@ func (c *canon) Nonce(nonce uint64) uint64 {
 			return uint64(i + 1)
 		}
 	}
+
 	return 0
 }
 
@@ -44,9 +46,11 @@ func (c *canon) Incarnation(name string, remember bool) uint64 {
 			return uint64(i + 1)
 		}
 	}
+
 	if !remember {
 		return 0
 	}
+
 	c.names = append(c.names, name)
 	return uint64(len(c.names))
 }
@@ -56,6 +60,7 @@ func (c *canon) Epoch(register string, epoch uint64) uint64 {
 	if i < 0 || c.w.setup.Config.Rest > 0 { // epochs of different registers are compared
 		return epoch
 	}
+
 	d := int64(epoch) - int64(c.w.store.records[i].Epoch)
 	return uint64(min(max(d, -span), span) + span)
 }
@@ -65,6 +70,7 @@ func (c *canon) note(r *driver.Record) {
 	if c.Rev(r.Rev) == 0 {
 		c.revs = append(c.revs, r.Rev)
 	}
+
 	if c.Nonce(r.Nonce) == 0 {
 		c.nonces = append(c.nonces, r.Nonce)
 	}
@@ -79,25 +85,31 @@ func (c *canon) encode(w *world) []byte {
 	for i := range w.store.records {
 		c.note(&w.store.records[i])
 	}
+
 	for i := range w.store.undo {
 		c.note(&w.store.undo[i].before)
 	}
+
 	for i := range w.msgs {
 		m := &w.msgs[i]
 		if !isRead(m.verb) && !m.applied && c.Nonce(m.record.Nonce) == 0 {
 			c.nonces = append(c.nonces, m.record.Nonce)
 		}
+
 		if m.applied {
 			c.note(&m.got)
 		}
+
 		for k := range m.list {
 			c.note(&m.list[k])
 		}
 	}
+
 	for i := range w.procs {
 		for k := range w.procs[i].notices {
 			c.note(&w.procs[i].notices[k])
 		}
+
 		if w.setup.Rollbacks > 0 {
 			for _, nonce := range w.procs[i].rests {
 				if c.Nonce(nonce) == 0 {
@@ -111,17 +123,21 @@ func (c *canon) encode(w *world) []byte {
 	for i := range w.store.records {
 		b = core.EncodeRecord(b, &w.store.records[i], c)
 	}
+
 	for i := range w.store.undo {
 		b = append(b, byte(w.store.undo[i].register))
 		b = core.EncodeRecord(b, &w.store.undo[i].before, c)
 	}
+
 	b = append(b, byte(len(w.store.undo)))
 	for i := range w.procs {
 		b = c.proc(b, w, &w.procs[i])
 	}
+
 	for i := range w.msgs {
 		b = c.message(b, &w.msgs[i])
 	}
+
 	l := w.left
 	for _, n := range [...]int{
 		l.crashes, l.losses, l.rollbacks, l.stepDowns, l.handOffs, l.saves, l.closes, l.freezes,
@@ -129,10 +145,12 @@ func (c *canon) encode(w *world) []byte {
 	} {
 		b = append(b, byte(n))
 	}
+
 	for k, g := range w.granted {
 		b = binary.AppendUvarint(b, c.Epoch(election(k), g))
 		b = binary.AppendUvarint(b, c.Epoch(election(k), w.begun[k]))
 	}
+
 	b = append(b, bit(w.outran))
 	b = c.companions(b, w)
 	c.buf = b
@@ -147,6 +165,7 @@ func (c *canon) message(b []byte, m *message) []byte {
 		for i := range m.list {
 			b = core.EncodeRecord(b, &m.list[i], c)
 		}
+
 		return append(b, byte(len(m.list)))
 	case m.applied && m.outcome == core.Done:
 		return core.EncodeRecord(b, &m.got, c)
@@ -155,6 +174,7 @@ func (c *canon) message(b []byte, m *message) []byte {
 	case !isRead(m.verb):
 		return core.EncodeRecord(b, &m.record, c)
 	}
+
 	return append(b, byte(c.w.store.index(m.record.Name)))
 }
 
@@ -163,29 +183,35 @@ func (c *canon) proc(b []byte, w *world, p *proc) []byte {
 	if p.core == nil || p.gone {
 		return b
 	}
+
 	b = append(b, bit(p.asleep), bit(p.asking))
 	b = c.lifelines(b, p.lines)
 	for _, idle := range p.idle {
 		b = append(b, bit(idle))
 	}
+
 	b = p.core.Encode(b, w.now, c)
 	for k, t := range p.terms {
 		b = append(b, bit(t != nil))
 		if t == nil {
 			continue
 		}
+
 		b = binary.AppendUvarint(b, c.Epoch(election(k), t.epoch))
 		b = binary.AppendUvarint(b, c.Incarnation(t.incarnation, true))
 		b = binary.AppendUvarint(b, uint64(max(0, p.deadlines[t.register]-w.now)))
 	}
+
 	for _, s := range p.stopping {
 		b = append(b, s.election...)
 		b = binary.AppendUvarint(b, c.Epoch(s.election, s.epoch))
 		b = binary.AppendUvarint(b, uint64(max(0, s.until-w.now)))
 	}
+
 	for i := range p.notices {
 		b = core.EncodeRecord(b, &p.notices[i], c)
 	}
+
 	if w.setup.Rollbacks > 0 {
 		for k, s := range p.shown {
 			for _, one := range s {
@@ -193,9 +219,11 @@ func (c *canon) proc(b []byte, w *world, p *proc) []byte {
 				b = binary.AppendUvarint(b, c.Incarnation(one.who, false))
 				b = binary.AppendUvarint(b, c.Nonce(one.nonce))
 			}
+
 			b = binary.AppendUvarint(b, c.Nonce(p.rests[k]))
 		}
 	}
+
 	return b
 }
 
@@ -203,6 +231,7 @@ func bit(set bool) byte {
 	if set {
 		return 1
 	}
+
 	return 0
 }
 
@@ -213,12 +242,14 @@ func (c *canon) companions(b []byte, w *world) []byte {
 			b = binary.AppendUvarint(b, c.Epoch(election(k), t.Epoch))
 			b = binary.AppendUvarint(b, c.Incarnation(t.Term, true))
 		}
+
 		for _, t := range w.tasks {
 			b = append(b, byte(t.proc), byte(t.election))
 			b = binary.AppendUvarint(b, c.Epoch(election(t.election), t.token.Epoch))
 			b = binary.AppendUvarint(b, c.Incarnation(t.token.Term, true))
 		}
 	}
+
 	return c.lifelines(b, w.dead)
 }
 
@@ -229,5 +260,6 @@ func (c *canon) lifelines(b []byte, lines []lifeline) []byte {
 		b = binary.AppendUvarint(b, c.Incarnation(l.holder.Incarnation, true))
 		b = binary.AppendUvarint(b, uint64(max(0, l.killAt-c.w.now)))
 	}
+
 	return b
 }

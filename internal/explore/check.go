@@ -17,6 +17,7 @@ func (w *world) apply(i int) error {
 		if w.setup.Reads == AtomicReads {
 			return w.act(action{verb: deliver, i: i})
 		}
+
 		return nil
 	}
 
@@ -32,16 +33,19 @@ func (w *world) apply(i int) error {
 	if m.outcome != core.Done {
 		return nil
 	}
+
 	w.notifyOthers(sender, &before, &m.got)
 	k := w.store.index(m.record.Name)
 	if k >= w.setup.Elections {
 		return w.checkHeartbeat(sender, &before, &m.got)
 	}
+
 	if m.got.Epoch > before.Epoch && !m.late {
 		if err := w.checkMemory(sender, k, m.got.Epoch); err != nil {
 			return err
 		}
 	}
+
 	return w.checkWrite(sender, k, &before, &m.got)
 }
 
@@ -50,6 +54,7 @@ func (w *world) undo() int {
 		w.store.undo = nil
 		return 0
 	}
+
 	return w.setup.Undo
 }
 
@@ -67,6 +72,7 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 		} else if after.Epoch <= w.granted[k] && !forgetful {
 			return fmt.Errorf("%s: epoch %d is granted after epoch %d", after.Name, after.Epoch, w.granted[k])
 		}
+
 		w.granted[k] = max(w.granted[k], after.Epoch)
 		for i := range w.procs {
 			if i != sender && w.leads(i, k) && !forgetful {
@@ -84,6 +90,7 @@ func (w *world) checkWrite(sender, k int, before, after *driver.Record) error {
 	if !bytes.Equal(after.Data, before.Data) && !sameTerm {
 		return fmt.Errorf("%s: p%d writes a checkpoint that is not its term's", after.Name, sender)
 	}
+
 	return nil
 }
 
@@ -97,6 +104,7 @@ func (w *world) stopBy(i int, name string) core.Time {
 	} else if t != nil {
 		at = min(at, p.deadlines[t.register])
 	}
+
 	return at.Add(w.setup.Config.StopTimeout)
 }
 
@@ -105,6 +113,7 @@ func (w *world) noteEnds(p *proc, e *core.Renewed) {
 	if e.Deadline != 0 {
 		return
 	}
+
 	for k, t := range p.terms {
 		if t != nil && t.register == e.Register {
 			ended := *t // other worlds share the term
@@ -119,6 +128,7 @@ func (w *world) checkDuties(i int, name string) error {
 	if w.setup.Rollbacks > w.left.rollbacks {
 		return nil
 	}
+
 	for j := range w.procs {
 		for _, d := range w.procs[j].stopping {
 			if j != i && d.election == name && w.now < d.until {
@@ -127,6 +137,7 @@ func (w *world) checkDuties(i int, name string) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -137,6 +148,7 @@ func (w *world) checkMemory(sender, k int, epoch uint64) error {
 			return fmt.Errorf("%s: p%d claims epoch %d, but was shown epoch %d", election(k), sender, epoch, s.epoch)
 		}
 	}
+
 	return nil
 }
 
@@ -146,15 +158,18 @@ func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 	if before.Vacant() || after.Holder == before.Holder || w.setup.Rollbacks > 0 {
 		return nil
 	}
+
 	who := fmt.Sprintf("p%d", sender)
 	if sender < 0 {
 		who = "a reaper"
 	}
+
 	for i := range w.procs {
 		for k := range w.setup.Elections {
 			if !w.leads(i, k) {
 				continue
 			}
+
 			t := w.procs[i].terms[k]
 			if t.register == after.Name && t.incarnation == before.Holder.Incarnation {
 				return fmt.Errorf("%s: %s ends the incarnation under which p%d leads %s",
@@ -162,6 +177,7 @@ func (w *world) checkHeartbeat(sender int, before, after *driver.Record) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -170,6 +186,7 @@ func (w *world) notifyOthers(sender int, before, after *driver.Record) {
 	if !w.setup.Notices || after.Holder == before.Holder && after.Next == before.Next && after.Paused == before.Paused {
 		return
 	}
+
 	for i := range w.procs {
 		p := &w.procs[i]
 		if i != sender && p.core != nil && !p.gone {

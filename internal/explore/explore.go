@@ -32,6 +32,7 @@ func Explore(s Setup) Result {
 	if x.result.Failure == nil && x.result.Whole {
 		x.checkLiveness()
 	}
+
 	x.result.States = len(x.from)
 	x.result.Elapsed = time.Since(began)
 	return x.result
@@ -73,12 +74,14 @@ func (x *explorer) add(w *world, parent uint32, act int) (uint32, bool) {
 	if n, ok := x.seen[k]; ok {
 		return n, false
 	}
+
 	n := uint32(len(x.from))
 	x.seen[k] = n
 	x.from = append(x.from, origin{parent, uint16(act)})
 	for e := range x.led {
 		x.led[e] = append(x.led[e], w.led(e))
 	}
+
 	return n, true
 }
 
@@ -89,6 +92,7 @@ func (w *world) led(k int) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -113,24 +117,29 @@ func (x *explorer) visit() {
 					x.fail(err.Error(), number, k)
 					return
 				}
+
 				x.result.Seen |= witness(w, t, a)
 				to, isNew := x.add(t, number, k)
 				if isNew {
 					next = append(next, t)
 				}
+
 				if fair && to != number {
 					x.fair.edge(to)
 				}
 			}
+
 			x.fair.endNode()
 			number++
 			if x.setup.Limit > 0 && len(x.from) > x.setup.Limit {
 				return
 			}
 		}
+
 		level = next
 		x.result.Depth++
 	}
+
 	x.result.Whole = true
 }
 
@@ -145,6 +154,7 @@ func (x *explorer) trace(state uint32, act int) []string {
 	if act >= 0 {
 		acts = append(acts, act)
 	}
+
 	for n := state; n != 0; n = x.from[n].parent {
 		acts = append(acts, int(x.from[n].action))
 	}
@@ -160,6 +170,7 @@ func (x *explorer) trace(state uint32, act int) []string {
 			lines = append(lines, err.Error())
 		}
 	}
+
 	return lines
 }
 
@@ -178,11 +189,13 @@ func (g *graph) reversed() graph {
 	for _, to := range g.to {
 		r.end[to]++
 	}
+
 	var sum uint32
 	for i, n := range r.end {
 		r.end[i] = sum // the beginning for now: filling moves it to the end
 		sum += n
 	}
+
 	var k uint32
 	for from, end := range g.end {
 		for ; k < end; k++ {
@@ -191,6 +204,7 @@ func (g *graph) reversed() graph {
 			r.end[to]++
 		}
 	}
+
 	return r
 }
 
@@ -198,6 +212,7 @@ func (g *graph) node(i uint32) []uint32 {
 	if i == 0 {
 		return g.to[:g.end[0]]
 	}
+
 	return g.to[g.end[i-1]:g.end[i]]
 }
 
@@ -214,6 +229,7 @@ func (x *explorer) checkLiveness() {
 				queue = append(queue, uint32(i))
 			}
 		}
+
 		for len(queue) > 0 {
 			i := queue[len(queue)-1]
 			queue = queue[:len(queue)-1]
@@ -224,6 +240,7 @@ func (x *explorer) checkLiveness() {
 				}
 			}
 		}
+
 		for i, ok := range met {
 			if !ok {
 				x.result.Failure = &Failure{"nobody can ever lead " + election(k) + " again", x.trace(uint32(i), -1)}

@@ -30,11 +30,13 @@ func (w *world) tell(p *proc, e *core.Lifeline) {
 	if !w.setup.Reapers {
 		return
 	}
+
 	l := lifeline{register: e.Register, holder: e.Holder, holds: e.Holds, stopped: e.Stopped}
 	if !e.Stopped {
 		left := time.Duration(e.Deadline - w.now)
 		l.killAt = e.Deadline.Add(w.setup.Config.StopTimeout - left/200)
 	}
+
 	i := slices.IndexFunc(p.lines, func(known lifeline) bool { return known.register == l.register })
 	switch {
 	case i < 0 && !e.Over:
@@ -59,13 +61,16 @@ func (w *world) kill(i int) error {
 		if w.leads(i, k) {
 			return fmt.Errorf("the reaper kills p%d, which leads %s by a lease in force", i, election(k))
 		}
+
 		if p.terms[k] != nil {
 			duties++
 		}
 	}
+
 	if duties == 0 {
 		return fmt.Errorf("the reaper kills p%d, and no duty of it runs", i)
 	}
+
 	w.shows |= Killed
 	w.dies(i)
 	return nil
@@ -85,6 +90,7 @@ func (w *world) reap(n int) error {
 	if err := regent.Reap(context.Background(), s, l.register, l.holder); err != nil {
 		return err
 	}
+
 	return s.err
 }
 
@@ -100,6 +106,7 @@ func (s *reaped) Get(_ context.Context, name string) (driver.Record, error) {
 	if outcome != core.Done {
 		return r, driver.ErrNotFound
 	}
+
 	return r, nil
 }
 
@@ -111,6 +118,7 @@ func (s *reaped) Swap(_ context.Context, r driver.Record) (driver.Record, error)
 	if outcome != core.Done {
 		return after, driver.ErrConflict
 	}
+
 	w.shows |= Reaped
 	w.notifyOthers(-1, &before, &after)
 	for i := range w.procs {
@@ -118,9 +126,11 @@ func (s *reaped) Swap(_ context.Context, r driver.Record) (driver.Record, error)
 			s.err = fmt.Errorf("%s: a reaper frees the live lease of p%d", r.Name, i)
 		}
 	}
+
 	if k >= w.setup.Elections {
 		s.err = w.checkHeartbeat(-1, &before, &after)
 	}
+
 	return after, nil
 }
 

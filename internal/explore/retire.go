@@ -19,6 +19,7 @@ func (w *world) retireActions(all []action, i int) []action {
 	if w.left.sleeps > 0 && i == len(w.procs)-1 {
 		all = append(all, action{verb: sleep, i: i})
 	}
+
 	for k := range w.setup.Elections {
 		switch {
 		case w.procs[i].idle[k]:
@@ -29,9 +30,11 @@ func (w *world) retireActions(all []action, i int) []action {
 			all = append(all, action{verb: withdraw, i: i, k: k})
 		}
 	}
+
 	if i > 0 {
 		return all
 	}
+
 	for k := range w.store.records {
 		r := &w.store.records[k]
 		silent := w.setup.Silent && k >= w.setup.Elections && r.Holder.ID != w.setup.IDs[0]
@@ -43,6 +46,7 @@ func (w *world) retireActions(all []action, i int) []action {
 			all = append(all, action{verb: retireMember, i: i, k: k})
 		}
 	}
+
 	return all
 }
 
@@ -64,6 +68,7 @@ func (w *world) contended(k int) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -93,6 +98,7 @@ func (w *world) rest(a action) error {
 		w.retires = w.store.names[a.k]
 		return w.step(a.i, core.Retire{ID: retireID, Register: w.retires})
 	}
+
 	return fmt.Errorf("no such action: %d", a.verb)
 }
 
@@ -105,6 +111,7 @@ func (w *world) remove(m *message) {
 	if outcome != core.Done {
 		return
 	}
+
 	w.shows |= Removed
 	if w.setup.Notices {
 		for i := range w.procs {
@@ -122,6 +129,7 @@ func (w *world) restorable(name, rev string) bool {
 	if w.store.index(name) >= w.setup.Elections {
 		removable = w.setup.RetiresOf > 0
 	}
+
 	return rev == "" && removable || w.store.restorable(name, rev)
 }
 
@@ -131,9 +139,11 @@ func (w *world) checkBegin(i, k int, epoch uint64) error {
 	if epoch <= w.begun[k] && w.setup.Rollbacks == w.left.rollbacks {
 		return fmt.Errorf("%s: p%d begins a term in epoch %d after one in epoch %d", election(k), i, epoch, w.begun[k])
 	}
+
 	if w.begun[k] > 0 && w.setup.Retires > w.left.retires {
 		w.shows |= BeganAgain
 	}
+
 	w.begun[k] = max(w.begun[k], epoch)
 	return nil
 }
@@ -145,6 +155,7 @@ func (w *world) checkAlarm(i int, e *core.Event) error {
 	if w.setup.Rollbacks > w.left.rollbacks || w.outran {
 		return nil
 	}
+
 	return fmt.Errorf("p%d reports that the store has lost epoch %d of %s%s, and it has lost nothing", i, e.Epoch,
 		e.Election,
 		e.Register)

@@ -52,6 +52,7 @@ func (s Witness) String() string {
 			all = append(all, name)
 		}
 	}
+
 	return strings.Join(all, ", ")
 }
 
@@ -66,9 +67,11 @@ func (w *world) describe(a action) string {
 		if m.verb == core.Swap {
 			what = fmt.Sprintf("write of %s", line(&m.record))
 		}
+
 		if m.verb == core.Remove {
 			what = "removal of " + m.record.Name + "@" + m.record.Rev
 		}
+
 		return fmt.Sprintf("p%d: %s (%d) %s", m.proc, what, m.id>>32, verbs[a.verb])
 	case rollBack:
 		return fmt.Sprintf("%s: %d", verbs[a.verb], a.k)
@@ -80,6 +83,7 @@ func (w *world) describe(a action) string {
 	case reap:
 		return fmt.Sprintf("%s %s of %s", verbs[a.verb], w.dead[a.i].register, w.dead[a.i].holder)
 	}
+
 	return fmt.Sprintf("p%d %s", a.i, verbs[a.verb])
 }
 
@@ -96,6 +100,7 @@ func (w *world) show() string {
 			fmt.Fprintf(&b, "%s ", line(r))
 		}
 	}
+
 	for i := range w.procs {
 		for k, t := range w.procs[i].terms {
 			if t != nil {
@@ -104,5 +109,6 @@ func (w *world) show() string {
 			}
 		}
 	}
+
 	return b.String()
 }

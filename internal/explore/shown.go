@@ -20,11 +20,13 @@ func (w *world) see(i int, r *driver.Record) {
 	if w.setup.Rollbacks == 0 || r.Vacant() {
 		return
 	}
+
 	p := &w.procs[i]
 	k := w.store.index(r.Name)
 	if r.Holder.ID == w.setup.IDs[i] {
 		p.rests[k] = r.Nonce
 	}
+
 	s := &p.shown[k]
 	if s[0].nonce != r.Nonce {
 		copy(s[1:], s[:])

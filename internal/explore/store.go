@@ -34,6 +34,7 @@ func (s *store) index(name string) int {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -47,6 +48,7 @@ func (s *store) read(m *message) {
 		m.got, m.outcome = s.named(m.record.Name)
 		return
 	}
+
 	m.outcome = core.Done
 	for _, r := range s.records {
 		if strings.HasPrefix(r.Name, m.record.Name) && r.Rev != "" {
@@ -60,6 +62,7 @@ func (s *store) get(name string) (driver.Record, core.Outcome) {
 	if r.Rev == "" {
 		return driver.Record{}, core.NotFound
 	}
+
 	return r, core.Done
 }
 
@@ -70,6 +73,7 @@ func (s *store) named(name string) (driver.Record, core.Outcome) {
 			return *r, core.Done
 		}
 	}
+
 	return driver.Record{}, core.NotFound
 }
 
@@ -80,6 +84,7 @@ func (s *store) remove(r driver.Record, keep int) (driver.Record, core.Outcome) 
 	if r.Rev != "" && s.records[i].Rev != r.Rev {
 		return driver.Record{}, core.Conflict
 	}
+
 	before := s.records[i]
 	s.keep(i, keep)
 	s.records[i] = driver.Record{Name: r.Name}
@@ -91,9 +96,11 @@ func (s *store) keep(i, n int) {
 	if n == 0 {
 		return
 	}
+
 	if len(s.undo) == n {
 		s.undo = append([]change(nil), s.undo[1:]...)
 	}
+
 	s.undo = append(s.undo, change{i, s.records[i]})
 }
 
@@ -106,11 +113,13 @@ func (s *store) swap(r driver.Record, rev uint64, keep int) (driver.Record, core
 	if s.records[i].Rev != r.Rev && r.Rev != anyRev {
 		return driver.Record{}, core.Conflict
 	}
+
 	s.keep(i, keep)
 	r.Rev = strconv.FormatUint(rev, 10)
 	if n := len(r.Past); n > 1 { // only the last one decides anything
 		r.Past = r.Past[n-1:]
 	}
+
 	s.records[i] = r
 	return r, core.Done
 }
@@ -133,6 +142,7 @@ func (s *store) loseOne(register int) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -142,10 +152,12 @@ func (s *store) restorable(name, rev string) bool {
 	if s.records[i].Rev == rev || rev == anyRev {
 		return true
 	}
+
 	for _, c := range s.undo {
 		if c.register == i && c.before.Rev == rev {
 			return true
 		}
 	}
+
 	return false
 }

@@ -12,6 +12,7 @@ func witness(w, t *world, a action) Witness {
 	if a.verb == apply && w.msgs[a.i].verb == core.Swap {
 		seen |= written(w, t, &w.msgs[a.i])
 	}
+
 	return seen
 }
 
@@ -28,15 +29,19 @@ func written(w, t *world, m *message) Witness {
 	if m.late {
 		seen |= AppliedLate
 	}
+
 	if after.Paused && !before.Paused {
 		seen |= PausedIt
 	}
+
 	if string(before.Data) != string(after.Data) {
 		seen |= Saved
 	}
+
 	if i >= w.setup.Elections {
 		return seen | beaten(w, m, before, after)
 	}
+
 	switch {
 	case after.Epoch > before.Epoch && before.Vacant():
 		seen |= TookOverReleased
@@ -48,6 +53,7 @@ func written(w, t *world, m *message) Witness {
 	case after.Vacant() && !before.Vacant() && abandoned(after):
 		seen |= GaveBack
 	}
+
 	return seen
 }
 
@@ -73,5 +79,6 @@ func beaten(w *world, m *message, before, after *driver.Record) Witness {
 			}
 		}
 	}
+
 	return 0
 }

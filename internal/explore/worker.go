@@ -43,6 +43,7 @@ func (w *world) takeTask(n int) error {
 			return fmt.Errorf("the fence of %s refuses its own %v: %w", election(t.election), *highest, err)
 		}
 	}
+
 	err := fence.Admit(t.token)
 	var stale *regent.StaleError
 	switch {
@@ -54,6 +55,7 @@ func (w *world) takeTask(n int) error {
 	case t.token.Epoch < highest.Epoch || t.token.Epoch == highest.Epoch && t.token.Term != highest.Term:
 		return fmt.Errorf("the worker of %s accepts %v after %v", election(t.election), t.token, *highest)
 	}
+
 	*highest = t.token
 	return nil
 }
@@ -64,5 +66,6 @@ func (w *world) refused(t task, newest uint64) error {
 	if p.core == nil || p.gone || p.asleep {
 		return nil
 	}
+
 	return w.step(t.proc, core.Fenced{Election: election(t.election), Epoch: t.token.Epoch, Newest: newest})
 }

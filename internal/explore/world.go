@@ -171,22 +171,27 @@ func newWorld(s *Setup) *world {
 	for i := range s.Elections {
 		w.store.names = append(w.store.names, election(i))
 	}
+
 	for _, id := range s.IDs {
 		if name := driver.MemberRegister(id); !slices.Contains(w.store.names, name) {
 			w.store.names = append(w.store.names, name)
 		}
 	}
+
 	if s.Config.Rest > 0 {
 		w.store.names = append(w.store.names, driver.FloorRegister)
 	}
+
 	w.store.records = make([]driver.Record, len(w.store.names))
 	for i, name := range w.store.names {
 		w.store.records[i].Name = name
 	}
+
 	w.procs = make([]proc, len(s.IDs))
 	for i := range w.procs {
 		w.startProc(i)
 	}
+
 	return w
 }
 
@@ -197,6 +202,7 @@ func (w *world) startProc(i int) error {
 	if w.setup.Vary != nil {
 		w.setup.Vary(i, &cfg)
 	}
+
 	w.procs[i] = proc{
 		core:      core.New(cfg, nil),
 		terms:     make([]*term, w.setup.Elections),
@@ -205,11 +211,13 @@ func (w *world) startProc(i int) error {
 		rests:     make([]uint64, len(w.store.names)),
 		deadlines: map[string]core.Time{},
 	}
+
 	for k := range w.setup.Elections {
 		if err := w.step(i, core.Campaign{Election: election(k)}); err != nil {
 			return err
 		}
 	}
+
 	return w.step(i, core.Join{})
 }
 
@@ -237,9 +245,11 @@ func (w *world) clone() *world {
 		for k, v := range p.deadlines {
 			deadlines[k] = v
 		}
+
 		p.deadlines = deadlines
 		c.procs[i] = p
 	}
+
 	return &c
 }
 
@@ -260,23 +270,28 @@ func (w *world) step(i int, in core.Input) error {
 				reads = append(reads, e)
 				continue
 			}
+
 			if _, ok := in.(core.Notice); ok && e.Verb == core.Swap {
 				w.shows |= ClaimedOnNotice
 			}
+
 			w.msgs = append(w.msgs, message{proc: i, id: e.ID, verb: e.Verb, record: e.Record})
 		case core.Begin:
 			k := w.store.index(e.Election)
 			if w.reading {
 				w.shows |= Adopted
 			}
+
 			p.terms[k] = &term{epoch: e.Epoch, register: e.Register, incarnation: e.Incarnation}
 			p.deadlines[e.Register] = e.Deadline
 			if err := w.checkBegin(i, k, e.Epoch); err != nil {
 				return err
 			}
+
 			if err := w.checkLeaders(k); err != nil {
 				return err
 			}
+
 			if err := w.checkDuties(i, e.Election); err != nil {
 				return err
 			}
@@ -315,15 +330,18 @@ func (w *world) step(i int, in core.Input) error {
 			return err
 		}
 	}
+
 	if w.setup.SlowDuty {
 		p.stopping = append(p.stopping, duties...)
 		return nil
 	}
+
 	for _, d := range duties {
 		if err := w.step(i, core.DutyStopped{Election: d.election, Epoch: d.epoch}); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -332,12 +350,14 @@ func (w *world) answer(m *message) error {
 	if m.outcome == core.Done && m.verb != core.List {
 		w.see(m.proc, &m.got)
 	}
+
 	for i := range m.list {
 		w.see(m.proc, &m.list[i])
 		if !m.list[i].Vacant() && m.list[i].Holder.ID != w.setup.IDs[m.proc] {
 			w.shows |= Listed
 		}
 	}
+
 	w.reading = isRead(m.verb)
 	err := w.step(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got, Records: m.list})
 	w.reading = false
@@ -361,6 +381,7 @@ func (w *world) checkAll() error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -373,17 +394,21 @@ func (w *world) checkLeaders(k int) error {
 		if !w.leads(i, k) {
 			continue
 		}
+
 		if first < 0 {
 			first = i
 			continue
 		}
+
 		a := w.procs[first].terms[k].epoch
 		b := w.procs[i].terms[k].epoch
 		if w.setup.Rollbacks > w.left.rollbacks && w.unaware(first, i, k) {
 			continue
 		}
+
 		return fmt.Errorf("two processes lead %s at once: p%d in epoch %d, p%d in epoch %d", election(k), first, a, i,
 			b)
 	}
+
 	return nil
 }

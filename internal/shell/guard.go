@@ -64,6 +64,7 @@ func (g *guard) run() {
 			t.Stop()
 			return
 		}
+
 		t.Stop()
 	}
 }
@@ -75,6 +76,7 @@ func (g *guard) expire(now core.Time) time.Duration {
 		if l == nil {
 			return wait
 		}
+
 		// The core hears of it before any duty can stop because of it.
 		g.s.queue.add(core.Expired{Register: l.register, Incarnation: l.incarnation})
 		l.end(g.s.cause(core.Partitioned, ""))
@@ -102,6 +104,7 @@ func (g *guard) first(now core.Time) (*lease, time.Duration) {
 			return nil, min(time.Duration(at-now), guardCheck)
 		}
 	}
+
 	return nil, math.MaxInt64
 }
 

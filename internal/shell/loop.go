@@ -56,9 +56,11 @@ func (l *loop) run() {
 			l.s.wg.Done()
 			return
 		}
+
 		if len(in) == 0 {
 			continue
 		}
+
 		l.s.queue.add(in...)
 		jobs := l.s.step()
 		if len(jobs) == 0 {
@@ -69,6 +71,7 @@ func (l *loop) run() {
 		for _, j := range jobs[1:] {
 			go l.s.work(j)
 		}
+
 		l.s.work(jobs[0])
 		return
 	}
@@ -89,6 +92,7 @@ func (l *loop) wait() []core.Input {
 		defer t.Stop()
 		due = t.C
 	}
+
 	select {
 	case <-due:
 		// If nobody can step the core now, there is no other tick until somebody has.
@@ -103,6 +107,7 @@ func (l *loop) wait() []core.Input {
 	case <-l.rearm:
 	case <-l.s.ctx.Done():
 	}
+
 	return nil
 }
 
@@ -110,6 +115,7 @@ func notices(s *atomic.Pointer[subscription]) <-chan driver.Record {
 	if sub := s.Load(); sub != nil {
 		return sub.notices
 	}
+
 	return nil
 }
 
@@ -162,13 +168,16 @@ func (l *loop) subscribe() {
 	if l.waker == nil || !l.subscribed || l.s.ctx.Err() != nil {
 		return
 	}
+
 	if l.members.Load() == nil {
 		l.members.Store(l.open(driver.MemberPrefix))
 		l.again()
 	}
+
 	if !l.uncovered || len(l.names) == 0 {
 		return
 	}
+
 	l.uncovered = false
 
 	old := l.elections.Load()
@@ -177,6 +186,7 @@ func (l *loop) subscribe() {
 		l.s.queue.add(l.last(old)...)
 		old.cancel()
 	}
+
 	l.again()
 }
 
@@ -190,6 +200,7 @@ func (l *loop) last(s *subscription) []core.Input {
 	if s == nil {
 		return nil
 	}
+
 	select {
 	case r := <-s.notices:
 		return []core.Input{core.Notice{Record: r}}
@@ -207,11 +218,14 @@ func commonPrefix(names map[string]int) string {
 			prefix = name
 			first = false
 		}
+
 		n := 0
 		for n < len(prefix) && n < len(name) && prefix[n] == name[n] {
 			n++
 		}
+
 		prefix = prefix[:n]
 	}
+
 	return strings.ToValidUTF8(prefix, "")
 }

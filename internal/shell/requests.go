@@ -73,6 +73,7 @@ func (r *requests) group(sends []core.Send) []*job {
 		if send.Verb == core.Named { // one list for all
 			batched, alone = true, false
 		}
+
 		j := open[send.Verb]
 		if !batched || j == nil || len(j.sends) == batch || alone {
 			j = &job{verb: send.Verb}
@@ -82,8 +83,10 @@ func (r *requests) group(sends []core.Send) []*job {
 				open[send.Verb] = j
 			}
 		}
+
 		j.sends = append(j.sends, send)
 	}
+
 	return jobs
 }
 
@@ -92,6 +95,7 @@ func timeout(send core.Send) time.Duration {
 	if send.Verb == core.List || send.Verb == core.Named {
 		return core.ListTimeouts * send.Timeout
 	}
+
 	return send.Timeout
 }
 
@@ -107,12 +111,15 @@ func (r *requests) admit(jobs []*job) []*job {
 			run = append(run, j)
 			continue
 		}
+
 		k := 1
 		if j.verb == core.Swap || j.verb == core.Remove {
 			k = 0
 		}
+
 		r.waiting[k] = append(r.waiting[k], j)
 	}
+
 	return run
 }
 
@@ -134,6 +141,7 @@ func (r *requests) overdue(j *job) []*job {
 	if j.state != jobActive || r.late >= maxLate {
 		return nil
 	}
+
 	j.state = jobLate
 	r.late++
 	r.active--
@@ -149,6 +157,7 @@ func (r *requests) done(j *job) []*job {
 	} else {
 		r.active--
 	}
+
 	j.state = jobWaits
 	j.cancel()
 	next := r.next()
@@ -156,6 +165,7 @@ func (r *requests) done(j *job) []*job {
 		close(r.idle)
 		r.idle = nil
 	}
+
 	return next
 }
 
@@ -164,6 +174,7 @@ func (r *requests) next() []*job {
 	if r.active >= maxActive {
 		return nil
 	}
+
 	for k := range r.waiting {
 		if len(r.waiting[k]) > 0 {
 			j := r.waiting[k][0]
@@ -172,6 +183,7 @@ func (r *requests) next() []*job {
 			return []*job{j}
 		}
 	}
+
 	return nil
 }
 
@@ -183,6 +195,7 @@ func (r *requests) wait() {
 		r.mu.Unlock()
 		return
 	}
+
 	idle := make(chan struct{})
 	r.idle = idle
 	timeout := r.timeout
@@ -208,18 +221,22 @@ func (r *requests) perform(j *job) []core.Input {
 			a.Error = out.Err.Error()
 			a.Err = out.Err
 		}
+
 		if errors.Is(out.Err, errNotSent) {
 			a.Outcome = core.NotSent
 		}
+
 		if j.sends[i].Witness && out.Err == nil && r.witness != nil && !out.Record.Vacant() {
 			a.Gone = r.witness.Gone(j.ctx, out.Record)
 		}
+
 		if a.Outcome == core.Unknown {
 			failures = append(failures, a)
 		} else {
 			answers = append(answers, a)
 		}
 	}
+
 	return append(answers, failures...)
 }
 
@@ -232,12 +249,14 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 	if j.ctx.Err() != nil {
 		return failed(j, errNotSent), nil
 	}
+
 	defer func() {
 		if v := recover(); v != nil {
 			err := &PanicError{v, debug.Stack()}
 			if !j.sends[0].Asked { // else whoever asked gets the error
 				r.s.panicked(err)
 			}
+
 			outs = failed(j, err)
 		}
 	}()
@@ -249,6 +268,7 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 	case core.Named:
 		return r.named(j), nil
 	}
+
 	if len(j.sends) == 1 {
 		return []driver.Outcome{r.single(j.ctx, j.sends[0])}, nil
 	}
@@ -257,9 +277,11 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 	for i, send := range j.sends {
 		records[i] = send.Record
 	}
+
 	if j.verb == core.Get {
 		return complete(records, r.refresher.Refresh(j.ctx, records)), nil
 	}
+
 	return complete(records, r.batcher.SwapAll(j.ctx, records)), nil
 }
 
@@ -275,6 +297,7 @@ func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome
 	default:
 		o.Err = r.remover.Remove(ctx, send.Record)
 	}
+
 	return o
 }
 
@@ -285,6 +308,7 @@ func (r *requests) named(j *job) []driver.Outcome {
 	if err != nil {
 		return failed(j, err)
 	}
+
 	by := map[string]driver.Record{}
 	for _, l := range all {
 		if !l.Vacant() && l.Via != "" {
@@ -300,6 +324,7 @@ func (r *requests) named(j *job) []driver.Outcome {
 			outs[i].Err = driver.ErrNotFound
 		}
 	}
+
 	return outs
 }
 
@@ -321,6 +346,7 @@ func (r *requests) list(j *job, prefix string, leaveOut bool) ([]driver.Record, 
 			return nil, err
 		}
 	}
+
 	return all, nil
 }
 
@@ -329,6 +355,7 @@ func failed(j *job, err error) []driver.Outcome {
 	for i := range outs {
 		outs[i].Err = err
 	}
+
 	return outs
 }
 
@@ -344,6 +371,7 @@ func complete(records []driver.Record, got []driver.Outcome) []driver.Outcome {
 			outs[i] = got[i]
 		}
 	}
+
 	return outs
 }
 
@@ -357,6 +385,7 @@ func outcome(err error) core.Outcome {
 	case errors.Is(err, driver.ErrConflict):
 		return core.Conflict
 	}
+
 	return core.Unknown
 }
 

@@ -154,6 +154,7 @@ func (s *Shell) Leads(election string) (*Term, bool) {
 	if !ok {
 		return nil, false
 	}
+
 	t := v.(*Term)
 	return t, t.Valid()
 }
@@ -179,6 +180,7 @@ func (s *Shell) Lag() time.Duration {
 	if since := s.queue.since(); since != 0 {
 		due = min(due, since)
 	}
+
 	return time.Duration(max(0, now-due))
 }
 
@@ -207,15 +209,18 @@ func (s *Shell) step() []*job {
 			in = core.Tick{}
 			ok = true
 		}
+
 		if !ok || len(s.sends) >= batch {
 			run = append(run, s.dispatch()...)
 		}
+
 		if !ok {
 			s.host.Stepped(s.core)
 			s.loop.wake(s.core.Next())
 			if s.queue.release(s.now()) {
 				return run
 			}
+
 			continue // another input has come
 		}
 
@@ -223,9 +228,11 @@ func (s *Shell) step() []*job {
 			q.f(s.core, now)
 			continue
 		}
+
 		for _, e := range s.core.Step(now, in) {
 			s.execute(e)
 		}
+
 		s.loop.noteInput(in)
 	}
 }
@@ -235,14 +242,17 @@ func (s *Shell) die(err error) {
 	for _, l := range s.leases {
 		l.end(s.cause(core.Panicked, ""))
 	}
+
 	for _, t := range s.terms {
 		t.Drop(s.cause(core.Panicked, ""))
 	}
+
 	s.believed.Clear()
 	if !s.over {
 		s.over = true
 		close(s.closed)
 	}
+
 	close(s.dead)
 	s.panicked(err)
 }
@@ -253,6 +263,7 @@ func (s *Shell) dispatch() []*job {
 	if len(s.sends) == 0 {
 		return nil
 	}
+
 	jobs := s.requests.group(s.sends)
 	s.sends = nil
 	return s.requests.admit(jobs)
@@ -327,6 +338,7 @@ func (q *queue) add(in ...core.Input) {
 			q.missed = true
 			continue
 		}
+
 		q.inputs = append(q.inputs, x)
 	}
 }
@@ -338,6 +350,7 @@ func (q *queue) acquire(now core.Time) bool {
 	if q.stepping {
 		return false
 	}
+
 	q.stepping = true
 	q.began.Store(max(1, int64(now)))
 	return true
@@ -351,6 +364,7 @@ func (q *queue) release(now core.Time) bool {
 		q.began.Store(max(1, int64(now)))
 		return false
 	}
+
 	q.stepping = false
 	q.began.Store(0)
 	return true
@@ -365,9 +379,11 @@ func (q *queue) next() (core.Input, bool) {
 			q.missed = false
 			return core.Notice{}, true // anything may have changed
 		}
+
 		q.inputs = nil
 		return nil, false
 	}
+
 	in := q.inputs[0]
 	q.inputs[0] = nil
 	q.inputs = q.inputs[1:]

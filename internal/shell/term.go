@@ -28,10 +28,12 @@ func (t *Term) Remaining() time.Duration {
 	if t.over.Load() {
 		return 0
 	}
+
 	until := t.lease.until()
 	if until == expired {
 		return 0
 	}
+
 	return time.Duration(max(0, until-t.shell.now()))
 }
 
@@ -70,6 +72,7 @@ func (s *Shell) end(e core.End) {
 	if t == nil {
 		return
 	}
+
 	t.over.Store(true)
 	s.believed.CompareAndDelete(e.Election, t)
 	t.lease.detach(t)
@@ -83,14 +86,17 @@ func (s *Shell) renewed(e core.Renewed) {
 	if l == nil {
 		return
 	}
+
 	if e.Deadline > s.now() {
 		l.renew(e.Deadline, e.Guard)
 		return
 	}
+
 	cause := e.Cause
 	if cause == "" {
 		cause = core.Partitioned // it has passed meanwhile
 	}
+
 	delete(s.leases, e.Register)
 	l.end(s.cause(cause, e.Detail))
 	s.guard.remove(l)
@@ -129,6 +135,7 @@ func (l *lease) renew(deadline, guard core.Time) {
 		if core.Time(old) == expired {
 			return
 		}
+
 		if l.deadline.CompareAndSwap(old, int64(deadline)) {
 			l.guardAt.Store(int64(guard))
 			return
@@ -141,6 +148,7 @@ func (l *lease) end(cause error) bool {
 	if core.Time(l.deadline.Swap(int64(expired))) == expired {
 		return false
 	}
+
 	l.mu.Lock()
 	l.cause = cause
 	terms := l.terms
@@ -150,6 +158,7 @@ func (l *lease) end(cause error) bool {
 	for t := range terms {
 		t.cancel(cause)
 	}
+
 	return true
 }
 
@@ -160,6 +169,7 @@ func (l *lease) attach(t *Term) {
 	if !over {
 		l.terms[t] = struct{}{}
 	}
+
 	cause := l.cause
 	l.mu.Unlock()
 

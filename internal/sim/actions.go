@@ -88,21 +88,26 @@ func (p *Plan) drawActions(g *rand.Rand, c regent.Config) {
 		if p.Class == Rollback {
 			a.Trap.crashAfter = 0
 		}
+
 		p.Actions = append(p.Actions, a)
 	}
+
 	switch p.Class {
 	case Rollback:
 		p.drawRollbacks(g, w)
 	case Lossy:
 		p.drawLosses(g, w)
 	}
+
 	if p.Class != Lossy && chance(g, 0.25) { // late, so that no other trouble ends the term before it is obeyed
 		p.Actions = append(p.Actions, p.drawAction(g, c, DoAsk, p.Faulty-between(g, w/2, 3*w/2)))
 	}
+
 	if p.Unreadable >= 0 {
 		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable,
 			For: never})
 	}
+
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return cmp.Compare(a.At, b.At) })
 }
 
@@ -114,17 +119,21 @@ func (p *Plan) drawKinds(g *rand.Rand) []Do {
 	if chance(g, 0.3) {
 		kinds = append(kinds, DoTwin, DoTwin)
 	}
+
 	if p.Members[0].Reaper {
 		kinds = append(kinds, DoFreeze, DoFreeze, DoReaperFreeze, DoReaperCrash)
 	}
+
 	// Half of the seeds try a few things again and again.
 	if chance(g, 0.5) {
 		g.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		kinds = kinds[:2+g.IntN(3)]
 	}
+
 	if p.Panics {
 		kinds = append(kinds, DoPanic, DoPanic, DoPanic, DoPanic)
 	}
+
 	return slices.DeleteFunc(kinds, func(d Do) bool {
 		switch p.Class {
 		case Rollback:
@@ -136,6 +145,7 @@ func (p *Plan) drawKinds(g *rand.Rand) []Do {
 			// that remembers.
 			return d == DoTrap || d == DoAmbush || d == DoAsk || d == DoWithdraw
 		}
+
 		return false
 	})
 }
@@ -149,10 +159,12 @@ func (p *Plan) drawLosses(g *rand.Rand, w time.Duration) {
 		if chance(g, 0.5) {
 			a.For = between(g, 1, w/4)
 		}
+
 		a.OnClaim = chance(g, 0.6)
 		if chance(g, 0.4) {
 			a.Again = between(g, w/10, 2*w)
 		}
+
 		p.Actions = append(p.Actions, a)
 		if a.OnClaim && chance(g, 0.7) { // so that there is one
 			p.Actions = append(p.Actions, Action{At: at + 1, Do: DoStepDown, Leader: true, Seat: a.Seat, For: w})
@@ -165,6 +177,7 @@ func (p *Plan) drawRollbacks(g *rand.Rand, w time.Duration) {
 	for at := between(g, w/2, 4*w); at < p.Faulty; at += between(g, w, 5*w) {
 		p.Actions = append(p.Actions, Action{At: at, Do: DoSnapshot})
 	}
+
 	for at := between(g, 4*w, 8*w); at < p.Faulty; at += between(g, 4*w, 8*w) {
 		p.Actions = append(p.Actions, Action{At: at, Do: DoRollback, Flush: chance(g, 0.4)})
 	}
@@ -193,7 +206,9 @@ func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration
 		}
 	case DoAmbush:
 		d := trust(w, c.StopTimeout)
-		a.Leader, a.Requests, a.Other = true, chance(g, 0.6), 1+g.IntN(3)
+		a.Leader = true
+		a.Requests = chance(g, 0.6)
+		a.Other = 1+g.IntN(3)
 		a.Trap = trap{request: scale(d/4, uniform(g, 0.5, 0.95)), timeout: between(g, d/100, d/16)}
 	case DoHang:
 		a.For = between(g, w/5, 3*w)
@@ -223,6 +238,7 @@ func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration
 		a.Trap = drawTrap(g, c)
 		a.Leader = a.Trap.on == Beat && chance(g, 0.9) || a.Trap.on == Release
 	}
+
 	return a
 }
 
@@ -245,19 +261,23 @@ func drawTrap(g *rand.Rand, c regent.Config) trap {
 	case 3:
 		t.request = scale(requestTimeout, uniform(g, 0.3, 1))
 	}
+
 	if chance(g, 0.3) {
 		t.freezeAfter, t.freeze = between(g, 1, max(requestTimeout/4, 2)), between(g, w/4, w*3/2)
 		if chance(g, 0.5) {
 			t.freezeAfter = 1
 		}
 	}
+
 	if chance(g, 0.6) {
 		t.cutAfter, t.cut = between(g, 1, requestTimeout), between(g, w/4, 2*w)
 		t.cutsRequests, t.cutsAnswers = chance(g, 0.7), chance(g, 0.5)
 	}
+
 	if t.on == Claim && chance(g, 0.2) {
 		t.crashAfter = between(g, 1, requestTimeout)
 	}
+
 	return t
 }
 

@@ -60,6 +60,7 @@ func (c Class) holds(invariant string) bool {
 	case I1, R6:
 		return c != Lossy
 	}
+
 	return true
 }
 
@@ -78,15 +79,18 @@ func Check(h *History) []Violation {
 		lostAt:  map[string]time.Duration{},
 		answers: map[int]time.Duration{}, stored: map[string]bool{}, held: map[string]int{}, owed: map[string]owed{},
 		admitted: map[admission]string{}}
+
 	for i, e := range h.Events {
 		c.at = i
 		c.take(&e)
 	}
+
 	for i, p := range h.Procs {
 		if p.Spins > maxSpins {
 			c.fail(I14, "", "p%d sets %d timers of the shortest time within %v", i, p.Spins, spinWindow)
 		}
 	}
+
 	return c.violations
 }
 
@@ -162,6 +166,7 @@ func (c *checker) fail(invariant, seat, format string, args ...any) {
 	if c.found[invariant] || !c.h.Class.holds(invariant) {
 		return
 	}
+
 	c.found[invariant] = true
 	c.violations = append(c.violations, Violation{invariant, c.at, seat, fmt.Sprintf(format, args...)})
 }
@@ -236,11 +241,13 @@ func (c *checker) acting(e *Event) {
 	if e.Valid {
 		c.believed(e)
 	}
+
 	stop := c.h.Procs[e.Proc].Stop
 	frozen, ok := c.thawed[e.Proc]
 	if e.Stuck || ok && e.At <= frozen+stop+stop/100 {
 		return
 	}
+
 	if n := c.newest[e.Name]; e.Epoch < n {
 		c.fail(I2, e.Name, "p%d acts in epoch %d of %s after epoch %d began", e.Proc, e.Epoch, e.Name, n)
 	}
@@ -253,9 +260,11 @@ func (c *checker) believed(e *Event) {
 		c.fail(I5, e.Name, "p%d believes that it leads %s in epoch %d, which it was not given", e.Proc, e.Name, e.Epoch)
 		return
 	}
+
 	if n := c.newest[e.Name]; e.Epoch < n {
 		c.fail(I2, e.Name, "p%d believes that it leads %s in epoch %d after epoch %d began", e.Proc, e.Name, e.Epoch, n)
 	}
+
 	c.haunts(e, cl.via)
 	if d := c.deadline[keeperOf(e, cl)]; e.Local >= d {
 		c.fail(I6, e.Name, "p%d believes that it leads %s in epoch %d %v after its deadline", e.Proc, e.Name, e.Epoch,
@@ -268,6 +277,7 @@ func keeperOf(e *Event, cl claimed) keeper {
 	if cl.via != "" {
 		return keeper{cl.via, e.Who}
 	}
+
 	return keeper{e.Name, e.Who}
 }
 
@@ -276,6 +286,7 @@ func (c *checker) accepted(e *Event) {
 	if high := c.fences[at]; e.Epoch < high {
 		c.fail(I3, e.Name, "worker %d accepts epoch %d of %s after %d", e.Worker, e.Epoch, e.Name, high)
 	}
+
 	c.fences[at] = max(c.fences[at], e.Epoch)
 	to := admission{at, e.Epoch}
 	if first, ok := c.admitted[to]; ok && first != e.Who {
@@ -285,6 +296,7 @@ func (c *checker) accepted(e *Event) {
 	} else if !ok {
 		c.admitted[to] = e.Who
 	}
+
 	if cl, ok := c.claims[term{e.Name, e.Epoch, e.Who}]; !ok || cl.proc != e.Proc {
 		c.fail(I5, e.Name, "worker %d accepts epoch %d of %s from p%d, which it was not given", e.Worker, e.Epoch,
 			e.Name, e.Proc)

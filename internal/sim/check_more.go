@@ -29,8 +29,10 @@ func (c *checker) undone(e *Event) {
 				delete(c.owed, seat) // the touch that was to tell it may be lost
 			}
 		}
+
 		return
 	}
+
 	c.shown[e.Name] = shown{e.Who, e.Epoch}
 	delete(c.owed, e.Name)
 }
@@ -45,9 +47,11 @@ func (c *checker) written(e *Event) {
 	case Release:
 		c.held[e.Old]--
 	}
+
 	if e.Data == e.OldData || e.Lost {
 		return
 	}
+
 	owner, known := c.whose[e.Who]
 	if !known || owner != e.Proc || !strings.HasPrefix(e.Data, e.Who+" "+strconv.FormatUint(e.Epoch, 10)+" ") {
 		c.fail(I9, e.Name, "p%d writes the checkpoint %q into %s, which %s holds in epoch %d", e.Proc, e.Data, e.Name,
@@ -62,6 +66,7 @@ func (c *checker) runs(proc int, seat string, epoch uint64) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -73,6 +78,7 @@ func (c *checker) stopping(e *Event) {
 	if !ok || was && e.At <= frozen+time.Millisecond {
 		return
 	}
+
 	if d := c.deadline[keeperOf(e, cl)]; e.Local > d {
 		c.fail(R7, e.Name, "p%d has to end term %d of %s %v after its deadline", e.Proc, e.Epoch, e.Name, e.Local-d)
 	}
@@ -85,17 +91,20 @@ func (c *checker) haunts(e *Event, via string) {
 	if s.who == e.Who && s.epoch == e.Epoch {
 		return
 	}
+
 	lost, was := c.lostAt[e.Name]
 	if at, ok := c.lostAt[via]; ok { // without the heartbeat it may have been taken for dead
 		lost = max(lost, at)
 		was = true
 	}
+
 	if !was {
 		c.fail(I12, e.Name, "p%d believes that it leads %s in epoch %d, and the store shows %s in epoch %d", e.Proc,
 			e.Name, e.Epoch,
 			short(s.who), s.epoch)
 		return
 	}
+
 	p := c.h.Procs[e.Proc]
 	since := max(lost, c.thawed[e.Proc], c.answers[e.Proc], c.answers[-1])
 	bound := time.Duration(float64(p.Lease+p.Trust/4)/p.Rate) + time.Millisecond
@@ -127,15 +136,18 @@ func (c *checker) killed(e *Event) {
 			return
 		}
 	}
+
 	// A duty that took longer than its stop timeout may return just before the kill. The reaper cannot know while the
 	// message is in the pipe.
 	if at, ok := c.stopped[e.Who]; ok && e.At <= at+p.Pipe+inOrder {
 		return
 	}
+
 	frozen, was := c.thawed[e.Proc]
 	if c.held[e.Who] > 0 && was && e.At <= frozen+p.Stop+p.Trust/100+onItsWay {
 		return
 	}
+
 	c.fail(I10, "", "p%d is killed by its reaper, and holds nothing under %s of %s", e.Proc, short(e.Who), e.Name)
 }
 
@@ -159,16 +171,20 @@ func (c *checker) asked(e *Event) {
 				c.owed[seat] = o
 			}
 		}
+
 		return
 	}
+
 	if o, ok := c.owed[e.Name]; ok && (o.who != e.Who || o.epoch != e.Epoch) {
 		delete(c.owed, e.Name)
 	}
+
 	if e.Op == Edit && e.Next != "" {
 		o := owed{term: term{e.Name, e.Epoch, e.Who}, via: e.Via, next: e.Next}
 		if e.Via == "" {
 			o.at = e.At
 		}
+
 		c.owed[e.Name] = o
 	}
 }
@@ -180,6 +196,7 @@ func (c *checker) led(e *Event) {
 	if !ok || o.at == 0 || o.who != e.Who || o.epoch != e.Epoch {
 		return
 	}
+
 	if had := e.At - max(o.at, c.ended); had > 3*c.h.Procs[e.Proc].Lease {
 		c.fail(I11, e.Name, "p%d still leads %s in epoch %d, %v after it was asked to make way for %s", e.Proc, e.Name,
 			e.Epoch, e.At-o.at, o.next)

@@ -39,10 +39,12 @@ func (c *clock) count(d, now time.Duration) {
 	if d > 0 && d != shortest {
 		return
 	}
+
 	if now-c.window > spinWindow {
 		c.window = now
 		c.short = 0
 	}
+
 	c.short++
 	c.spins = max(c.spins, c.short)
 }
@@ -58,6 +60,7 @@ func (c *clock) Now() time.Duration {
 	if c.stalls.Load() != 0 && checksBeforeSave() {
 		time.Sleep(time.Duration(c.stalls.Swap(0)))
 	}
+
 	return now
 }
 
@@ -96,10 +99,12 @@ func (c *clock) NewTimer(d time.Duration) *time.Timer {
 	if left := time.Duration(c.until.Load()) - now; wait < left {
 		wait = left + aside(d)
 	}
+
 	t := time.NewTimer(wait)
 	if len(c.alarms) > 24 {
 		c.prune(now)
 	}
+
 	c.alarms = append(c.alarms, alarm{t, now + wait})
 	return t
 }
@@ -114,6 +119,7 @@ func (c *clock) prune(now time.Duration) {
 			kept = append(kept, a)
 		}
 	}
+
 	c.alarms = kept
 }
 
@@ -133,6 +139,7 @@ func (c *clock) freeze(d time.Duration) (until time.Duration) {
 			a.timer.Reset(a.at - now)
 		}
 	}
+
 	return until
 }
 
@@ -144,10 +151,12 @@ func (c *clock) thaw(what string) {
 		if left <= 0 {
 			return
 		}
+
 		h := uint64(17)
 		for i := range len(what) {
 			h = h*131 + uint64(what[i])
 		}
+
 		time.Sleep(left + 100 + time.Duration(h%1009))
 	}
 }

@@ -24,9 +24,11 @@ func (s *simulation) do(a *Action) {
 			}
 		}
 	}
+
 	if p == nil {
 		return
 	}
+
 	switch a.Do {
 	case DoPartition:
 		s.partition(p, a.Requests, a.Answers, a.For)
@@ -136,6 +138,7 @@ func (s *simulation) partition(p *process, requests, answers bool, d time.Durati
 	if s.settled.Load() || p.dead.Load() {
 		return
 	}
+
 	s.say(p, "is cut off for %v, requests %t, answers %t", d, requests, answers)
 	s.disturb(p, d, "a partition")
 	p.client.Adjust(func(f *memstore.Faults) { f.CutRequests, f.CutAnswers = requests, answers })
@@ -164,6 +167,7 @@ func (s *simulation) kill(p *process) {
 	if p.dead.Swap(true) {
 		return
 	}
+
 	s.rec.note(p, Event{Kind: Crashed})
 	p.client.Close()
 	p.cancel()
@@ -177,6 +181,7 @@ func (s *simulation) again(p *process, back time.Duration) {
 	if back < 0 {
 		return
 	}
+
 	time.AfterFunc(back, func() {
 		i := s.memberOf(p)
 		s.mu.Lock()
@@ -211,6 +216,7 @@ func (s *simulation) askAnyTime(p *process, limit time.Duration, what string, f 
 	if p.stopped() || p.ctx.Err() != nil {
 		return
 	}
+
 	p.aside(func() {
 		p.clock.thaw(what)
 		ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, asAdmin{}, true), limit)
@@ -223,6 +229,7 @@ func (s *simulation) askAnyTime(p *process, limit time.Duration, what string, f 
 		if over := time.Since(began) - limit; over > 0 && p.ctx.Err() == nil && !last {
 			s.rec.add(p, Event{Kind: Answered, Took: over, Text: what})
 		}
+
 		if err != nil {
 			s.say(p, "was asked for %s: %v", what, err)
 		}
@@ -236,15 +243,19 @@ func (s *simulation) rollback(a *Action) {
 	if !a.Flush && len(s.snaps) > 0 {
 		snap, text = s.snaps[len(s.snaps)-1], "to the last snapshot"
 	}
+
 	for range 40 {
 		if s.knowable(snap) {
 			break
 		}
+
 		time.Sleep(a.For/40 + s.plan.Members[0].Config.LeaseDuration/20)
 	}
+
 	if !s.knowable(snap) || s.settled.Load() {
 		return
 	}
+
 	s.rec.add(nil, Event{Kind: Rolled, Text: text})
 	s.store.Rollback(snap.saved)
 }
@@ -274,15 +285,18 @@ func (s *simulation) knowable(snap snapshot) bool {
 	if time.Since(s.start)-time.Duration(s.rec.fresh.Load()) < s.plan.Late {
 		return false
 	}
+
 	same := true
 	for name, l := range s.regs {
 		same = same && (!isMember(name) || snap.leases[name].Holder == l.Holder)
 	}
+
 	for _, seat := range s.plan.Seats {
 		epoch := s.claims[seat]
 		if !same && snap.leases[seat].Epoch >= epoch {
 			return false
 		}
+
 		for _, p := range s.procs {
 			p.mu.Lock()
 			knows := p.knows[seat]
@@ -292,6 +306,7 @@ func (s *simulation) knowable(snap snapshot) bool {
 			}
 		}
 	}
+
 	return !slices.ContainsFunc(s.procs, func(p *process) bool { return !p.stopped() && p.misses(s.regs, snap.leases) })
 }
 
@@ -310,5 +325,6 @@ func (p *process) misses(now, then map[string]driver.Record) bool {
 			return true
 		}
 	}
+
 	return false
 }

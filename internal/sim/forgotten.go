@@ -22,6 +22,7 @@ func (p *process) regressed(seat string, old driver.Record) (fell bool, waited t
 			waited = now - h.fell
 		}
 	}
+
 	who := old.Holder.Incarnation
 	since, ok := p.forgotten[who]
 	if h := p.heights[old.Via]; ok && h != nil && p.rec.forgets(h.last, who) && !p.sawEnd(seat, old) {
@@ -31,9 +32,11 @@ func (p *process) regressed(seat string, old driver.Record) (fell bool, waited t
 				break
 			}
 		}
+
 		fell = true
 		waited = min(waited, now-since)
 	}
+
 	return fell, waited
 }
 
@@ -45,6 +48,7 @@ func (p *process) sawEnd(seat string, old driver.Record) bool {
 	if !ok {
 		return false
 	}
+
 	i := slices.IndexFunc(p.seen[seat], func(s sighting) bool { return s.lease.Holder == old.Holder })
 	return i >= 0 && began >= p.seen[seat][i].first
 }
@@ -58,10 +62,12 @@ func (p *process) forget(l driver.Record, began time.Duration) {
 	if early := p.heights[l.Name].early; early != 0 {
 		noticed = early
 	}
+
 	for _, j := range p.rec.joinsOf(l.Name) {
 		if j.endedBy(l) {
 			p.endSeen[j.who] = began
 		}
+
 		if _, known := p.forgotten[j.who]; !known && j.proc != p.index && j.forgottenBy(l) {
 			p.forgotten[j.who] = noticed
 		}

@@ -31,6 +31,7 @@ func (p *process) read(l driver.Record) {
 	if h == nil {
 		return
 	}
+
 	if h.lost && (l.Holder.Incarnation != h.who || l.Epoch != h.epoch) {
 		h.lost = false
 		switch {
@@ -42,6 +43,7 @@ func (p *process) read(l driver.Record) {
 			p.sim.reach(GhostBySweep)
 		}
 	}
+
 	h.reads++
 }
 
@@ -61,12 +63,14 @@ func (p *process) loses(seat, who string, epoch uint64) bool {
 	if !p.leads(seat) {
 		return false
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.holds[seat]
 	if h == nil || h.who != who || h.epoch != epoch {
 		return false
 	}
+
 	h.lost = true
 	return true
 }
@@ -80,6 +84,7 @@ func (s *simulation) rolledBack(changes []memstore.Change) {
 		} else {
 			s.regs[c.New.Name] = c.New
 		}
+
 		again := s.undone[c.New.Name] && c.Old.Epoch <= s.claims[c.New.Name] && c.New.Epoch < c.Old.Epoch
 		s.undone[c.New.Name] = true
 		procs := s.procs
@@ -91,9 +96,11 @@ func (s *simulation) rolledBack(changes []memstore.Change) {
 		if isMember(c.New.Name) {
 			continue
 		}
+
 		if again {
 			s.reach(RolledTwice)
 		}
+
 		who := c.Old.Holder.Incarnation
 		if i := s.rec.owner(who, -1); i >= 0 && c.Old.Holder != c.New.Holder && procs[i].loses(c.New.Name, who,
 			c.Old.Epoch) && losing != "" {

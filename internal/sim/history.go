@@ -151,6 +151,7 @@ func (e Event) String() string {
 	} else {
 		b.WriteString("    ")
 	}
+
 	name := strings.TrimPrefix(e.Name, "regent/")
 	switch e.Kind {
 	case Started:
@@ -213,6 +214,7 @@ func (e Event) String() string {
 			fmt.Fprintf(&b, "leads %s in epoch %d", name, e.Epoch)
 		}
 	}
+
 	return b.String()
 }
 
@@ -220,6 +222,7 @@ func short(incarnation string) string {
 	if incarnation == "" {
 		return "vacant"
 	}
+
 	return incarnation[:min(4, len(incarnation))]
 }
 
@@ -231,9 +234,11 @@ func (h *History) Write(w io.Writer, seat string, n int) {
 			keep = append(keep, e)
 		}
 	}
+
 	if n > 0 && len(keep) > n {
 		keep = keep[len(keep)-n:]
 	}
+
 	for _, e := range keep {
 		fmt.Fprintln(w, e)
 	}
@@ -247,6 +252,7 @@ func (h *History) Lines() []string {
 		lines[i] = fmt.Sprintf("%13d p%d kind %d %s %s epoch %d %t", e.At, e.Proc, e.Kind, e.Op, e.Name, e.Epoch,
 			e.Valid)
 	}
+
 	slices.Sort(lines)
 	return lines
 }

@@ -62,6 +62,7 @@ func between(g *rand.Rand, lo, hi time.Duration) time.Duration {
 	if hi <= lo {
 		return lo
 	}
+
 	return lo + time.Duration(g.Int64N(int64(hi-lo)))
 }
 
@@ -83,11 +84,13 @@ func NewPlan(seed uint64) *Plan {
 	case x < 0.36:
 		p.Class = Lossy
 	}
+
 	p.Panics = p.Class == Assumed && chance(g, 0.12)
 	p.Unreadable = -1
 	for i := range 1 + g.IntN(3) {
 		p.Seats = append(p.Seats, fmt.Sprint("seat", i))
 	}
+
 	n := 2 + int(6*g.Float64()*g.Float64()) // rather few than many: a crowd hides what two do to each other
 	cfg := drawConfig(g, p.Panics)
 	network := drawNetwork(g, cfg)
@@ -96,6 +99,7 @@ func NewPlan(seed uint64) *Plan {
 	if len(p.Seats) > 1 && p.Class == Assumed && chance(g, 0.1) {
 		p.Unreadable = g.IntN(len(p.Seats))
 	}
+
 	hints := chance(g, 0.7)
 	mixed := chance(g, 0.1)
 	witness := chance(g, 0.15)
@@ -109,18 +113,23 @@ func NewPlan(seed uint64) *Plan {
 		if chance(g, 0.3) {
 			m.Rate = 1.001 - 0.002*float64(i%2) // the worst that is assumed
 		}
+
 		if p.Class == Beyond {
 			m.Rate = 1 + uniform(g, -0.2, 0.2)
 		}
+
 		if mixed {
 			stretch(&m.Config, uniform(g, 0.6, 1.6))
 		}
+
 		if chance(g, 0.15) {
 			m.Faults = drawNetwork(g, cfg)
 		}
+
 		if outlive {
 			m.Duty.Outlive = 0.5
 		}
+
 		if p.Class == Lossy {
 			m.Faults = lossless(m.Faults, cfg)
 			m.Duty.Bored = 0
@@ -128,10 +137,12 @@ func NewPlan(seed uint64) *Plan {
 				m.Start = between(g, 2*cfg.LeaseDuration, 10*cfg.LeaseDuration)
 			}
 		}
+
 		m.Config.Priority = g.IntN(3)
 		m.Faults.Seed = g.Uint64()
 		p.Members = append(p.Members, m)
 	}
+
 	p.Faulty = min(scale(cfg.LeaseDuration, uniform(g, 8, 20)), 100*time.Second+cfg.LeaseDuration)
 	p.Late = cfg.LeaseDuration * 2
 	for _, m := range p.Members {
@@ -139,6 +150,7 @@ func NewPlan(seed uint64) *Plan {
 		p.Bound = max(p.Bound,
 			3*(c.LeaseDuration+c.TakeoverDelay+c.ElectionIntervalMax)+4*c.HeartbeatInterval+c.StartupJitterMax)
 	}
+
 	p.drawActions(g, cfg)
 	return p
 }
@@ -156,11 +168,13 @@ func drawConfig(g *rand.Rand, patient bool) regent.Config {
 		case chance(g, 0.3):
 			c = regent.Fleet()
 		}
+
 		// drawn here, since the code would draw what no seed repeats
 		c.StartupJitterMin = between(g, 0, c.StartupJitterMax)
 		c.StartupJitterMax = c.StartupJitterMin
 		return c
 	}
+
 	c := regent.Cluster()
 	w := between(g, time.Second, 6*time.Second)
 	c.OwnLease, c.LeaseDuration = own, w
@@ -169,11 +183,13 @@ func drawConfig(g *rand.Rand, patient bool) regent.Config {
 	if sharp {
 		c.StopTimeout = scale(w, uniform(g, 0.005, 0.03))
 	}
+
 	if patient {
 		w = between(g, 5*time.Second, 9*time.Second)
 		c.LeaseDuration = w
 		c.StopTimeout = scale(w, uniform(g, 0.25, 0.45))
 	}
+
 	d := trust(w, c.StopTimeout)
 	c.HeartbeatInterval = scale(d, uniform(g, 0.15, 0.75))
 	c.RenewInterval = c.HeartbeatInterval
@@ -182,16 +198,19 @@ func drawConfig(g *rand.Rand, patient bool) regent.Config {
 	for _, f := range []float64{0.05, 0.1, 0.2} {
 		c.RenewBackoff = append(c.RenewBackoff, scale(d, f))
 	}
+
 	c.TakeoverDelay = 0
 	if !sharp && chance(g, 0.6) {
 		c.TakeoverDelay = scale(w, uniform(g, 0.05, 0.5))
 	}
+
 	c.ElectionInterval = scale(w, uniform(g, 0.2, 1.2))
 	c.ElectionIntervalMax = c.ElectionInterval * time.Duration(1+g.IntN(4))
 	if chance(g, 0.3) {
 		c.StartupJitterMin = between(g, w/20, w)
 		c.StartupJitterMax = c.StartupJitterMin
 	}
+
 	switch x := g.Float64(); {
 	case x < 0.12:
 		c.Rank = regent.RankLexicographic
@@ -200,6 +219,7 @@ func drawConfig(g *rand.Rand, patient bool) regent.Config {
 	default:
 		c.Register = own && chance(g, 0.5)
 	}
+
 	return c
 }
 
@@ -210,10 +230,12 @@ func stretch(c *regent.Config, f float64) {
 		&c.TakeoverDelay, &c.HeartbeatInterval, &c.WorkerTimeout, &c.StartupJitterMin, &c.StartupJitterMax} {
 		*d = scale(*d, f)
 	}
+
 	backoff := make([]time.Duration, len(c.RenewBackoff))
 	for i, d := range c.RenewBackoff {
 		backoff[i] = scale(d, f)
 	}
+
 	c.RenewBackoff = backoff
 }
 
@@ -229,24 +251,33 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 		Timeout:   memstore.Delay{Min: d / 100, Max: d / 8},
 		Late:      memstore.Delay{Min: 0, Max: c.LeaseDuration * 3 / 2},
 	}
+
 	if chance(g, 0.3) {
 		f.Timeout = memstore.Delay{} // whoever gets no answer waits until the request times out
 	}
+
 	if chance(g, 0.6) {
 		bad := uniform(g, 0.01, 0.2)
-		f.LoseRequest, f.LoseAnswer, f.ApplyLate = bad*g.Float64(), bad*g.Float64(), bad*g.Float64()
+		f.LoseRequest = bad*g.Float64()
+		f.LoseAnswer = bad*g.Float64()
+		f.ApplyLate = bad*g.Float64()
 		if chance(g, 0.5) {
 			f.Conflict = bad * g.Float64()
 		}
 	}
+
 	switch g.IntN(5) {
 	case 0:
 		f.LoseHint = 1
 	case 1:
-		f.LoseHint, f.DoubleHint, f.BareHint, f.SpuriousHint = 0.3, 0.3, 0.3, 0.1
+		f.LoseHint = 0.3
+		f.DoubleHint = 0.3
+		f.BareHint = 0.3
+		f.SpuriousHint = 0.1
 	case 2:
 		f.HintDelay.Max = c.LeaseDuration
 	}
+
 	return f
 }
 
@@ -255,7 +286,10 @@ func lossless(f memstore.Faults, c regent.Config) memstore.Faults {
 	most := trust(c.LeaseDuration, c.StopTimeout) / 16
 	f.Request.Max = min(f.Request.Max, most)
 	f.Answer.Max = min(f.Answer.Max, most)
-	f.LoseRequest, f.LoseAnswer, f.ApplyLate, f.Conflict = 0, 0, 0, 0
+	f.LoseRequest = 0
+	f.LoseAnswer = 0
+	f.ApplyLate = 0
+	f.Conflict = 0
 	return f
 }
 
@@ -265,14 +299,18 @@ func drawDuty(g *rand.Rand, c regent.Config) DutyPlan {
 	if chance(g, 0.3) {
 		d.Work = 2 * c.LeaseDuration
 	}
+
 	if chance(g, 0.15) {
 		d.Stuck = 0.3
 	}
+
 	if chance(g, 0.15) {
 		d.Bored = 0.3
 	}
+
 	if chance(g, 0.4) {
 		d.Save = uniform(g, 0.02, 0.3)
 	}
+
 	return d
 }

@@ -57,6 +57,7 @@ func (p *process) freeze(d time.Duration) {
 	if d <= 0 || p.dead.Load() {
 		return
 	}
+
 	p.rec.add(p, Event{Kind: Frozen, Took: d})
 	p.clock.freeze(d)
 }
@@ -73,6 +74,7 @@ func (p *process) start() {
 		for i, seat := range p.sim.plan.Seats {
 			duties[i].Election = seat
 		}
+
 		p.wg.Go(func() {
 			err := p.member.Run(p.ctx, duties...)
 			if p.ctx.Err() == nil {
@@ -87,12 +89,14 @@ func (p *process) start() {
 			})
 		}
 	}
+
 	if p.plan.Watch { // so that it does not stop when its last campaign ends
 		p.wg.Go(func() {
 			for range p.member.Watch(p.ctx, p.sim.plan.Seats[0]) {
 			}
 		})
 	}
+
 	go func() {
 		p.wg.Wait()
 		p.mu.Lock()
@@ -118,11 +122,13 @@ func (p *process) campaign(seat string) {
 		if p.runs.Add(-1) == 0 {
 			p.idles.Add(1)
 		}
+
 		withdrawn := ctx.Err() != nil
 		cancel()
 		if p.ctx.Err() != nil {
 			return
 		}
+
 		pause := between(g, 0, p.plan.Config.LeaseDuration)
 		switch {
 		case withdrawn:
@@ -131,6 +137,7 @@ func (p *process) campaign(seat string) {
 			p.rec.add(p, Event{Kind: Died, Name: seat, Text: err.Error()})
 			return
 		}
+
 		sleep(p.ctx, pause)
 	}
 }
@@ -165,6 +172,7 @@ func (p *process) rand(seat string, epoch uint64) *rand.Rand {
 	for _, c := range []byte(seat) {
 		h = h*131 + uint64(c)
 	}
+
 	return rand.New(rand.NewPCG(h, epoch))
 }
 
@@ -183,36 +191,44 @@ func (p *process) duty(ctx context.Context, t regent.Term) error {
 	if g.Float64() < d.Outlive {
 		p.outlive(t)
 	}
+
 	bored := never
 	if g.Float64() < d.Bored {
 		bored = time.Since(p.sim.start) + between(g, 0, 4*p.plan.Config.LeaseDuration)
 	}
+
 	for ctx.Err() == nil && !p.sim.over.Load() {
 		p.act(g, t, false)
 		if g.Float64() < d.Save {
 			p.save(ctx, t, g)
 			continue
 		}
+
 		if time.Since(p.sim.start) > bored {
 			if g.Float64() < 0.3 {
 				panic(errBored)
 			}
+
 			return errBored
 		}
+
 		p.tick(ctx, between(g, d.Tick/2, d.Tick))
 	}
+
 	p.rec.add(p, Event{Kind: Stopping, Name: t.Election, Epoch: t.Epoch, Who: t.Incarnation})
 	stop := between(g, 0, p.plan.Config.StopTimeout*9/10)
 	stuck := g.Float64() < d.Stuck
 	if stuck {
 		stop = between(g, p.plan.Config.StopTimeout, 4*p.plan.Config.StopTimeout)
 	}
+
 	for until := p.clock.Now() + stop; ; {
 		p.act(g, t, stuck)
 		left := until - p.clock.Now()
 		if left <= 0 {
 			return nil
 		}
+
 		p.tick(context.Background(), min(left, stop/4+1))
 	}
 }
@@ -250,6 +266,7 @@ func (p *process) outlive(t regent.Term) {
 					})
 				}
 			}
+
 			p.save(ctx, t, g)
 			p.clock.stall(0)
 			cancel()
@@ -265,6 +282,7 @@ func (p *process) tick(ctx context.Context, d time.Duration) {
 	case <-t.C:
 	case <-ctx.Done():
 	}
+
 	p.clock.thaw("tick")
 }
 
@@ -284,10 +302,12 @@ func (p *process) noteLeaders(seat string) {
 	if p.dead.Load() {
 		return
 	}
+
 	t, ok := p.member.Leads(seat)
 	if !ok {
 		return
 	}
+
 	if p.plan.Idle {
 		p.mu.Lock()
 		news := p.reported[seat] != t.Epoch
@@ -298,6 +318,7 @@ func (p *process) noteLeaders(seat string) {
 			p.granted(t)
 		}
 	}
+
 	p.rec.add(p, Event{Kind: Believed, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
 }
 

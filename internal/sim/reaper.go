@@ -81,6 +81,7 @@ func (pp *pipe) report(l regent.Lifeline) {
 	if pp.p.dead.Load() {
 		return
 	}
+
 	now := pp.p.clock.Now()
 	m := line{Lifeline: l, killAt: now + l.Left - l.Left/200 + pp.p.plan.Config.StopTimeout}
 	pp.mu.Lock()
@@ -95,6 +96,7 @@ func (pp *pipe) send(m line) {
 	if r == nil {
 		return // it gets everything when it is there
 	}
+
 	now := time.Since(pp.p.sim.start)
 	pp.last = max(now+pp.delay, pp.last+1)
 	time.AfterFunc(pp.last-now, func() { r.receive(m) })
@@ -105,10 +107,12 @@ func (pp *pipe) replace() {
 	if pp.p.dead.Load() || pp.p.stopped() {
 		return
 	}
+
 	if left := time.Duration(pp.p.clock.until.Load()) - pp.p.clock.elapsed(); left > 0 {
 		time.AfterFunc(left+1, pp.replace)
 		return
 	}
+
 	pp.p.sim.reach(ReaperReplaced)
 	pp.mu.Lock()
 	defer pp.mu.Unlock()
@@ -124,6 +128,7 @@ func sorted(lines map[string]line) []line {
 	for _, name := range sortedKeys(lines) {
 		all = append(all, lines[name])
 	}
+
 	return all
 }
 
@@ -136,6 +141,7 @@ func (pp *pipe) crash() {
 	if r == nil {
 		return
 	}
+
 	r.mu.Lock()
 	r.dead = true
 	r.mu.Unlock()
@@ -170,6 +176,7 @@ func (r *reaper) frozen(f func()) bool {
 	if left <= 0 {
 		return false
 	}
+
 	time.AfterFunc(left+1, f)
 	return true
 }
@@ -199,6 +206,7 @@ func (r *reaper) listenLocked() {
 			time.AfterFunc(max(wait, 0), r.ring)
 		}
 	}
+
 	r.inbox = nil
 }
 
@@ -207,10 +215,12 @@ func (r *reaper) ring() {
 	if r.overdue() == nil || r.frozen(r.ring) {
 		return
 	}
+
 	time.AfterFunc(lastLook, func() {
 		if r.frozen(r.ring) {
 			return
 		}
+
 		if l := r.overdue(); l != nil {
 			r.kill(*l)
 		}
@@ -226,12 +236,14 @@ func (r *reaper) overdue() *line {
 	if r.dead || r.shot || r.p.dead.Load() || r.p.stopped() {
 		return nil
 	}
+
 	now := r.clock.Now()
 	for _, l := range sorted(r.lines) {
 		if l.Holds && !l.Stopped && l.killAt <= now {
 			return &l
 		}
 	}
+
 	return nil
 }
 
@@ -244,6 +256,7 @@ func (r *reaper) kill(l line) {
 	if shot || r.p.dead.Load() {
 		return
 	}
+
 	leads := slices.ContainsFunc(s.plan.Seats, func(seat string) bool {
 		t, ok := r.p.member.Leads(seat)
 		return ok && t.Incarnation == l.Holder.Incarnation
@@ -259,16 +272,19 @@ func (r *reaper) release() {
 	if r.frozen(r.release) {
 		return
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.dead {
 		return
 	}
+
 	r.listenLocked()
 	limit := reapMargin
 	for _, l := range r.lines {
 		limit = max(limit, l.killAt-r.clock.Now()+reapMargin)
 	}
+
 	lines := maps.Clone(r.lines)
 	s := r.p.sim
 	store := s.reaperClient(r.p)
@@ -287,6 +303,7 @@ func (s *simulation) reaperClient(p *process) *memstore.Client {
 	if s.settled.Load() {
 		faults = quietened(faults)
 	}
+
 	c := s.store.Client(fmt.Sprint(reaperName, p.index), faults)
 	s.mu.Lock()
 	s.clients = append(s.clients, c)

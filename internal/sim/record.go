@@ -62,6 +62,7 @@ func (r *recorder) note(p *process, e Event) {
 	if p != nil {
 		e.Local, e.Proc = p.clock.local(e.At), p.index
 	}
+
 	r.mu.Lock()
 	r.events = append(r.events, e)
 	r.mu.Unlock()
@@ -96,6 +97,7 @@ func (h *height) older(name string, began time.Duration) bool {
 	if isMember(name) {
 		return began < h.began || began < h.edited
 	}
+
 	return began < max(h.answered, h.edited)
 }
 
@@ -125,6 +127,7 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 		h = &height{}
 		p.heights[l.Name] = h
 	}
+
 	switch {
 	case h.older(l.Name, began) && !isMember(l.Name) && l.Epoch > h.highest:
 		h.highest = l.Epoch // what follows is compared with it
@@ -134,10 +137,12 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 		if l.Epoch < h.last.Epoch && h.early == 0 {
 			h.early = p.clock.Now()
 		}
+
 		return
 	case isMember(l.Name):
 		p.forget(l, began)
 	}
+
 	h.highest = max(h.highest, l.Epoch)
 	now := p.clock.Now()
 	if l.Epoch < h.last.Epoch {
@@ -145,8 +150,10 @@ func (p *process) measure(l driver.Record, began time.Duration) {
 		if h.early != 0 {
 			h.fell = h.early
 		}
+
 		h.hasFell = true
 	}
+
 	h.early = 0
 	h.last = l
 	h.began = began
@@ -176,6 +183,7 @@ func (p *process) heard(l driver.Record) {
 	if l.Name == "" || !l.Vacant() {
 		return
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sight(l, 0)
@@ -196,6 +204,7 @@ func (p *process) sight(l driver.Record, began time.Duration) {
 		last = h.last.Rev
 		older = h.older(l.Name, began)
 	}
+
 	if known >= 0 && (!list[known].newest || last == l.Rev || older) {
 		list[known].began = max(list[known].began, began)
 		return
@@ -208,12 +217,14 @@ func (p *process) sight(l driver.Record, began time.Duration) {
 			first = min(first, s.first)
 		}
 	}
+
 	switch {
 	case known >= 0:
 		list = slices.Delete(list, known, known+1)
 	case len(list) == kept:
 		list = slices.Delete(list, 0, 1)
 	}
+
 	p.seen[l.Name] = append(list, sighting{lease: l, first: first, began: began})
 }
 
@@ -225,6 +236,7 @@ func (p *process) sightingOf(name, rev string) (sighting, bool) {
 			return s, true
 		}
 	}
+
 	return sighting{}, rev == ""
 }
 
@@ -233,6 +245,7 @@ func (r *recorder) sending(p *process, l driver.Record) Op {
 	if l.Rev == "" {
 		r.fresh.Store(int64(time.Since(r.start)))
 	}
+
 	old, ok := p.sightingOf(l.Name, l.Rev)
 	op := Edit
 	switch who := l.Holder.Incarnation; {
@@ -247,6 +260,7 @@ func (r *recorder) sending(p *process, l driver.Record) Op {
 		if isMember(l.Name) {
 			op = Join
 		}
+
 		r.owner(who, p.index)
 		if op == Join {
 			r.mu.Lock()
@@ -258,16 +272,19 @@ func (r *recorder) sending(p *process, l driver.Record) Op {
 	case !bytes.Equal(l.Data, old.lease.Data):
 		op = Save
 	}
+
 	if op != Edit && op != Save {
 		now := p.clock.Now()
 		ev := evidence{watched: now - old.first, confirmed: old.began - old.first}
 		if op == Claim {
 			ev.fell, ev.waited = p.regressed(l.Name, old.lease)
 		}
+
 		r.mu.Lock()
 		r.sent[sentKey{p.index, l.Name, l.Nonce}] = ev
 		r.mu.Unlock()
 	}
+
 	r.add(p, Event{Kind: Sent, Op: op, Name: l.Name, Epoch: l.Epoch, Nonce: l.Nonce, Who: l.Holder.Incarnation,
 		Via: l.Via})
 	return op
@@ -284,6 +301,7 @@ func (r *recorder) owner(who string, to int) int {
 			r.whose[who] = to
 		}
 	}
+
 	return p
 }
 
@@ -295,6 +313,7 @@ func (r *recorder) answered(p *process, l driver.Record, began time.Duration) {
 	if who == "" || r.owner(who, -1) != p.index {
 		return
 	}
+
 	key := knownKey{who, l.Nonce}
 	r.mu.Lock()
 	news := !r.known[key]
@@ -315,9 +334,11 @@ func (r *recorder) applied(p *process, reaper bool, old, l driver.Record) {
 	if !isMember(l.Name) {
 		e.Data, e.OldData = string(l.Data), string(old.Data)
 	}
+
 	if !l.Vacant() && l.Next != old.Next && l.Next != l.Holder.ID {
 		e.Next = l.Next
 	}
+
 	mine := p != nil && r.owner(e.Old, -1) == p.index
 	switch {
 	case reaper:
@@ -336,17 +357,20 @@ func (r *recorder) applied(p *process, reaper bool, old, l driver.Record) {
 	case !bytes.Equal(l.Data, old.Data):
 		e.Op = Save
 	}
+
 	e.Lost = !isMember(l.Name) && l.Holder != old.Holder && (l.Paused != old.Paused || !bytes.Equal(l.Data, old.Data))
 	e.At, e.Proc = time.Since(r.start), -1
 	if p != nil {
 		e.Local, e.Proc = p.clock.local(e.At), p.index
 	}
+
 	r.mu.Lock()
 	if p != nil {
 		ev := r.sent[sentKey{p.index, l.Name, l.Nonce}]
 		e.Watched, e.Confirmed = ev.watched, ev.confirmed
 		e.Fell, e.Waited = ev.fell, ev.waited
 	}
+
 	r.events = append(r.events, e)
 	r.mu.Unlock()
 }

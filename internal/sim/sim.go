@@ -78,27 +78,32 @@ func Run(plan *Plan) *History {
 		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{},
 		bad:     map[string]int{},
 		reached: map[State]int{}}
+
 	s.rec = newRecorder(s.start)
 	s.store.OnSwap = s.applied
 	s.store.OnRollback = s.rolledBack
 	if plan.Class == Lossy {
 		s.store.KeepLog(logged)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ctx = ctx
 	for i, m := range plan.Members {
 		time.AfterFunc(m.Start+time.Duration(i), func() { s.launch(i) })
 	}
+
 	for i, a := range plan.Actions {
 		time.Sleep(a.At + time.Duration(i) - time.Since(s.start))
 		s.do(&a)
 	}
+
 	time.Sleep(plan.Faulty + time.Second - time.Since(s.start))
 	s.settle()
 	cancel()
 	for _, p := range s.procs {
 		<-p.done
 	}
+
 	s.over.Store(true)
 	s.reaps.Wait()
 	s.store.Close()
@@ -112,6 +117,7 @@ func Run(plan *Plan) *History {
 			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0, Pipe: p.plan.Pipe,
 			Spins: p.clock.spins})
 	}
+
 	return h
 }
 
@@ -125,6 +131,7 @@ func (s *simulation) launch(member int) *process {
 	if s.settled.Load() {
 		faults = quietened(faults)
 	}
+
 	p := &process{sim: s, rec: s.rec, index: index, id: m.ID, plan: m, done: make(chan struct{}),
 		clock:  &clock{start: s.start, rate: m.Rate, offset: m.Offset},
 		client: s.store.Client(name, faults),
@@ -132,6 +139,7 @@ func (s *simulation) launch(member int) *process {
 		heights:   map[string]*height{},
 		forgotten: map[string]time.Duration{}, endSeen: map[string]time.Duration{},
 		leave: map[string]context.CancelFunc{}, holds: map[string]*holding{}}
+
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	w := &wire{p: p, client: p.client, direct: s.store.Client(name, memstore.Faults{})}
 	p.member = &regent.Member{Store: w, ID: m.ID, Addr: m.ID + ":1", Config: m.Config, Clock: p.clock}
@@ -141,18 +149,22 @@ func (s *simulation) launch(member int) *process {
 	case m.Hints:
 		p.member.Store = pushed{w}
 	}
+
 	if m.Reaper {
 		p.pipe = newPipe(p, m.Pipe)
 		p.member.OnLifeline = p.pipe.report
 	}
+
 	if m.Health {
 		p.member.Health = func(context.Context) error {
 			if p.sick.Load() {
 				return fmt.Errorf("%s is sick", m.ID)
 			}
+
 			return nil
 		}
 	}
+
 	s.procs = append(s.procs, p)
 	s.latest[member] = p
 	s.mu.Unlock()
@@ -176,6 +188,7 @@ func (s *simulation) applied(old, l driver.Record, client string) {
 	if i, err := strconv.Atoi(name); err == nil {
 		p = procs[i]
 	}
+
 	s.regs[l.Name] = l
 	claimed := !isMember(l.Name) && !l.Vacant() && l.Holder != old.Holder
 	if claimed {
@@ -183,13 +196,16 @@ func (s *simulation) applied(old, l driver.Record, client string) {
 		s.noteEpoch(l)
 		s.strike(l.Name)
 	}
+
 	if s.plan.Class == Lossy {
 		s.trail = append(s.trail, write{l.Name, !l.Vacant() && l.Holder != old.Holder})
 	}
+
 	s.mu.Unlock()
 	if reaper {
 		s.reach(ReaperRelease)
 	}
+
 	s.rec.applied(p, reaper, old, l)
 	if claimed {
 		for _, other := range procs {
@@ -206,6 +222,7 @@ func (s *simulation) noteEpoch(l driver.Record) {
 	if first, ok := s.given[key]; ok && first != l.Holder.Incarnation {
 		s.reach(SameEpochTwice)
 	}
+
 	s.given[key] = l.Holder.Incarnation
 }
 
@@ -237,6 +254,7 @@ func (s *simulation) settle() {
 			}
 		}
 	}
+
 	s.mu.Lock()
 	procs := s.procs
 	s.mu.Unlock()
@@ -245,10 +263,12 @@ func (s *simulation) settle() {
 		p.client.Resume()
 		p.client.SetFaults(quietened(p.plan.Faults))
 	}
+
 	s.mu.Lock()
 	for _, c := range s.clients {
 		c.SetFaults(memstore.Faults{})
 	}
+
 	s.mu.Unlock()
 	s.resume()
 	s.rec.add(nil, Event{Kind: Settled})
@@ -257,6 +277,7 @@ func (s *simulation) settle() {
 	if s.plan.Class == Lossy {
 		enough = 16 // for a lost claim to be found
 	}
+
 	for range (s.plan.Late + s.plan.Bound) / step {
 		time.Sleep(step)
 		s.resume() // somebody's pause may have been on its way
@@ -266,6 +287,7 @@ func (s *simulation) settle() {
 			break
 		}
 	}
+
 	s.mu.Lock()
 	procs = s.procs // some may have started since the faults stopped
 	s.mu.Unlock()
@@ -273,6 +295,7 @@ func (s *simulation) settle() {
 		if i == s.plan.Unreadable {
 			continue
 		}
+
 		led := false
 		for _, p := range procs {
 			if p.leads(seat) {
@@ -281,9 +304,11 @@ func (s *simulation) settle() {
 				s.rec.add(p, Event{Kind: Led, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
 			}
 		}
+
 		if led && s.plan.Unreadable >= 0 {
 			s.reach(Unreadable)
 		}
+
 		if !led {
 			s.rec.add(nil, Event{Kind: Led, Name: seat})
 		}
@@ -302,8 +327,10 @@ func (s *simulation) lookAll() bool {
 			p.noteLeaders(seat)
 			led = led || p.leads(seat)
 		}
+
 		all = all && led
 	}
+
 	return all
 }
 
@@ -318,6 +345,7 @@ func (s *simulation) owing() bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -329,6 +357,7 @@ func (s *simulation) resume() {
 			if err != nil || !l.Paused {
 				break
 			}
+
 			l.Paused = false
 			_, _ = s.store.Swap(s.ctx, l)
 		}

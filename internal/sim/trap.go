@@ -41,6 +41,7 @@ func (p *process) trap(ctx context.Context, on Op, name string) *trap {
 	case on == trapRead && !p.plan.Config.OwnLease && !isMember(name):
 		return nil
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range p.traps {
@@ -49,6 +50,7 @@ func (p *process) trap(ctx context.Context, on Op, name string) *trap {
 			return t
 		}
 	}
+
 	return nil
 }
 
@@ -58,15 +60,19 @@ func (p *process) spring(t *trap) {
 		p.sim.reach(DriverPanic)
 		p.sim.say(p, "has a driver that panics at a %s", t.on)
 	}
+
 	if t.freeze > 0 {
 		time.AfterFunc(t.freezeAfter, func() { p.freeze(t.freeze) })
 	}
+
 	if t.cut > 0 {
 		time.AfterFunc(t.cutAfter, func() { p.sim.partition(p, t.cutsRequests, t.cutsAnswers, t.cut) })
 	}
+
 	if t.crashAfter > 0 {
 		time.AfterFunc(t.crashAfter, func() { p.sim.crash(p) })
 	}
+
 	if t.then != nil {
 		t.then()
 	}
@@ -94,9 +100,11 @@ func (s *simulation) ambush(a *Action, leader *process) {
 		for range a.Other {
 			leader.set(&trap{on: Beat, lose: true, timeout: a.Trap.timeout})
 		}
+
 		leader.set(&trap{on: Beat, request: a.Trap.request, freezeAfter: 1, freeze: scale(requestTimeout, 1.3)})
 		return
 	}
+
 	// An observer's read takes long, the leader's heartbeat overtakes it, and is the leader's last.
 	s.say(leader, "is ambushed when an observer reads slowly")
 	s.mu.Lock()

@@ -20,6 +20,7 @@ func (s *simulation) hang(a *Action, p *process) {
 		time.AfterFunc(a.For, func() { resume(s.store, a.Flush) })
 		return
 	}
+
 	s.say(p, "hangs for %v, drops %t", a.For, a.Flush)
 	s.disturb(p, a.For, "a client that hangs")
 	s.reach(HungClient)
@@ -49,10 +50,12 @@ func (s *simulation) withdraw(a *Action, seat string) {
 		if p.stopped() || p.plan.Idle {
 			continue
 		}
+
 		if p.leads(seat) {
 			s.stepDown(p)
 			continue
 		}
+
 		s.say(p, "is to withdraw from %s at its next claim", seat)
 		t := a.Trap
 		p.set(&trap{on: Claim, seat: seat, loseAnswer: true, timeout: t.timeout, then: func() {
@@ -73,6 +76,7 @@ func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
 	if asker == nil || asker == leader || !leader.leads(seat) {
 		return
 	}
+
 	s.say(leader, "is to be asked for something at its next heartbeat")
 	t := a.Trap
 	limit := 3 * s.plan.Members[0].Config.LeaseDuration
@@ -93,6 +97,7 @@ func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
 			}
 		})
 	}
+
 	leader.set(&t)
 }
 
@@ -100,6 +105,7 @@ func (s *simulation) obeyed(err error) error {
 	if err == nil {
 		s.reach(ObeyedUnknown)
 	}
+
 	return err
 }
 
@@ -108,6 +114,7 @@ func (s *simulation) nag(seat string, every time.Duration, n int) {
 	if s.ctx.Err() != nil {
 		return
 	}
+
 	s.mu.Lock()
 	l := s.regs[seat]
 	procs := s.procs
@@ -118,8 +125,10 @@ func (s *simulation) nag(seat string, every time.Duration, n int) {
 		if n > 1 {
 			s.reach(Nagged)
 		}
+
 		return
 	}
+
 	i := slices.IndexFunc(procs, func(p *process) bool { return !p.stopped() && p.ctx.Err() == nil })
 	if i >= 0 {
 		p := procs[i]
@@ -127,9 +136,11 @@ func (s *simulation) nag(seat string, every time.Duration, n int) {
 			if n%2 == 0 {
 				return p.member.StepDown(ctx, seat)
 			}
+
 			return p.member.HandOff(ctx, seat, p.id)
 		})
 	}
+
 	time.AfterFunc(every, func() { s.nag(seat, every, n+1) })
 }
 
@@ -139,6 +150,7 @@ func (s *simulation) unreadable(a *Action, p *process, seat string) {
 	if a.Requests && a.For != never {
 		name = "regent/member/" + p.id
 	}
+
 	s.say(nil, "%s is unreadable for %v", name, a.For)
 	s.disturb(nil, min(a.For, s.plan.Faulty), "an unreadable register")
 	s.mu.Lock()
@@ -148,11 +160,13 @@ func (s *simulation) unreadable(a *Action, p *process, seat string) {
 	if a.For == never {
 		return
 	}
+
 	time.AfterFunc(a.For, func() {
 		s.mu.Lock()
 		if s.bad[name]--; s.bad[name] <= 0 {
 			delete(s.bad, name)
 		}
+
 		s.mu.Unlock()
 		s.spoil()
 	})
@@ -173,6 +187,7 @@ func (s *simulation) readable() {
 	if i := s.plan.Unreadable; i >= 0 {
 		s.bad[s.plan.Seats[i]] = 1
 	}
+
 	s.mu.Unlock()
 	s.spoil()
 }
@@ -189,6 +204,7 @@ func (s *simulation) panic(a *Action, p *process) {
 			if q.stopped() {
 				continue
 			}
+
 			q.set(&trap{
 				on:      Claim,
 				request: max(t.request, q.requestTimeout()/2),
@@ -197,9 +213,11 @@ func (s *simulation) panic(a *Action, p *process) {
 				then:    func() { q.set(&t) },
 			})
 		}
+
 		s.stepDown(p)
 		return
 	}
+
 	s.say(p, "is to have a driver that panics at a %s", t.on)
 	p.set(&t)
 	if t.on == Release { // so that there is one
@@ -221,6 +239,7 @@ func (s *simulation) lose(a *Action, p *process) {
 		s.mu.Unlock()
 		return
 	}
+
 	s.loseNow(a)
 }
 
@@ -230,6 +249,7 @@ func (s *simulation) strike(seat string) {
 		if s.plan.Seats[a.Seat] != seat {
 			return false
 		}
+
 		time.AfterFunc(a.For, func() { s.loseNow(a) })
 		return true
 	})
@@ -239,6 +259,7 @@ func (s *simulation) loseNow(a *Action) {
 	if s.settled.Load() {
 		return
 	}
+
 	seat := s.plan.Seats[a.Seat]
 	s.rec.add(nil, Event{Kind: Rolled, Text: "by " + a.Loss.String() + ", beyond the last claim of " + seat})
 	s.mu.Lock()
@@ -264,6 +285,7 @@ func (s *simulation) loseNow(a *Action) {
 		s.mu.Unlock()
 		s.store.Restore(snap.saved)
 	}
+
 	if a.Again > 0 {
 		again := *a
 		again.Again = 0
@@ -282,6 +304,7 @@ func (s *simulation) undo(register string, of func(string) bool) {
 			found = w.turn && w.name == register
 		}
 	}
+
 	s.mu.Unlock()
 	if found && n <= logged {
 		s.undoLast(n, of)
@@ -297,6 +320,7 @@ func (s *simulation) undoLast(n int, of func(string) bool) {
 			s.trail = slices.Delete(s.trail, i, i+1)
 		}
 	}
+
 	s.mu.Unlock()
 	s.store.Undo(n, of)
 }

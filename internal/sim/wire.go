@@ -38,10 +38,12 @@ func (w *wire) begin(ctx context.Context, what string, swaps ...driver.Record) (
 	if ctx.Value(asAdmin{}) == nil && w.p.asked.CompareAndSwap(false, true) {
 		w.p.rec.add(w.p, Event{Kind: Request})
 	}
+
 	began = w.p.clock.Now()
 	for _, l := range swaps {
 		op = w.p.rec.sending(w.p, l)
 	}
+
 	w.p.clock.thaw(what)
 	return began, op
 }
@@ -55,15 +57,18 @@ func (w *wire) Get(ctx context.Context, name string) (driver.Record, error) {
 		if t.panics {
 			panic(errDriver)
 		}
+
 		if err = sleep(ctx, t.request); err == nil {
 			got, err = w.client.Get(ctx, name)
 		}
+
 		if err == nil {
 			err = sleep(ctx, t.answer)
 		}
 	} else {
 		got, err = w.client.Get(ctx, name)
 	}
+
 	w.p.clock.thaw("got" + name)
 	if errors.Is(err, driver.ErrNotFound) {
 		w.p.sawNothing(name, began)
@@ -71,9 +76,11 @@ func (w *wire) Get(ctx context.Context, name string) (driver.Record, error) {
 			w.p.read(driver.Record{Name: name})
 		}
 	}
+
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	w.answered(ctx, got, began)
 	return got, nil
 }
@@ -85,6 +92,7 @@ func (w *wire) answered(ctx context.Context, l driver.Record, began time.Duratio
 		w.p.saw(l, began)
 		return
 	}
+
 	w.p.rec.answered(w.p, l, began)
 	w.p.read(l)
 }
@@ -94,6 +102,7 @@ func (w *wire) Swap(ctx context.Context, l driver.Record) (driver.Record, error)
 	if w.p.dead.Load() {
 		return driver.Record{}, driver.ErrClosed
 	}
+
 	var got driver.Record
 	var err error
 	if t := w.p.trap(ctx, op, l.Name); t != nil {
@@ -102,21 +111,26 @@ func (w *wire) Swap(ctx context.Context, l driver.Record) (driver.Record, error)
 			if !t.lose {
 				_, _ = w.client.Swap(ctx, l)
 			}
+
 			panic(errDriver)
 		}
+
 		got, err = w.trapped(ctx, l, t)
 	} else {
 		got, err = w.client.Swap(ctx, l)
 	}
+
 	w.p.clock.thaw("swapped" + l.Name)
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	if ctx.Value(asAdmin{}) != nil && isMember(l.Name) {
 		w.p.edited(got, began)
 	} else {
 		w.p.rec.answered(w.p, got, began)
 	}
+
 	return got, nil
 }
 
@@ -125,10 +139,12 @@ func (w *wire) trapped(ctx context.Context, l driver.Record, t *trap) (got drive
 	if t.lose {
 		return driver.Record{}, silence(ctx, t.timeout)
 	}
+
 	if t.late > 0 { // it gets there, but long after its sender has given up
 		time.AfterFunc(t.late, func() { w.direct.Swap(context.Background(), l) })
 		return driver.Record{}, silence(ctx, t.timeout)
 	}
+
 	if t.deaf {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*w.p.requestTimeout())
 		defer cancel()
@@ -139,18 +155,22 @@ func (w *wire) trapped(ctx context.Context, l driver.Record, t *trap) (got drive
 		}(ctx)
 		ctx = late
 	}
+
 	sent := time.Now()
 	if err := sleep(ctx, t.request); err != nil {
 		time.AfterFunc(t.request-time.Since(sent), func() { w.direct.Swap(context.Background(), l) })
 		return driver.Record{}, err
 	}
+
 	got, err = w.client.Swap(ctx, l)
 	if t.loseAnswer {
 		return driver.Record{}, silence(ctx, t.timeout)
 	}
+
 	if err := sleep(ctx, t.answer); err != nil {
 		return driver.Record{}, err
 	}
+
 	return got, err
 }
 
@@ -158,6 +178,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
+
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -173,6 +194,7 @@ func silence(ctx context.Context, d time.Duration) error {
 	if err := sleep(ctx, d); err != nil {
 		return err
 	}
+
 	return memstore.ErrNoAnswer
 }
 
@@ -186,20 +208,25 @@ func (w *wire) List(ctx context.Context, prefix string) iter.Seq2[driver.Record,
 				failed = err
 				break
 			}
+
 			found = append(found, driver.Outcome{Record: l, Err: err})
 		}
+
 		w.p.clock.thaw("listed" + prefix)
 		if failed == nil {
 			w.p.missed(prefix, found, began)
 		}
+
 		for _, o := range found {
 			if o.Err == nil {
 				w.answered(ctx, o.Record, began)
 			}
+
 			if !yield(o.Record, o.Err) {
 				return
 			}
 		}
+
 		if failed != nil {
 			yield(driver.Record{}, failed)
 		}
@@ -233,6 +260,7 @@ func (w pushed) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 			w.p.rec.answered(w.p, o.Record, began)
 		}
 	}
+
 	return outs
 }
 
@@ -250,6 +278,7 @@ func (w pushed) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 			w.p.read(driver.Record{Name: known[i].Name})
 		}
 	}
+
 	return outs
 }
 
@@ -265,6 +294,7 @@ func (w pushed) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 			case <-ctx.Done():
 				return
 			}
+
 			w.p.clock.thaw("woken" + prefix)
 			w.p.heard(l)
 			w.p.hinted(l)

@@ -21,6 +21,7 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 	if p.dead.Load() {
 		return
 	}
+
 	time.AfterFunc(delay, func() {
 		w := &s.workers[worker]
 		w.mu.Lock()
@@ -31,9 +32,11 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 				w.fences = map[string]*regent.Fence{}
 				w.newest = map[string]uint64{}
 			}
+
 			f = &regent.Fence{}
 			w.fences[seat] = f
 		}
+
 		kind := Accepted
 		if f.Admit(token) != nil {
 			kind = Refused
@@ -43,6 +46,7 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 		} else {
 			w.newest[seat] = max(w.newest[seat], token.Epoch)
 		}
+
 		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: token.Epoch, Who: token.Term, Worker: worker})
 	})
 }

@@ -43,6 +43,7 @@ func parseAddress(s string) (*address, error) {
 	if !ok {
 		return nil, errors.New("the address must begin with s3://")
 	}
+
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.ContainsAny(rest, "@#") || strings.Contains(query, "#") {
 		return nil, errors.New("the address must be s3://BUCKET/PREFIX?key=value&…: it has no user, password or " +
@@ -56,12 +57,15 @@ func parseAddress(s string) (*address, error) {
 	if err := a.parseQuery(query); err != nil {
 		return nil, err
 	}
+
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
+
 	if a.prefix != "" {
 		a.prefix += "/"
 	}
+
 	return a, nil
 }
 
@@ -87,6 +91,7 @@ func (a *address) parseQuery(query string) error {
 		case all[0] == "":
 			return refuse(key, "", "must not be empty")
 		}
+
 		*text = all[0]
 	}
 
@@ -96,12 +101,14 @@ func (a *address) parseQuery(query string) error {
 			return refuse("path_style", pathStyle, "must be true or false")
 		}
 	}
+
 	a.writeInterval = knownInterval(a.endpoint)
 	if interval != "" {
 		if a.writeInterval, err = time.ParseDuration(interval); err != nil || a.writeInterval < 0 {
 			return refuse("write_interval", interval, "must be a duration that is not negative, such as 1s")
 		}
 	}
+
 	return nil
 }
 
@@ -112,12 +119,14 @@ func knownInterval(endpoint string) time.Duration {
 	if err != nil {
 		return 0
 	}
+
 	host := u.Hostname()
 	for _, limited := range []string{"storage.googleapis.com", "r2.cloudflarestorage.com"} {
 		if host == limited || strings.HasSuffix(host, "."+limited) {
 			return time.Second
 		}
 	}
+
 	return 0
 }
 
@@ -135,14 +144,17 @@ func (a *address) validate() error {
 	case a.region != "" && !regionName.MatchString(a.region):
 		return refuse("region", a.region, "must be the name of a region, such as eu-central-1")
 	}
+
 	for part := range strings.SplitSeq(a.prefix, "/") {
 		if len(part) > maxPart {
 			return refuse("prefix", a.prefix, "no part may be longer than "+strconv.Itoa(maxPart)+" bytes")
 		}
 	}
+
 	if err := a.validateEndpoint(); err != nil {
 		return err
 	}
+
 	return a.validateEncryption()
 }
 
@@ -150,6 +162,7 @@ func (a *address) validateEndpoint() error {
 	if a.endpoint == "" {
 		return nil
 	}
+
 	const rule = "must be http://host[:port] or https://host[:port], without a user, a query or a path"
 	u, err := url.Parse(a.endpoint)
 	switch {
@@ -159,11 +172,13 @@ func (a *address) validateEndpoint() error {
 		u.RawQuery != "", u.Fragment != "":
 		return refuse("endpoint", a.endpoint, rule)
 	}
+
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return refuse("endpoint", a.endpoint, "must have a port from 1 to 65535")
 		}
 	}
+
 	a.endpoint = strings.TrimSuffix(a.endpoint, "/")
 	return nil
 }
@@ -178,6 +193,7 @@ func (a *address) validateEncryption() error {
 	default:
 		return refuse("sse", string(a.sse), "must be AES256, aws:kms or aws:kms:dsse")
 	}
+
 	return nil
 }
 
@@ -191,11 +207,14 @@ func redact(s string) string {
 	if !ok {
 		return "…"
 	}
+
 	if end := strings.IndexAny(rest, "?#"); end >= 0 {
 		rest = rest[:end]
 	}
+
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		rest = "***@" + rest[at+1:]
 	}
+
 	return "s3://" + rest
 }

@@ -31,13 +31,16 @@ func (c *cache) put(l driver.Record) {
 	if c.records == nil {
 		c.records = map[string]driver.Record{}
 	}
+
 	c.dropLocked(l.Name)
 	for name := range c.records {
 		if c.bytes+size(l) <= maxCache {
 			break
 		}
+
 		c.dropLocked(name)
 	}
+
 	c.records[l.Name] = l
 	c.bytes += size(l)
 }

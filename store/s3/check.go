@@ -42,9 +42,11 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 	if err != nil {
 		return s.advise(err)
 	}
+
 	if opts.NoProbe {
 		return nil
 	}
+
 	if v.counts() {
 		return nil
 	}
@@ -53,6 +55,7 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 		s.checkLater()
 		return nil
 	}
+
 	claim, err := s.writeVerdict(ctx, verdict{Running: true, etag: v.etag})
 	switch {
 	case errors.Is(err, driver.ErrConflict):
@@ -61,6 +64,7 @@ func (s *Store) check(ctx context.Context, opts Options) error {
 	case err != nil:
 		return s.advise(err)
 	}
+
 	return s.judge(ctx, claim)
 }
 
@@ -76,10 +80,12 @@ func (s *Store) judge(ctx context.Context, claim verdict) error {
 		_, _ = s.writeVerdict(ctx, verdict{etag: claim.etag})
 		return err
 	}
+
 	_, err := s.writeVerdict(ctx, verdict{Passed: true, etag: claim.etag})
 	if err != nil && !errors.Is(err, driver.ErrConflict) {
 		return s.advise(err)
 	}
+
 	return nil
 }
 
@@ -98,6 +104,7 @@ func (s *Store) checkLater() {
 			if err == nil && !v.counts() {
 				err = s.judge(s.ctx, v)
 			}
+
 			switch {
 			case err == nil:
 				return
@@ -115,13 +122,16 @@ func (s *Store) readVerdict(ctx context.Context) (verdict, error) {
 	if errors.Is(err, driver.ErrNotFound) {
 		return verdict{}, nil
 	}
+
 	if err != nil {
 		return verdict{}, s.explain(ctx, err)
 	}
+
 	var v verdict
 	if json.Unmarshal(o.body, &v) != nil {
 		v = verdict{} // somebody else's: it is written anew
 	}
+
 	v.etag = o.etag
 	v.age = o.age
 	return v, nil
@@ -135,6 +145,7 @@ func (s *Store) writeVerdict(ctx context.Context, v verdict) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
+
 	v.etag, err = s.put(ctx, s.probeKey("verdict"), body, condition{v.etag})
 	return v, s.explain(ctx, err)
 }
@@ -144,6 +155,7 @@ func (s *Store) advise(err error) error {
 	if codeOf(err) != "AccessDenied" {
 		return err
 	}
+
 	return fmt.Errorf("%w; Regent needs s3:GetObject and s3:PutObject on %s/%s* and s3:ListBucket on the bucket, "+
 		"without which S3 denies the read of an object that does not exist", err, s.addr.bucket, s.addr.prefix)
 }

@@ -31,12 +31,15 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 		// A write that the SDK sends again meets what it has written itself, and is answered as a conflict.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 	}
+
 	if a.region != "" {
 		load = append(load, config.WithRegion(a.region))
 	}
+
 	if opts.Credentials != nil {
 		load = append(load, config.WithCredentialsProvider(opts.Credentials))
 	}
+
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
 		return driver.Refused(fmt.Errorf("read the configuration of the AWS SDK: %w", err))
@@ -45,11 +48,13 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 	if cfg.AppID == "" { // what the server's log shows of this client
 		cfg.AppID = "regent"
 	}
+
 	if cfg.Region == "" {
 		if a.endpoint == "" {
 			return driver.Refused(&regent.ConfigError{Key: "region", Value: `""`,
 				Rule: "must be given in the address (?region=eu-central-1), in AWS_REGION or in the AWS profile"})
 		}
+
 		cfg.Region = "us-east-1"
 	}
 
@@ -59,6 +64,7 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 	if !ok {
 		return errors.New("the AWS SDK has replaced its HTTP client")
 	}
+
 	own := buildable.GetTransport()
 	s.closeIdle = own.CloseIdleConnections
 
@@ -73,6 +79,7 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 			o.BaseEndpoint = aws.String(a.endpoint)
 		}
 	})
+
 	return nil
 }
 

@@ -27,6 +27,7 @@ func Validate(addr string) error {
 	if _, err := parseAddress(addr); err != nil {
 		return fmt.Errorf("store %s: %w", redact(addr), driver.Refused(err))
 	}
+
 	return nil
 }
 
@@ -37,6 +38,7 @@ func WriteInterval(addr string) time.Duration {
 	if err != nil {
 		return 0
 	}
+
 	return a.writeInterval
 }
 
@@ -78,6 +80,7 @@ func classify(err error, kind requestKind) error {
 	case slices.Contains(refusals(), code):
 		return driver.Refused(err)
 	}
+
 	return err
 }
 
@@ -87,6 +90,7 @@ func codeOf(err error) string {
 	if !errors.As(err, &answer) {
 		return ""
 	}
+
 	return answer.ErrorCode()
 }
 
@@ -96,6 +100,7 @@ func statusOf(err error) int {
 	if errors.As(err, &answer) && answer.HTTPResponse() != nil && answer.HTTPResponse().Response != nil {
 		return answer.HTTPStatusCode()
 	}
+
 	return 0
 }
 
@@ -105,5 +110,6 @@ func ageOf(out *s3.GetObjectOutput) time.Duration {
 	if !ok || out.LastModified == nil {
 		return 0
 	}
+
 	return now.Sub(aws.ToTime(out.LastModified))
 }

@@ -68,6 +68,7 @@ func Fence(
 		return nil, fmt.Errorf("fence object %q of bucket %q at epoch %d: %w",
 			aws.ToString(put.Key), aws.ToString(put.Bucket), term.Epoch, err)
 	}
+
 	return out, nil
 }
 
@@ -78,12 +79,14 @@ func fence(
 	if err := token.Validate(); err != nil {
 		return nil, err
 	}
+
 	var err error
 	for range fenceTries {
 		var now condition
 		if now, err = admitted(ctx, client, term, put); err != nil {
 			return nil, err
 		}
+
 		stamp := Stamp{Epoch: token.Epoch, random: [2]uint64{rand.Uint64(), rand.Uint64()}}
 		text := body(stamp)
 		if !bytes.Contains(text, []byte(stamp.String())) {
@@ -95,10 +98,12 @@ func fence(
 		if err == nil {
 			return out, nil
 		}
+
 		kind := replacing
 		if now == absent {
 			kind = creating
 		}
+
 		switch err = classify(err, kind); {
 		case errors.Is(err, driver.ErrConflict) && codeOf(err) == "NoSuchKey":
 			return nil, fmt.Errorf("%w: %w", ErrFenceLost, err)
@@ -106,6 +111,7 @@ func fence(
 			return nil, err
 		}
 	}
+
 	return nil, fmt.Errorf("others have written it %d times meanwhile: %w", fenceTries, err)
 }
 
@@ -122,6 +128,7 @@ func fenced(put *s3.PutObjectInput, term regent.Term, now condition, text []byte
 			in.Metadata[key] = value
 		}
 	}
+
 	in.IfMatch = nil
 	in.IfNoneMatch = nil
 	if now == absent {
@@ -129,6 +136,7 @@ func fenced(put *s3.PutObjectInput, term regent.Term, now condition, text []byte
 	} else {
 		in.IfMatch = aws.String(quoted(now.etag))
 	}
+
 	return &in
 }
 
@@ -138,9 +146,11 @@ func admitted(ctx context.Context, client *s3.Client, term regent.Term, put *s3.
 	if statusOf(err) == http.StatusNotFound {
 		return absent, nil // should that be wrong, the condition of the write fails
 	}
+
 	if err != nil {
 		return condition{}, err
 	}
+
 	etag, err := etagOf(head.ETag)
 	if err != nil {
 		return condition{}, err
@@ -152,9 +162,11 @@ func admitted(ctx context.Context, client *s3.Client, term regent.Term, put *s3.
 			mark = value
 		}
 	}
+
 	if mark == "" { // it was there before anybody fenced it
 		return condition{etag}, nil
 	}
+
 	newest, election, err := parseMark(mark)
 	switch {
 	case err != nil:
@@ -166,6 +178,7 @@ func admitted(ctx context.Context, client *s3.Client, term regent.Term, put *s3.
 		return condition{}, &regent.StaleError{
 			Epoch: term.Epoch, Term: term.Incarnation, Newest: newest.Epoch, NewestTerm: newest.Term}
 	}
+
 	return condition{etag}, nil
 }
 
@@ -174,10 +187,12 @@ func parseMark(mark string) (newest regent.Token, election string, err error) {
 	if err != nil {
 		return regent.Token{}, "", err
 	}
+
 	epoch, err := strconv.ParseUint(values.Get("epoch"), 10, 64)
 	if err != nil {
 		return regent.Token{}, "", err
 	}
+
 	newest = regent.Token{Epoch: epoch, Term: values.Get("term")}
 	return newest, values.Get("election"), newest.Validate()
 }

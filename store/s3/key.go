@@ -29,10 +29,12 @@ func (a *address) name(key string) (string, bool) {
 	if !ok {
 		return "", false
 	}
+
 	rest, ok = strings.CutSuffix(rest, suffix)
 	if !ok {
 		return "", false
 	}
+
 	name, ok := unescape(rest)
 	return name, ok && name != "" && escape(name) == rest
 }
@@ -55,19 +57,23 @@ func escape(name string) string {
 		if !plain {
 			size = 3
 		}
+
 		if ends := c == '/' && plain; !ends && len(part)+size > maxPart {
 			b = append(b, split...)
 			start = len(b)
 			plain = ordinary(c) && c != '.'
 		}
+
 		if !plain {
 			b = append(b, '!', hex[c>>4], hex[c&15])
 			continue
 		}
+
 		if b = append(b, c); c == '/' {
 			start = len(b)
 		}
 	}
+
 	return string(b)
 }
 
@@ -93,10 +99,12 @@ func unescape(s string) (string, bool) {
 			if !ok1 || !ok2 {
 				return "", false
 			}
+
 			b = append(b, hi<<4|lo)
 			i += 2
 		}
 	}
+
 	return string(b), true
 }
 
@@ -107,5 +115,6 @@ func digit(c byte) (byte, bool) {
 	case 'A' <= c && c <= 'F':
 		return c - 'A' + 10, true
 	}
+
 	return 0, false
 }

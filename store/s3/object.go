@@ -38,14 +38,17 @@ func (s *Store) get(ctx context.Context, key, known string) (object, error) {
 	if known != "" {
 		in.IfNoneMatch = aws.String(quoted(known))
 	}
+
 	s.requests.Add("get")
 	out, err := s.client.GetObject(ctx, in)
 	if err != nil {
 		if statusOf(err) == http.StatusNotModified {
 			return object{}, errUnchanged
 		}
+
 		return object{}, classify(err, reading)
 	}
+
 	defer out.Body.Close()
 
 	body, err := io.ReadAll(io.LimitReader(out.Body, maxBody+1))
@@ -55,10 +58,12 @@ func (s *Store) get(ctx context.Context, key, known string) (object, error) {
 	case len(body) > maxBody:
 		return object{}, fmt.Errorf("the object has more than %d bytes: %w", maxBody, errUnreadable)
 	}
+
 	etag, err := etagOf(out.ETag)
 	if err != nil {
 		return object{}, err
 	}
+
 	return object{etag: etag, body: body, age: ageOf(out)}, nil
 }
 
@@ -71,6 +76,7 @@ func (s *Store) put(ctx context.Context, key string, body []byte, if_ condition)
 	if s.addr.kmsKey != "" {
 		in.SSEKMSKeyId = &s.addr.kmsKey
 	}
+
 	kind := creating
 	if if_ == absent {
 		in.IfNoneMatch = aws.String("*")
@@ -84,6 +90,7 @@ func (s *Store) put(ctx context.Context, key string, body []byte, if_ condition)
 	if err != nil {
 		return "", classify(err, kind)
 	}
+
 	return etagOf(out.ETag)
 }
 
@@ -99,6 +106,7 @@ func (s *Store) list(ctx context.Context, prefix, token string) ([]entry, string
 	if token != "" {
 		in.ContinuationToken = &token
 	}
+
 	s.requests.Add("list")
 	out, err := s.client.ListObjectsV2(ctx, in)
 	if err != nil {
@@ -110,10 +118,12 @@ func (s *Store) list(ctx context.Context, prefix, token string) ([]entry, string
 		etag, _ := etagOf(o.ETag) // one that is missing is found by the read
 		entries = append(entries, entry{key: aws.ToString(o.Key), etag: etag})
 	}
+
 	next := aws.ToString(out.NextContinuationToken)
 	if aws.ToBool(out.IsTruncated) && next == "" {
 		return nil, "", errors.New("the server says that there are more objects, and not how to ask for them")
 	}
+
 	return entries, next, nil
 }
 
@@ -123,6 +133,7 @@ func etagOf(etag *string) (string, error) {
 	if e == "" {
 		return "", errors.New("the server answered without an ETag")
 	}
+
 	return e, nil
 }
 

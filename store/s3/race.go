@@ -32,6 +32,7 @@ func (s *Store) race(ctx context.Context) error {
 	if err := s.probeMissing(ctx); err != nil {
 		return err
 	}
+
 	var created, replaced tally
 	for range raceRounds {
 		key := s.probeKey(fmt.Sprintf("%016x-%d", s.id, s.writes.Add(1)))
@@ -41,16 +42,20 @@ func (s *Store) race(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		if etag == "" {
 			continue
 		}
+
 		if err := s.pause(ctx); err != nil {
 			return err
 		}
+
 		if _, err := s.compete(ctx, key, condition{etag}, &replaced); err != nil {
 			return err
 		}
 	}
+
 	return errors.Join(created.inconclusive("If-None-Match: *"), replaced.inconclusive("If-Match"))
 }
 
@@ -68,6 +73,7 @@ func (s *Store) probeMissing(ctx context.Context) error {
 	case !errors.Is(err, driver.ErrConflict):
 		return s.explain(ctx, err)
 	}
+
 	return nil
 }
 
@@ -82,6 +88,7 @@ func (t tally) inconclusive(condition string) error {
 	if t.won > 0 && t.lost > 0 {
 		return nil
 	}
+
 	return fmt.Errorf("the race of %d writers with %s showed nothing: %d won, %d lost, the others failed: %v",
 		racers, condition, t.won, t.lost, t.err)
 }
@@ -100,13 +107,16 @@ func (s *Store) compete(ctx context.Context, key string, if_ condition, t *tally
 			etags[i], errs[i] = s.put(ctx, key, body, if_)
 		})
 	}
+
 	close(start)
 	wg.Wait()
 	if err := s.explain(ctx, ctx.Err()); err != nil {
 		return "", err
 	}
 
-	won, lost, winner := 0, 0, ""
+	won := 0
+	lost := 0
+	winner := ""
 	for i, err := range errs {
 		switch {
 		case err == nil:
@@ -120,6 +130,7 @@ func (s *Store) compete(ctx context.Context, key string, if_ condition, t *tally
 			t.err = err
 		}
 	}
+
 	t.won += won
 	t.lost += lost
 
@@ -127,6 +138,7 @@ func (s *Store) compete(ctx context.Context, key string, if_ condition, t *tally
 	if err != nil && !errors.Is(err, driver.ErrNotFound) {
 		return "", s.explain(ctx, err)
 	}
+
 	switch {
 	case won > 1:
 		return "", unsafef("%d of %d writers won a race for one object", won, racers)
@@ -135,6 +147,7 @@ func (s *Store) compete(ctx context.Context, key string, if_ condition, t *tally
 	case won == 0 && lost == racers:
 		return "", unsafef("none of %d writers won a race for one object", racers)
 	}
+
 	return o.etag, nil
 }
 
@@ -143,6 +156,7 @@ func (s *Store) pause(ctx context.Context) error {
 	if s.addr.writeInterval == 0 {
 		return nil
 	}
+
 	select {
 	case <-time.After(s.addr.writeInterval):
 		return nil

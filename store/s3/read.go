@@ -21,6 +21,7 @@ func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("get %q: %w", name, err)
 	}
+
 	return l, nil
 }
 
@@ -29,9 +30,11 @@ func (s *Store) knownAs(l driver.Record) driver.Record {
 	if l.Rev != "" {
 		return l
 	}
+
 	if kept := s.cache.get(l.Name); kept.Name != "" {
 		return kept
 	}
+
 	return l
 }
 
@@ -41,6 +44,7 @@ func (s *Store) read(ctx context.Context, known driver.Record) (driver.Record, e
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	defer done()
 
 	o, err := s.get(inner, s.addr.key(known.Name), known.Rev)
@@ -58,6 +62,7 @@ func (s *Store) read(ctx context.Context, known driver.Record) (driver.Record, e
 	if err != nil {
 		return driver.Record{}, err
 	}
+
 	s.cache.put(l)
 	return l, nil
 }
@@ -84,10 +89,12 @@ func decode(name string, o object) (driver.Record, error) {
 			body = append([]byte("{"), fields...)
 		}
 	}
+
 	l, err := driver.ParseRecord(name, o.etag, body)
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("the object %w: %w", errUnreadable, err)
 	}
+
 	return l, nil
 }
 
@@ -101,8 +108,10 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 			out[i].Err = fmt.Errorf("get %q: %w", known[i].Name, err)
 			return
 		}
+
 		out[i].Record = l
 	})
+
 	return out
 }
 
@@ -117,9 +126,11 @@ func (s *Store) each(n int, f func(i int)) {
 			}
 		})
 	}
+
 	for i := range n {
 		next <- i
 	}
+
 	close(next)
 	wg.Wait()
 }
@@ -135,18 +146,22 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
 				return
 			}
+
 			for _, o := range s.listed(ctx, prefix, entries) {
 				if errors.Is(o.Err, driver.ErrNotFound) {
 					continue // removed meanwhile
 				}
+
 				if o.Err != nil && !errors.Is(o.Err, errUnreadable) {
 					yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, o.Err))
 					return
 				}
+
 				if !yield(o.Record, o.Err) {
 					return
 				}
 			}
+
 			if token = next; token == "" {
 				return
 			}
@@ -160,6 +175,7 @@ func (s *Store) page(ctx context.Context, prefix, token string) ([]entry, string
 	if err != nil {
 		return nil, "", err
 	}
+
 	defer done()
 	entries, next, err := s.list(inner, s.addr.keyPrefix(prefix), token)
 	return entries, next, s.explain(ctx, err)
@@ -174,11 +190,13 @@ func (s *Store) listed(ctx context.Context, prefix string, entries []entry) []dr
 		if !ok || !strings.HasPrefix(name, prefix) {
 			continue // no register of Regent's
 		}
+
 		l := s.cache.get(name)
 		if l.Rev != e.etag || e.etag == "" {
 			l = driver.Record{Name: name}
 			changed = append(changed, len(out))
 		}
+
 		out = append(out, driver.Outcome{Record: l})
 	}
 
@@ -190,7 +208,9 @@ func (s *Store) listed(ctx context.Context, prefix string, entries []entry) []dr
 			o.Err = fmt.Errorf("get %q: %w", name, err)
 			return
 		}
+
 		o.Record = l
 	})
+
 	return out
 }

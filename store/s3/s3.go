@@ -104,10 +104,12 @@ func openWithin(ctx context.Context, addr string, opts Options, raceTime time.Du
 		s.cancel()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
+
 	if err := s.check(ctx, opts); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
+
 	return s, nil
 }
 
@@ -152,5 +154,6 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
+
 	return err
 }

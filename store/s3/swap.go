@@ -14,12 +14,14 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, err)
 	}
+
 	defer done()
 
 	etag, err := s.put(inner, s.addr.key(l.Name), s.encode(l), condition{l.Rev})
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, s.explain(ctx, err))
 	}
+
 	l.Rev = etag
 	s.cache.put(l)
 	return l, nil

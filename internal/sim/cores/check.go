@@ -18,6 +18,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 	if now < p.startedAt.Add(p.cfg.StartDelay) {
 		s.fail("rule 11: p%d sends a request before its start-up jitter has passed", p.index)
 	}
+
 	p.checkSpin()
 	p.lastSent = e.ID >> 32
 	if e.Verb != core.Swap {
@@ -25,6 +26,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 			p.mustJoin = 0
 			p.joins = true
 		}
+
 		return
 	}
 
@@ -38,6 +40,7 @@ func (p *proc) checkSend(e *core.Send, reg *register) {
 		if v.holder.ID == p.cfg.ID {
 			delay = 0
 		}
+
 		p.checkTaken(v, r, delay)
 	case reg.member && !r.Vacant() && r.Holder.ID == p.cfg.ID && s.made(r.Holder, p, p.run):
 		p.checkHeartbeat(r)
@@ -55,13 +58,16 @@ func (p *proc) checkTaken(v *view, r *driver.Record, delay time.Duration) {
 	if v.rev != r.Rev { // it has learned something else meanwhile, by a list for example; the store will refuse it
 		return
 	}
+
 	if d := &v.direct; d.rev == r.Rev && time.Duration(d.began-d.since) >= v.duration+delay {
 		return
 	}
+
 	if watched := time.Duration(p.clock() - v.since); watched < v.duration {
 		s.fail("rule 2: p%d takes %s from %s after watching it for %v of %v", p.index, v.reg.name, v.holder, watched,
 			v.duration)
 	}
+
 	if read := time.Duration(v.began - v.since); read < v.duration+delay {
 		s.fail("rule 10: p%d takes %s from %s by a read from %v after it first saw it, and not %v", p.index, v.reg.name,
 			v.holder, read, v.duration+delay)
@@ -77,6 +83,7 @@ func (p *proc) checkHeartbeat(r *driver.Record) {
 	case p.joinedAs == r.Holder && p.beat != 0 && p.clock() >= p.beat:
 		s.fail("rule 9: p%d sends a heartbeat %v after its deadline", p.index, time.Duration(p.clock()-p.beat))
 	}
+
 	p.joinedAs = r.Holder
 }
 
@@ -87,12 +94,15 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 	if p.noticed {
 		s.reached |= ClaimedOnNotice
 	}
+
 	if !s.made(r.Holder, p, p.run) {
 		s.fail("rule 6: p%d claims %s for %s", p.index, v.reg.name, r.Holder)
 	}
+
 	if r.Via != "" && (r.Holder != p.joinedAs || now >= p.beat) {
 		s.fail("rule 1: p%d claims %s without a heartbeat of its own that counts", p.index, v.reg.name)
 	}
+
 	if v.rev != r.Rev {
 		return // on a notification
 	}
@@ -103,15 +113,19 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 				v.reg.name,
 				v.epoch, v.highest, waited)
 		}
+
 		s.reached |= WaitedAfterRollback
 	}
+
 	if (v.holder == driver.Identity{}) {
 		return
 	}
+
 	if v.via == "" {
 		p.checkTaken(v, r, p.cfg.TakeoverDelay)
 		return
 	}
+
 	m := p.find(v.via)
 	forgotten := m != nil && !m.reg.removed && m.forgets(v.holder) && v.forgotten == v.holder
 	if forgotten && !s.made(v.holder, p, p.run) {
@@ -119,6 +133,7 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 			s.fail("rule 5: p%d claims %s from %s, whose joining the store has forgotten, %v after it was shown that",
 				p.index, v.reg.name, v.holder, waited)
 		}
+
 		s.reached |= WaitedAfterRollback
 	}
 }
@@ -130,6 +145,7 @@ func (p *proc) checkOwnWrite(v *view, r *driver.Record) {
 	if t.epoch != r.Epoch || t.incarnation != r.Holder.Incarnation || r.Edits > v.edits && r.Next != "" {
 		return // it asks something of a term of its own
 	}
+
 	renews := t.own && r.Nonce > p.before
 	saves := slices.ContainsFunc(p.asked, func(a asked) bool { return a.save != "" && a.save == string(r.Data) })
 	if now := p.clock(); (renews || saves) && now >= p.deadline(i) {
@@ -155,6 +171,7 @@ func (p *proc) checkSteps() {
 		p.sent = 0
 		p.stepped = 0
 	}
+
 	p.stepped++
 	if p.stepped > most {
 		p.sim.fail("p%d is called more than %d times in a second", p.index, most)
@@ -185,6 +202,7 @@ func (s *sim) checkRevoked(reg *register, before *driver.Record) {
 	if o == nil || o.proc.run != o.run || s.now < s.store.lostAt+2*s.cfg.LeaseDuration {
 		return
 	}
+
 	for _, i := range o.proc.places() {
 		if t := o.proc.term(i); !t.own && o.proc.leads(i) && t.incarnation == before.Holder.Incarnation {
 			s.fail("p%d leads %s by a heartbeat that was revoked", o.proc.index, s.names[i])
@@ -207,9 +225,11 @@ func (s *sim) checkWrite(q *request, before *driver.Record) {
 		if !s.made(before.Holder, p, q.run) {
 			s.fail("rule 4: p%d releases %s, which %s holds", p.index, reg.name, before.Holder)
 		}
+
 		if after.Paused != before.Paused {
 			s.fail("rule 4: p%d loses the pause of %s with a release", p.index, reg.name)
 		}
+
 		reg.vacatedAt = s.now
 	case after.Holder != before.Holder:
 		s.fail("p%d takes %s without a new epoch", p.index, reg.name)
@@ -218,10 +238,12 @@ func (s *sim) checkWrite(q *request, before *driver.Record) {
 	if bytes.Equal(after.Data, before.Data) {
 		return
 	}
+
 	if !sameTerm || !s.made(after.Holder, p, q.run) || !bytes.HasPrefix(after.Data, checkpointOf(after)) {
 		s.fail("p%d writes the checkpoint %q into %s, which %s holds in epoch %d", p.index, after.Data, reg.name,
 			after.Holder, after.Epoch)
 	}
+
 	s.stored = append(s.stored, string(after.Data))
 }
 
@@ -233,29 +255,36 @@ func (s *sim) checkGrant(q *request, before *driver.Record) {
 	if after.Vacant() {
 		s.fail("p%d raises the epoch of %s and does not hold it", p.index, reg.name)
 	}
+
 	if after.Epoch <= q.known {
 		s.fail("rule 5: p%d claims epoch %d of %s, but was shown %d", p.index, after.Epoch, reg.name, q.known)
 	}
+
 	if after.Epoch <= reg.granted && s.store.lostAt < 0 {
 		s.fail("epoch %d of %s is granted after %d", after.Epoch, reg.name, reg.granted)
 	}
+
 	reg.granted = max(reg.granted, after.Epoch)
 	reg.unclaimed = *before
 	reg.claims = append(reg.claims, claimed{after.Epoch, after.Holder})
 	if before.Paused {
 		s.fail("p%d claims %s, which is paused", p.index, reg.name)
 	}
+
 	s.checkReservation(q, before)
 
 	if before.Vacant() {
 		return
 	}
+
 	if (before.Via == "") != (after.Via == "") {
 		s.reached |= TookOverMixed
 	}
+
 	if before.Via == "" {
 		return
 	}
+
 	via := s.store.register(before.Via)
 	if via.rec.Holder == before.Holder && q.firm && via.lostAt < q.at {
 		s.fail("rule 6: p%d claims %s from %s, which lives", p.index, reg.name, before.Holder)
@@ -268,6 +297,7 @@ func (p *proc) knowsHolder(reg *register) bool {
 	if reg.member {
 		return false
 	}
+
 	m := p.find(p.view(reg).via)
 	return m != nil && m.at > m.reg.lostAt
 }
@@ -278,11 +308,13 @@ func (s *sim) checkReservation(q *request, before *driver.Record) {
 	if !before.Vacant() || next == "" || next == "*" {
 		return
 	}
+
 	p := q.proc
 	if next == p.cfg.ID {
 		s.reached |= HandedOver
 		return
 	}
+
 	hold := p.cfg.HeartbeatInterval - p.cfg.HeartbeatInterval/500
 	if held := s.now - q.reg.vacatedAt; held < hold {
 		s.fail("p%d claims %s, which was reserved for %s %v ago", p.index, q.reg.name, next, held)

@@ -17,11 +17,13 @@ func (s *sim) checkLeaders(i int) {
 	if s.now < s.store.lostAt+2*s.cfg.LeaseDuration {
 		return
 	}
+
 	var first *proc
 	for _, p := range s.candidates(i) {
 		if !p.leads(i) {
 			continue
 		}
+
 		if first != nil {
 			reg := s.store.register(s.names[i])
 			if min(first.view(reg).at, p.view(reg).at) > s.store.lostAt {
@@ -29,6 +31,7 @@ func (s *sim) checkLeaders(i int) {
 					first.term(i).epoch, p.term(i).epoch)
 			}
 		}
+
 		first = p
 	}
 }
@@ -41,17 +44,21 @@ func (p *proc) checkBegin(i int, e *core.Begin) {
 	if !slices.Contains(reg.claims, claimed{e.Epoch, who}) {
 		s.fail("p%d begins term %d of %s, which it was not given", p.index, e.Epoch, e.Election)
 	}
+
 	if p.term(i).running {
 		s.fail("rule 7: p%d begins term %d of %s while the duty of term %d runs", p.index, e.Epoch, e.Election,
 			p.term(i).epoch)
 	}
+
 	if s.now < s.store.lostAt+2*s.cfg.LeaseDuration {
 		return
 	}
+
 	for _, o := range s.candidates(i) {
 		if o == p || o.core == nil || !o.term(i).running || o.term(i).late || o.wasFrozen(o.cfg.StopTimeout) {
 			continue
 		}
+
 		if min(p.view(reg).at, o.view(reg).at) > s.store.lostAt {
 			s.fail("p%d begins term %d of %s, and the duty of p%d runs in term %d", p.index, e.Epoch, e.Election,
 				o.index,
@@ -78,6 +85,7 @@ func (p *proc) until(i int) core.Time {
 	if p.term(i).own {
 		return p.term(i).until
 	}
+
 	return p.beatUntil
 }
 
@@ -86,19 +94,23 @@ func (s *sim) inspect() {
 	for i := range s.names {
 		s.checkLeaders(i)
 	}
+
 	for _, p := range s.procs {
 		if p.core == nil || p.wasFrozen(moments) {
 			continue
 		}
+
 		for _, i := range p.places() {
 			p.checkDeadline(i)
 			p.checkBelief(i)
 		}
+
 		p.checkWaits()
 		if s.workers != nil {
 			s.work(p)
 		}
 	}
+
 	if s.err == nil {
 		s.after(500*time.Millisecond, s.inspect)
 	}
@@ -111,15 +123,18 @@ func (p *proc) checkBelief(i int) {
 	if !p.leads(i) {
 		return
 	}
+
 	t := p.term(i)
 	reg := s.store.register(s.names[i])
 	if reg.rec.Epoch == t.epoch && reg.rec.Holder.Incarnation == t.incarnation {
 		return
 	}
+
 	lost := reg.lostAt
 	if !t.own {
 		lost = max(lost, p.register.lostAt)
 	}
+
 	since := max(lost, p.frozen, p.link.troubled, s.faults.hanging, s.faults.refusing)
 	if lost < 0 || s.now > since+p.cfg.LeaseDuration+p.cfg.LeaseDuration/4 {
 		s.fail("p%d leads %s in epoch %d, and the store shows: %s", p.index, s.names[i], t.epoch, text(&reg.rec))
@@ -135,11 +150,13 @@ func (p *proc) checkWaits() {
 			p.index,
 			s.now-p.mustJoin)
 	}
+
 	longest := 3*p.cfg.LeaseDuration + 4*p.cfg.StopTimeout
 	for _, a := range p.asked {
 		if a.save != "" || a.lasts { // a checkpoint has as long as its term
 			continue
 		}
+
 		if s.now > max(a.at, p.frozen)+longest {
 			s.fail("p%d has not answered request %d for %v", p.index, a.id, s.now-a.at)
 		}
@@ -177,6 +194,7 @@ func (s *sim) checkEnd() {
 		for _, p := range s.candidates(i) {
 			led = led || p.leads(i)
 		}
+
 		if !led {
 			reg := s.store.register(name)
 			s.fail("%s has no leader %v after everything was healed: %s", name, s.now-s.healed, text(&reg.rec))

@@ -22,6 +22,7 @@ func (s *sim) draw() {
 	for i := range 1 + s.rng.IntN(3) {
 		s.elect("election" + strconv.Itoa(i))
 	}
+
 	if s.chance(0.3) {
 		s.cfg.Rest = rest
 		s.shorts = 1 + s.rng.IntN(2)
@@ -29,19 +30,23 @@ func (s *sim) draw() {
 			s.elect("short" + strconv.Itoa(i))
 		}
 	}
+
 	for i := range 2 + s.rng.IntN(3) {
 		cfg := s.cfg
 		cfg.ID = "m" + strconv.Itoa(i)
 		if i > 0 && s.chance(0.1) {
 			cfg.ID = s.procs[0].cfg.ID // two processes with one ID
 		}
+
 		if s.chance(own) {
 			ownLeases(&cfg)
 			cfg.Register = s.chance(0.3)
 		}
+
 		if ranked {
 			s.drawRank(&cfg, preempt)
 		}
+
 		p := s.add(cfg)
 		p.rate = 1 + (s.rng.Float64()*2-1)*0.001
 		p.offset = s.between(0, time.Hour)
@@ -61,9 +66,11 @@ func (s *sim) draw() {
 			s.after(s.healed+lossAfter, s.loseClaim)
 		}
 	}
+
 	if s.chance(0.5) {
 		s.workers = make([]worker, len(s.names))
 	}
+
 	s.after(0, s.inspect)
 }
 
@@ -74,6 +81,7 @@ func (s *sim) drawRank(cfg *core.Config, preempt bool) {
 		cfg.Rank = core.RankPriority
 		cfg.Priority = s.rng.IntN(3)
 	}
+
 	cfg.Preempt = preempt
 	cfg.Register = true
 	cfg.Info = fmt.Appendf(nil, `{"eligible":true,"healthy":true,"priority":%d,"elections":["*"]}`, cfg.Priority)
@@ -120,5 +128,6 @@ func (s *sim) bound() time.Duration {
 	for _, p := range s.procs {
 		poll = max(poll, p.cfg.ElectionIntervalMax)
 	}
+
 	return 4*s.cfg.LeaseDuration + s.cfg.TakeoverDelay + 2*poll + 10*time.Second
 }

@@ -43,9 +43,11 @@ func (s *sim) drawFaults() faults {
 			*p = s.rng.Float64() * 0.3
 		}
 	}
+
 	if s.chance(0.1) {
 		f.deaf = 1
 	}
+
 	return f
 }
 
@@ -56,10 +58,12 @@ func (s *sim) latency(p *proc) time.Duration {
 	if s.faults.fixed > 0 {
 		return s.faults.fixed
 	}
+
 	if s.now < p.link.slow || !s.faults.over && s.chance(s.faults.slow) {
 		p.link.troubled = s.now
 		return s.between(0, slowest)
 	}
+
 	return p.link.lag + s.between(100*time.Microsecond, 5*time.Millisecond)
 }
 
@@ -73,6 +77,7 @@ func (s *sim) dutyTime() time.Duration {
 	case s.chance(0.3):
 		return s.between(0, s.cfg.StopTimeout)
 	}
+
 	return 0
 }
 
@@ -81,6 +86,7 @@ func (s *sim) nextFault() {
 	if s.faults.over {
 		return
 	}
+
 	p := s.procs[s.rng.IntN(len(s.procs))]
 	name := s.rng.IntN(len(s.names))
 	lasts := s.between(0, 15*time.Second)
@@ -184,9 +190,11 @@ func (p *proc) goOn() {
 	if p.sim.now < p.frozen {
 		return
 	}
+
 	for _, e := range p.missed {
 		p.sim.queue.push(p.sim.now, e)
 	}
+
 	p.missed = p.missed[:0]
 }
 
@@ -195,6 +203,7 @@ func (p *proc) thaw() {
 	if p.frozen <= p.sim.now {
 		return
 	}
+
 	p.note("goes on")
 	p.frozen = p.sim.now
 	p.goOn()
@@ -208,6 +217,7 @@ func (p *proc) ask(in func(id uint64) core.Input) {
 	if !p.runs() {
 		return
 	}
+
 	id := p.sim.number()
 	p.asked = append(p.asked, asked{id: id, at: p.sim.now})
 	p.step(in(id))
@@ -222,6 +232,7 @@ func (p *proc) save(i int) {
 	if !p.runs() || !p.term(i).leading {
 		return
 	}
+
 	t := p.term(i)
 	id := p.sim.number()
 	data := strconv.AppendUint(checkpoint(t.epoch, t.incarnation), id, 10)
@@ -242,6 +253,7 @@ func (p *proc) withdraw(i int) {
 	if !p.runs() || p.term(i).withdrawn || p.sim.short(i) {
 		return
 	}
+
 	p.term(i).withdrawn = true
 	p.withdrawn++
 	p.step(core.Withdraw{Election: p.sim.names[i]})
@@ -262,6 +274,7 @@ func (p *proc) revive() {
 	if p.core == nil {
 		p.start()
 	}
+
 	p.step(core.Health{Healthy: true})
 	for _, i := range p.places() {
 		if !p.sim.short(i) {
@@ -296,6 +309,7 @@ func (s *sim) heal() {
 		p.thaw()
 		p.revive()
 	}
+
 	s.after(slowest+time.Second, s.resumeAll) // a pause of unknown outcome may have been applied by then
 	s.after(pausesEnd, s.resumeAll)           // and one that nobody has answered yet
 }

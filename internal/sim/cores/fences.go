@@ -31,6 +31,7 @@ func (s *sim) sendWork(p *proc, i int, t term) {
 	if s.chance(s.faults.slow) {
 		takes = s.between(0, slowest)
 	}
+
 	run := p.run
 	s.after(takes, func() {
 		if !s.workers[i].takes(s, p, i, t) && p.run == run {
@@ -48,6 +49,7 @@ func (w *worker) takes(s *sim, p *proc, i int, t term) bool {
 		s.reached |= FenceRefused
 		return false
 	}
+
 	who := driver.Identity{ID: p.cfg.ID, Incarnation: t.incarnation}
 	switch {
 	case err != nil:
@@ -59,6 +61,7 @@ func (w *worker) takes(s *sim, p *proc, i int, t term) bool {
 	case !slices.Contains(s.store.register(name).claims, claimed{t.epoch, who}):
 		s.fail("a fence of %s accepts epoch %d, which p%d was not given", name, t.epoch, p.index)
 	}
+
 	w.epoch = t.epoch
 	w.term = t.incarnation
 	return true
@@ -73,6 +76,7 @@ func (p *proc) fenced(i int, epoch, newest uint64) {
 		v := p.view(s.store.register(s.names[i]))
 		v.highest = max(v.highest, newest)
 	}
+
 	p.step(core.Fenced{Election: s.names[i], Epoch: epoch, Newest: newest})
 	if leads && p.core != nil && t.leading && t.epoch == epoch {
 		s.fail("p%d goes on to lead %s in epoch %d, which a fence has refused", p.index, s.names[i], epoch)

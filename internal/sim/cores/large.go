@@ -36,6 +36,7 @@ func (r *Runner) RunLarge(members int, seed uint64) (Large, error) {
 		s.elect("election" + strconv.Itoa(i))
 		s.store.register(s.names[i]).place = i
 	}
+
 	for i := range members / groupSize * groupSize {
 		cfg := s.cfg
 		cfg.ID = "m" + strconv.Itoa(i)
@@ -56,6 +57,7 @@ func (r *Runner) RunLarge(members int, seed uint64) (Large, error) {
 	if s.err == nil {
 		s.checkEnd()
 	}
+
 	_, err := s.result(seed)
 	return Large{s.now, s.store.requests, s.steps, s.spent, s.most}, err
 }

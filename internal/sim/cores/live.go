@@ -30,6 +30,7 @@ func (r *Runner) RunLive(seed uint64, trace func(string)) (Conditions, error) {
 	if s.err == nil {
 		s.checkLive()
 	}
+
 	_, err := s.result(seed)
 	return s.conditions, err
 }
@@ -63,6 +64,7 @@ func (c Conditions) Missing() []string {
 			missing = append(missing, k.name)
 		}
 	}
+
 	return missing
 }
 
@@ -76,6 +78,7 @@ func (s *sim) liveBound() time.Duration {
 	for _, p := range s.procs {
 		poll = max(poll, p.cfg.ElectionIntervalMax)
 	}
+
 	return slowest + pausesEnd + 5*time.Second + 5*s.cfg.LeaseDuration + s.cfg.TakeoverDelay + 2*poll +
 		3*s.cfg.StopTimeout + s.cfg.ElectionInterval + 2*s.cfg.HeartbeatInterval
 }
@@ -102,12 +105,14 @@ func (s *sim) settle() {
 		for i == lucky && !conditions[k].able {
 			k = s.rng.IntN(len(conditions))
 		}
+
 		p.link = link{troubled: s.now}
 		p.able = conditions[k].able
 		p.note("is %s for ever", conditions[k].name)
 		conditions[k].set(p)
 		s.conditions |= 1 << k
 	}
+
 	s.after(slowest+time.Second, s.resumeAll)
 	s.after(pausesEnd, s.resumeAll)
 	s.steady = s.now + s.liveBound()
@@ -130,6 +135,7 @@ func (s *sim) checkLive() {
 		for _, p := range s.procs {
 			led = led || p.able && p.leads(i)
 		}
+
 		if !led {
 			reg := s.store.register(name)
 			s.fail("%s has no leader %v after the faults have stopped changing: %s", name, s.now-s.healed,

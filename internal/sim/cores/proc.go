@@ -104,6 +104,7 @@ func (p *proc) duration(d core.Time) time.Duration {
 	if p.rate == 1 {
 		return time.Duration(max(d, 0))
 	}
+
 	return time.Duration(float64(max(d, 0))/p.rate) + 1
 }
 
@@ -112,6 +113,7 @@ func (p *proc) start() {
 	if p.core != nil || p.gone {
 		return
 	}
+
 	p.run++
 	p.core = core.New(p.cfg, p)
 	p.terms = make([]term, p.elections)
@@ -119,19 +121,23 @@ func (p *proc) start() {
 	if p.reaps {
 		p.reaper = &reaper{proc: p, run: p.run, delay: p.sim.between(0, 2*time.Millisecond)}
 	}
+
 	p.beat = 0
 	p.waking = false
 	p.known = known{startedAt: p.clock(), views: p.views[:0], unknown: p.unknown[:0], asked: p.asked[:0]}
 	if p.sim.trace != nil {
 		p.note("starts as %s", p.cfg.ID)
 	}
+
 	for _, i := range p.places() {
 		if p.sim.short(i) {
 			p.term(i).withdrawn = true
 			continue
 		}
+
 		p.step(core.Campaign{Election: p.sim.names[i]})
 	}
+
 	p.step(core.Join{})
 }
 
@@ -156,6 +162,7 @@ func (p *proc) step(in core.Input) {
 	if p.core == nil || s.err != nil {
 		return
 	}
+
 	if s.trace != nil {
 		p.traceInput(in)
 	}
@@ -170,11 +177,13 @@ func (p *proc) step(in core.Input) {
 		if s.trace != nil {
 			p.traceEffect(e)
 		}
+
 		p.do(e)
 		if p.core == nil {
 			return
 		}
 	}
+
 	p.afterStep()
 	p.sleep()
 }
@@ -229,6 +238,7 @@ func (p *proc) renewed(register string, deadline core.Time) {
 			p.endedAs = p.joinedAs
 			return
 		}
+
 		p.beatUntil = deadline
 		p.renewedAt = s.now
 		for _, i := range p.places() {
@@ -236,8 +246,10 @@ func (p *proc) renewed(register string, deadline core.Time) {
 				s.checkLeaders(i)
 			}
 		}
+
 		return
 	}
+
 	i := s.places[register]
 	p.term(i).deadline = deadline
 	if deadline != 0 {
@@ -255,6 +267,7 @@ func (p *proc) endTerm(e *core.End) {
 	if e.Cause == core.Unhealthy {
 		s.reached |= HandedOverUnhealthy
 	}
+
 	p.term(i).leading = false
 	epoch := e.Epoch
 	stops := s.dutyTime()
@@ -283,11 +296,13 @@ func (p *proc) result(e *core.Result) {
 		s.fail("p%d answers request %d, which nobody has made or which was answered", p.index, e.ID)
 		return
 	}
+
 	a := p.asked[k]
 	p.asked = slices.Delete(p.asked, k, k+1)
 	if a.save == "" || e.Result != core.OK {
 		return
 	}
+
 	s.reached |= SavedCheckpoint
 	if !slices.Contains(s.stored, a.save) {
 		s.fail("p%d says that checkpoint %q is saved, and the store never took it", p.index, a.save)
@@ -300,6 +315,7 @@ func (p *proc) sleep() {
 	if at == core.Never || p.waking && p.wakeAt <= at {
 		return
 	}
+
 	p.waking = true
 	p.wakeAt = at
 	s := p.sim
@@ -311,11 +327,13 @@ func (p *proc) tick(at core.Time) {
 	if !p.waking || p.wakeAt != at {
 		return
 	}
+
 	p.waking = false
 	if p.core.Next() > p.clock() {
 		p.sleep()
 		return
 	}
+
 	p.step(core.Tick{})
 }
 
@@ -330,6 +348,7 @@ func (p *proc) leads(i int) bool {
 	if p.core == nil || !p.term(i).leading {
 		return false
 	}
+
 	return p.clock() < p.deadline(i)
 }
 
@@ -338,5 +357,6 @@ func (p *proc) deadline(i int) core.Time {
 	if p.term(i).own {
 		return p.term(i).deadline
 	}
+
 	return p.beat
 }

@@ -70,6 +70,7 @@ func (q *queue) push(at time.Duration, e event) {
 		q.heap[i] = q.heap[(i-1)/2]
 		i = (i - 1) / 2
 	}
+
 	q.heap[i] = added
 }
 
@@ -86,15 +87,19 @@ func (q *queue) pop() (time.Duration, event) {
 		if child >= last {
 			break
 		}
+
 		if child+1 < last && q.heap[child+1].before(q.heap[child]) {
 			child++
 		}
+
 		if !q.heap[child].before(moved) {
 			break
 		}
+
 		q.heap[i] = q.heap[child]
 		i = child
 	}
+
 	if last > 0 {
 		q.heap[i] = moved
 	}

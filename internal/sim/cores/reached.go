@@ -40,5 +40,6 @@ func (r Reached) Missing() []string {
 			missing = append(missing, name)
 		}
 	}
+
 	return missing
 }

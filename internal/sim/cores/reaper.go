@@ -41,11 +41,13 @@ func (p *proc) report(e *core.Lifeline) {
 	if r == nil {
 		return
 	}
+
 	m := line{register: e.Register, holder: e.Holder, holds: e.Holds, stopped: e.Stopped}
 	if !e.Stopped {
 		left := time.Duration(e.Deadline - p.clock())
 		m.killAt = e.Deadline.Add(p.cfg.StopTimeout - left/200)
 	}
+
 	over := e.Over
 	r.stored = takeLine(r.stored, m, over)
 	p.sim.after(r.delay, func() { r.take(m, over) })
@@ -65,8 +67,10 @@ func takeLine(lines []line, m line, over bool) []line {
 		if m.stopped && lines[i].holder == m.holder {
 			m.killAt = max(m.killAt, lines[i].killAt) // until then it makes sense to release it
 		}
+
 		lines[i] = m
 	}
+
 	return lines
 }
 
@@ -83,12 +87,14 @@ func (r *reaper) overdue() *line {
 	if r.dead || r.proc.core == nil || r.proc.run != r.run {
 		return nil
 	}
+
 	now := r.proc.clock()
 	for i := range r.lines {
 		if l := &r.lines[i]; l.holds && !l.stopped && l.killAt <= now {
 			return l
 		}
 	}
+
 	return nil
 }
 
@@ -97,6 +103,7 @@ func (r *reaper) ring() {
 	if r.overdue() == nil {
 		return
 	}
+
 	r.proc.sim.after(lastLook, func() {
 		if l := r.overdue(); l != nil {
 			r.kill(l)
@@ -124,11 +131,13 @@ func (p *proc) checkKill(l *line) {
 		if t.incarnation != l.holder.Incarnation {
 			continue
 		}
+
 		runs = runs || t.running || s.now <= t.stoppedAt+p.reaper.delay
 		if p.leads(i) && s.now > p.renewedAt+p.reaper.delay+lastLook {
 			s.fail("the reaper kills p%d, which leads %s by a lease in force", p.index, s.names[i])
 		}
 	}
+
 	if !runs {
 		s.fail("the reaper kills p%d, and no duty of %s runs", p.index, l.holder)
 	}
@@ -141,6 +150,7 @@ func (r *reaper) died() {
 		r.dead = true
 		return
 	}
+
 	s.after(max(time.Millisecond, r.delay+1), func() {
 		for _, l := range r.lines {
 			r.release(l)
@@ -159,10 +169,13 @@ func (r *reaper) release(l line) {
 			if s.now < limit {
 				s.after(reapAgain, try)
 			}
+
 			return
 		}
+
 		s.reap(s.store.register(l.register), l.holder)
 	}
+
 	s.after(s.latency(r.proc), try)
 }
 
@@ -171,9 +184,11 @@ func (s *sim) reap(reg *register, dead driver.Identity) {
 	if reg.rec.Rev == "" || reg.rec.Holder != dead {
 		return
 	}
+
 	if o := s.owner(dead); o == nil || o.proc.run == o.run && o.proc.core != nil {
 		s.fail("a reaper releases %s of %s, which lives", reg.name, dead)
 	}
+
 	before := s.store.remember(reg)
 	reg.rec = driver.Record{
 		Name: reg.name, Epoch: before.Epoch, Nonce: s.number(), Duration: before.Duration, Paused: before.Paused,
@@ -191,6 +206,7 @@ func (p *proc) replaceReaper() {
 	if r == nil || !p.runs() {
 		return
 	}
+
 	p.note("loses its reaper")
 	r.dead = true
 	p.reaper = &reaper{proc: p, run: p.run, delay: r.delay, stored: r.stored}

@@ -20,6 +20,7 @@ func (p *proc) useShortly(i int) {
 	if !p.runs() || !p.term(i).withdrawn {
 		return
 	}
+
 	p.term(i).withdrawn = false
 	p.step(core.Campaign{Election: p.sim.names[i]})
 	p.later(p.sim.between(0, 3*time.Second), func() {
@@ -33,6 +34,7 @@ func (p *proc) retire(reg *register) {
 	if !p.runs() {
 		return
 	}
+
 	id := p.sim.number()
 	p.asked = append(p.asked, asked{id: id, at: p.sim.now, lasts: true})
 	p.step(core.Retire{ID: id, Register: reg.name})
@@ -45,6 +47,7 @@ func (s *sim) named(reg *register) core.Outcome {
 			return core.Done
 		}
 	}
+
 	return core.NotFound
 }
 
@@ -64,6 +67,7 @@ func (s *sim) remove(q *request) {
 	case s.now < reg.vacatedAt+p.duration(core.Time(rest)):
 		s.fail("rule 13: p%d removes %s, which was released %v ago", p.index, reg.name, s.now-reg.vacatedAt)
 	}
+
 	p.note("the store removes %s", reg.name)
 	s.store.remember(reg)
 	reg.rec = driver.Record{Name: reg.name}

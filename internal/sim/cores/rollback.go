@@ -12,6 +12,7 @@ func (s *sim) rollBack() {
 	if !s.faults.rollbacks || len(s.store.undo) == 0 {
 		return
 	}
+
 	switch s.rng.IntN(6) {
 	case 0:
 		s.note("the store loses everything")
@@ -21,6 +22,7 @@ func (s *sim) rollBack() {
 	default:
 		s.rollBackTail(1 + s.rng.IntN(len(s.store.losable())))
 	}
+
 	if s.chance(0.2) { // and again, before all is well
 		s.after(s.between(0, 2*s.cfg.LeaseDuration), s.rollBack)
 	}
@@ -31,6 +33,7 @@ func (s *sim) flush() {
 	for _, reg := range s.store.list {
 		s.lose1(reg, driver.Record{Name: reg.name})
 	}
+
 	clear(s.store.undo)
 	s.store.undo = s.store.undo[:0]
 }

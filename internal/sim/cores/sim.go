@@ -23,6 +23,7 @@ func (r *Runner) Run(seed uint64, trace func(string)) (Reached, error) {
 	if s.err == nil {
 		s.checkEnd()
 	}
+
 	return s.result(seed)
 }
 
@@ -76,6 +77,7 @@ func (s *sim) reset(seed uint64, trace func(string)) {
 		s.rng = rand.New(s.seeds)
 		s.places = map[string]int{}
 	}
+
 	s.seeds.Seed(seed, 1)
 	s.queue.reset()
 	s.store.reset()
@@ -104,6 +106,7 @@ func (s *sim) result(seed uint64) (Reached, error) {
 	if s.err != nil {
 		return s.reached, fmt.Errorf("seed %d at %v: %w", seed, s.now, s.err)
 	}
+
 	return s.reached, nil
 }
 
@@ -143,6 +146,7 @@ func (s *sim) candidates(i int) []*proc {
 	if s.group == 0 {
 		return s.procs
 	}
+
 	return s.procs[i*s.group : (i+1)*s.group]
 }
 

@@ -56,6 +56,7 @@ func (st *store) remember(reg *register) *driver.Record {
 		n := copy(st.undo, st.undo[len(st.undo)-maxUndo+1:])
 		st.undo = st.undo[:n]
 	}
+
 	st.undo = append(st.undo, change{reg, reg.rec})
 	return &st.undo[len(st.undo)-1].before
 }
@@ -83,6 +84,7 @@ func (st *store) reset() {
 	if st.registers == nil {
 		st.registers = map[string]*register{}
 	}
+
 	clear(st.registers)
 	clear(st.list)
 	clear(st.undo)
@@ -104,6 +106,7 @@ func (st *store) register(name string) *register {
 		st.registers[name] = r
 		st.list = append(st.list, r)
 	}
+
 	return r
 }
 
@@ -113,6 +116,7 @@ func (st *store) take() *request {
 		st.pool = st.pool[:n-1]
 		return q
 	}
+
 	return new(request)
 }
 
@@ -150,6 +154,7 @@ func (s *sim) send(p *proc, e *core.Send) {
 		s.store.drop(q)
 		return
 	}
+
 	there := s.latency(p)
 	s.queue.push(s.now+there, event{kind: arriveEvent, req: q})
 }
@@ -202,6 +207,7 @@ func (s *sim) arrive(q *request) {
 		s.store.drop(q)
 		return
 	}
+
 	s.answerIn(q, s.latency(p))
 }
 
@@ -213,6 +219,7 @@ func (s *sim) hang(q *request) {
 		s.queue.push(until, event{kind: arriveEvent, req: q})
 		return
 	}
+
 	s.lost(q, "request")
 	s.store.drop(q)
 }
@@ -253,6 +260,7 @@ func (st *store) members(all []driver.Record) []driver.Record {
 			all = append(all, reg.rec)
 		}
 	}
+
 	slices.SortFunc(all, func(a, b driver.Record) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -277,6 +285,7 @@ func (s *sim) write(q *request) {
 	default:
 		s.checkWrite(q, before)
 	}
+
 	if reg.rec.Notable(*before) {
 		s.notify(reg)
 	}
@@ -292,12 +301,14 @@ func (s *sim) answered(q *request) {
 	if q.send.Verb == core.List && q.outcome == core.Done {
 		a.Records = slices.Clone(q.list) // the core keeps it
 	}
+
 	p.step(a)
 	p.reading = false
 	known := q.outcome == core.Done || q.outcome == core.NotFound
 	if awaited && known && uint32(q.send.ID) == 0 && q.send.Verb == core.Get && p.core != nil { // the member's own
 		p.checkLost(&q.rec)
 	}
+
 	s.store.drop(q)
 }
 
@@ -307,10 +318,12 @@ func (s *sim) notify(reg *register) {
 	if s.group > 0 { // the others watch other registers
 		listeners = s.candidates(reg.place)
 	}
+
 	for _, p := range listeners {
 		if p.core == nil || s.now < p.link.deaf || s.chance(s.faults.deaf) {
 			continue
 		}
+
 		if s.faults.fixed > 0 {
 			p.notice(reg, s.faults.fixed, false)
 		} else {
@@ -325,6 +338,7 @@ func (p *proc) notice(reg *register, d time.Duration, bare bool) {
 	if bare {
 		r = driver.Record{Name: reg.name}
 	}
+
 	p.later(d, func() {
 		p.noticed = true
 		p.step(core.Notice{Record: r})

@@ -22,6 +22,7 @@ func (s *sim) line(who, what string, rule int, text string) {
 	if rule > 0 {
 		number = strconv.Itoa(rule)
 	}
+
 	s.trace(fmt.Sprintf("%10s  %-4s  %-8s  %4s  %s", seconds(s.now, s.exact), who, what, number, text))
 }
 
@@ -30,6 +31,7 @@ func seconds(d time.Duration, exact bool) string {
 	if exact {
 		return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 	}
+
 	return fmt.Sprintf("%d.%03d", d/time.Second, d%time.Second/time.Millisecond)
 }
 
@@ -54,9 +56,11 @@ func (p *proc) traceEffect(e core.Effect) {
 		if d.Name != "" {
 			text = d.Name + ": " + text
 		}
+
 		p.sim.line(p.name, "decision", d.Rule, text)
 		return
 	}
+
 	p.sim.line(p.name, "effect", 0, p.effectText(e))
 }
 
@@ -79,6 +83,7 @@ func (p *proc) inputText(in core.Input) string {
 		case in.Record.Rev == "":
 			return "notification: " + in.Record.Name + " has changed"
 		}
+
 		return "notification: " + in.Record.Name + " is " + text(&in.Record)
 	case core.Tick:
 		return "time has passed"
@@ -107,6 +112,7 @@ func (p *proc) inputText(in core.Input) string {
 	case core.Health:
 		return fmt.Sprintf("health check: healthy %t", in.Healthy)
 	}
+
 	return "an input of another kind"
 }
 
@@ -124,6 +130,7 @@ func (p *proc) answerText(a *core.Answer) string {
 	case a.Outcome == core.NotFound:
 		return before + "never written"
 	}
+
 	return before + "unknown outcome"
 }
 
@@ -144,6 +151,7 @@ func (p *proc) effectText(e core.Effect) string {
 		if e.Deadline == 0 {
 			return "nothing that depends on " + e.Register + " is believed any more"
 		}
+
 		return fmt.Sprintf("what depends on %s is believed until %s", e.Register, p.moment(e.Deadline))
 	case core.Lifeline:
 		return "tell the reaper: " + p.lifelineText(&e)
@@ -166,6 +174,7 @@ func (p *proc) effectText(e core.Effect) string {
 	case core.Closed:
 		return "closed" + when(!e.Left, ", the member register may still show this process")
 	}
+
 	return "an effect of another kind"
 }
 
@@ -186,10 +195,12 @@ func sendText(e *core.Send) string {
 	case core.Get:
 		return fmt.Sprintf("request %d: read %s", e.ID>>32, e.Record.Name)
 	}
+
 	over := "revision " + e.Record.Rev
 	if e.Record.Rev == "" {
 		over = "nothing"
 	}
+
 	return fmt.Sprintf("request %d: write %s over %s: %s", e.ID>>32, e.Record.Name, over, text(&e.Record))
 }
 
@@ -203,6 +214,7 @@ func (p *proc) lifelineText(e *core.Lifeline) string {
 	case e.Holds:
 		state = "holds a term until " + p.moment(e.Deadline)
 	}
+
 	return fmt.Sprintf("%s of %s %s", e.Holder, e.Register, state)
 }
 
@@ -211,15 +223,19 @@ func eventText(e *core.Event) string {
 	if e.Election != "" {
 		parts = append(parts, fmt.Sprintf("%s epoch %d", e.Election, e.Epoch))
 	}
+
 	if e.Holder.ID != "" {
 		parts = append(parts, e.Holder.String())
 	}
+
 	if e.Previous != "" {
 		parts = append(parts, "after "+e.Previous)
 	}
+
 	if e.Reason != "" {
 		parts = append(parts, e.Reason)
 	}
+
 	return strings.Join(parts, ", ")
 }
 
@@ -228,6 +244,7 @@ func (p *proc) moment(t core.Time) string {
 	if t == core.Never {
 		return "no time"
 	}
+
 	return seconds(time.Duration(float64(t-core.Time(p.offset))/p.rate), p.sim.exact)
 }
 
@@ -236,6 +253,7 @@ func text(r *driver.Record) string {
 	if r.Rev == "" && r.Holder.ID == "" && r.Nonce == 0 {
 		return "never written"
 	}
+
 	var b strings.Builder
 	member := strings.HasPrefix(r.Name, driver.MemberPrefix)
 	switch {
@@ -246,22 +264,27 @@ func text(r *driver.Record) string {
 	default:
 		b.WriteString("held by " + r.Holder.String())
 	}
+
 	if !member {
 		fmt.Fprintf(&b, ", epoch %d", r.Epoch)
 	}
+
 	fmt.Fprintf(&b, ", attempt %d", r.Nonce)
 	if r.Edits > 0 {
 		fmt.Fprintf(&b, ", edit %d", r.Edits)
 	}
+
 	if r.Vacant() && r.Next != "" {
 		b.WriteString(", reserved" + successor(r.Next))
 	} else if r.Next != "" {
 		b.WriteString(", asked to make way" + successor(r.Next))
 	}
+
 	b.WriteString(when(r.Paused, ", paused"))
 	if len(r.Data) > 0 {
 		fmt.Fprintf(&b, ", checkpoint %q", r.Data)
 	}
+
 	return b.String()
 }
 
@@ -272,6 +295,7 @@ func successor(next string) string {
 	case "*":
 		return " for anybody else"
 	}
+
 	return " for " + next
 }
 
@@ -279,5 +303,6 @@ func when(holds bool, text string) string {
 	if holds {
 		return text
 	}
+
 	return ""
 }

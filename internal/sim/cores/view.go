@@ -55,6 +55,7 @@ func (p *proc) view(reg *register) *view {
 			return &p.views[i]
 		}
 	}
+
 	p.views = append(p.views, view{reg: reg, at: never})
 	return &p.views[len(p.views)-1]
 }
@@ -75,21 +76,25 @@ func (p *proc) shown(q *request, awaited bool) {
 		if q.send.Verb == core.Swap && awaited {
 			v.passed(q.send.Record.Rev, p.lastSent)
 		}
+
 		v.highest = max(v.highest, q.rec.Epoch)
 		if awaited {
 			v.at = max(v.at, q.at)
 			if !q.reg.removed { // which is no loss
 				v.falls(q.rec.Epoch, p.clock())
 			}
+
 			v.excused = p.mayBeRemoved(v, q)
 			if !q.rec.Vacant() {
 				v.heldAt = q.sent
 			}
 		}
+
 		p.see(q.reg, &q.rec, order, q.sent)
 		if awaited {
 			v.direct.see(&q.rec, q.sent, p.clock())
 		}
+
 		if q.send.Verb == core.Get && awaited && len(p.unknown) > 0 {
 			p.settled(q.rec.Nonce)
 		}
@@ -111,6 +116,7 @@ func (d *direct) see(r *driver.Record, sent, now core.Time) {
 	if r.Holder != d.holder || r.Nonce != d.nonce || d.moved && r.Rev == d.rev {
 		d.since = now
 	}
+
 	d.moved = false
 	d.rev = r.Rev
 	d.holder = r.Holder
@@ -124,6 +130,7 @@ func (v *view) passed(rev string, last uint64) {
 	if v.direct.rev == rev {
 		v.direct.moved = true
 	}
+
 	if v.seen && v.rev == rev {
 		v.moved = true
 		v.movedBy = last
@@ -145,6 +152,7 @@ func (v *view) falls(epoch uint64, now core.Time) {
 		v.fell = true
 		v.fellAt = now
 	}
+
 	v.shownEpoch = epoch
 }
 
@@ -158,11 +166,14 @@ func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time
 			v.lateNonce = r.Nonce
 			v.lateAt = now
 		}
+
 		return
 	}
+
 	if v.moved && r.Rev == v.rev && order <= v.movedBy {
 		return
 	}
+
 	same := v.seen && r.Rev == v.rev && !v.moved
 	edited := v.seen && r.Holder == v.holder && r.Nonce == v.nonce && r.Edits != v.edits
 	if !same && !edited {
@@ -171,6 +182,7 @@ func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time
 			v.since = v.lateAt // it was shown before, by the answer to an older request
 		}
 	}
+
 	v.seen = true
 	v.moved = false
 	v.order = order
@@ -192,13 +204,16 @@ func (p *proc) noteForgotten(changed *view, now core.Time) {
 		if v.via == "" || v.holder == v.forgotten || v != changed && v.via != changed.reg.name {
 			continue
 		}
+
 		m := changed
 		if v == changed {
 			m = p.find(v.via)
 		}
+
 		if m != nil && m.seen && m.ended(v.holder) {
 			v.endSeen = v.holder // which is final, whatever the store loses later
 		}
+
 		if m != nil && m.seen && !m.reg.removed && v.endSeen != v.holder && m.forgets(v.holder) {
 			v.forgotten = v.holder
 			v.forgotAt = now
@@ -213,6 +228,7 @@ func (p *proc) find(name string) *view {
 			return &p.views[i]
 		}
 	}
+
 	return nil
 }
 
@@ -224,6 +240,7 @@ func (v *view) forgets(who driver.Identity) bool {
 	if err != nil {
 		return false
 	}
+
 	return v.epoch < count || v.epoch == count && v.holder != who && v.holder != driver.Identity{}
 }
 
@@ -254,13 +271,16 @@ func (s *sim) owner(who driver.Identity) *owner {
 	if i < 0 {
 		return nil
 	}
+
 	n, err := strconv.ParseUint(who.Incarnation[i+1:], 10, 64)
 	if err != nil {
 		return nil
 	}
+
 	k := sort.Search(len(s.owners), func(k int) bool { return s.owners[k].number >= n })
 	if k == len(s.owners) || s.owners[k].number != n {
 		return nil
 	}
+
 	return &s.owners[k]
 }

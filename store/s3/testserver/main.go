@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("create bucket %q: %w", *bucket, err)
 		}
 	}
+
 	backend, err := posix.New(*dir, meta.XattrMeta{}, posix.PosixOpts{})
 	if err != nil {
 		return fmt.Errorf("open directory %q: %w", *dir, err)
