@@ -210,7 +210,6 @@ func (c *Core) advance(r ref) {
 	if e.call.id != 0 && c.now >= e.call.until {
 		c.settle(r, Unknown, driver.Record{})
 	}
-
 	if !c.exists(r) { // a retirement ends with some requests
 		return
 	}
@@ -263,7 +262,6 @@ func (c *Core) close(cause Cause) {
 	if !c.started {
 		c.started = true
 	}
-
 	if c.now < c.startAt { // nothing was sent yet
 		c.startAt = c.now
 	}
@@ -306,6 +304,5 @@ func (cfg *Config) memberLease() time.Duration {
 	if cfg.OwnLease {
 		return cfg.WorkerTimeout
 	}
-
 	return cfg.LeaseDuration
 }

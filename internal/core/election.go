@@ -219,7 +219,6 @@ func (c *Core) mine(e *election, who driver.Identity) bool {
 	if who.ID != c.cfg.ID {
 		return false
 	}
-
 	return c.member.is(who) || e.unreleased == who || e.claimedAs(who)
 }
 
@@ -240,7 +239,6 @@ func (c *Core) notice(r driver.Record) {
 	if strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		c.memberNotice(r.Name)
 	}
-
 	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
 		s := c.sights.all[i]
 		s.again = true

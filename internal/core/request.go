@@ -238,7 +238,6 @@ func (c *Core) editAnswered(e *election, done call, o Outcome, r *driver.Record)
 		if len(e.asks) > 0 {
 			c.askWritten(e)
 		}
-
 		return
 	}
 
@@ -280,7 +279,6 @@ func (c *Core) poke(s *sight) bool {
 	if !s.watch.seen || s.proof == 0 {
 		return false
 	}
-
 	if s.watch.rec.Holder != s.pokes[0].holder { // it has gone: nothing is left to ask
 		c.pokeDone(s, OK)
 		c.enqueue(s.ref)

@@ -96,11 +96,9 @@ func (c *Core) advanceRoster() {
 	if r.busy() {
 		return
 	}
-
 	if len(r.coming) > 0 {
 		c.takeList()
 	}
-
 	if len(r.coming) > 0 {
 		r.wake(c.now) // the rest in the next step
 		return
@@ -128,7 +126,6 @@ func (c *Core) listAnswered(done call, o Outcome) {
 		if len(r.coming) == 0 {
 			c.listTaken()
 		}
-
 		return
 	}
 
@@ -208,7 +205,6 @@ func (c *Core) takeMember(rec *driver.Record) int {
 		if ok {
 			c.dropPeer(i)
 		}
-
 		return 1
 	}
 

@@ -37,7 +37,6 @@ func (c *Core) see(w *watch, r *driver.Record, by call) bool {
 	if w.seen && by.order() < w.order || known && by.order() <= w.moved {
 		return false
 	}
-
 	if w.seen && r.Holder != w.rec.Holder && w.rec.Via == "" {
 		w.former = c.endedBefore(w, r)
 	}
@@ -79,7 +78,6 @@ func (w *watch) expired(delay time.Duration) bool {
 	if !w.seen || w.rec.Vacant() || w.moved != 0 {
 		return false
 	}
-
 	return w.gone || w.began >= w.expires().Add(delay)
 }
 
@@ -147,7 +145,6 @@ func (c *Core) attach(e *election) {
 	if e.via == via {
 		return
 	}
-
 	if e.via != "" {
 		s := c.sightOf(e.via)
 		last := len(s.deps) - 1

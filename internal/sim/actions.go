@@ -208,7 +208,7 @@ func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration
 		d := trust(w, c.StopTimeout)
 		a.Leader = true
 		a.Requests = chance(g, 0.6)
-		a.Other = 1+g.IntN(3)
+		a.Other = 1 + g.IntN(3)
 		a.Trap = trap{request: scale(d/4, uniform(g, 0.5, 0.95)), timeout: between(g, d/100, d/16)}
 	case DoHang:
 		a.For = between(g, w/5, 3*w)

@@ -258,9 +258,9 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 
 	if chance(g, 0.6) {
 		bad := uniform(g, 0.01, 0.2)
-		f.LoseRequest = bad*g.Float64()
-		f.LoseAnswer = bad*g.Float64()
-		f.ApplyLate = bad*g.Float64()
+		f.LoseRequest = bad * g.Float64()
+		f.LoseAnswer = bad * g.Float64()
+		f.ApplyLate = bad * g.Float64()
 		if chance(g, 0.5) {
 			f.Conflict = bad * g.Float64()
 		}
