@@ -26,6 +26,13 @@ func Known(m *Member) (n int) {
 	return n
 }
 
+// Remembered returns how many elections the member knows the highest epoch of.
+func Remembered(m *Member) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.memory)
+}
+
 // Phase returns the member's share of what a fleet spreads.
 func Phase(m *Member) float64 {
 	m.mu.Lock()

@@ -36,4 +36,21 @@ func TestFenceLock(t *testing.T) {
 			check(t, f.Admit(of("b", 7)))
 		})
 	})
+
+	t.Run("the_lock_is_exclusive", func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "fence")
+			f := &regent.Fence{Path: path}
+			check(t, f.Admit(of("a", 6)))
+
+			other, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
+			check(t, err)
+			defer other.Close()
+			check(t, syscall.Flock(int(other.Fd()), syscall.LOCK_SH))
+
+			if err := f.Admit(of("b", 7)); err == nil {
+				t.Error("it was raised beside another lock")
+			}
+		})
+	})
 }

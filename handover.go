@@ -31,7 +31,7 @@ type MovedError struct {
 func (e *MovedError) Error() string {
 	switch {
 	case e.Seen != e.Epoch:
-		return fmt.Sprintf("epoch %d has passed: the election is in epoch %d", e.Seen, e.Epoch)
+		return fmt.Sprintf("epoch %d has passed: it is %d now", e.Seen, e.Epoch)
 	case e.Next == "":
 		return fmt.Sprintf("the term of epoch %d has ended by itself", e.Seen)
 	case e.Next == anyone:

@@ -155,6 +155,9 @@ func TestRetirementDuty(t *testing.T) {
 		for i := range 2000 {
 			worker.use(fmt.Sprint("job", i))
 		}
+		for i := range 500 { // a member that runs on forgets what the floor covers
+			keeper.use(fmt.Sprint("short", i))
+		}
 
 		dead := c.member("dead").lead()
 		leader(t, time.Second, dead)
@@ -189,8 +192,12 @@ func TestRetirementDuty(t *testing.T) {
 		for name := range want {
 			t.Errorf("%s was removed", name)
 		}
-		if n := len(keeper.kinds(regent.EventStoreRetired)); n < 2003 {
+		if n := len(keeper.kinds(regent.EventStoreRetired)); n < 2503 {
 			t.Errorf("%d events", n)
+		}
+
+		if n := regent.Remembered(keeper.Member); n > 10 {
+			t.Errorf("the member remembers the epochs of %d elections", n)
 		}
 
 		kept.quit()

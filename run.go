@@ -228,6 +228,10 @@ func (r *run) Handle(e core.Effect) {
 		r.m.mu.Lock()
 		r.m.learnLocked(e.Election, e.Epoch)
 		r.m.mu.Unlock()
+	case core.Forgotten:
+		r.m.mu.Lock()
+		delete(r.m.memory, e.Election)
+		r.m.mu.Unlock()
 	case core.Event:
 		r.event(e)
 	case core.Lifeline:

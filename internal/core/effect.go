@@ -103,6 +103,8 @@ type (
 		Election string
 		Epoch    uint64
 	}
+	// Forgotten is an election whose highest epoch need not be remembered any more: the epoch floor covers it.
+	Forgotten struct{ Election string }
 	// Result answers a request that has an ID.
 	Result struct {
 		ID     uint64
@@ -141,6 +143,7 @@ func (Lifeline) effect()  {}
 func (Event) effect()     {}
 func (Changed) effect()   {}
 func (Learned) effect()   {}
+func (Forgotten) effect() {}
 func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}

@@ -195,6 +195,7 @@ func (c *Core) pruneMemory() {
 			c.dropped = append(c.dropped, d)
 		default:
 			delete(c.memory, d.name)
+			c.emit(Forgotten{d.name})
 		}
 	}
 	if f.prune > 0 {

@@ -30,7 +30,7 @@
 // one. A state is known by a hash of 128 bits. A test goes at random through worlds as they are, and checks that each
 // of them was explored.
 //
-// The default run takes about half a minute of processor time. The larger ones need a flag:
+// The default run takes less than a minute of processor time. The larger ones need a flag:
 //
 //	go test ./internal/explore -run Holds -v -explore.deep -timeout 3h
 package explore

@@ -36,7 +36,7 @@ func TestRetirementHolds(t *testing.T) {
 			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Crashes: 1, Late: 1,
 				Reads: InstantReads},
 			Removed | BeganAgain},
-		"of_an_election_when_the_store_loses_writes": {large,
+		"of_an_election_when_the_store_loses_writes": {huge,
 			Setup{IDs: two, Config: own, Prompt: true, Withdraws: 2, Retires: 1, Rollbacks: 1, Undo: 2,
 				Reads: InstantReads},
 			Removed | BeganAgain | WaitedForRollback},

@@ -159,6 +159,8 @@ func (p *proc) effectText(e core.Effect) string {
 		return "call again at " + p.moment(e.At)
 	case core.Learned:
 		return fmt.Sprintf("tell fences: epoch %d of %s", e.Epoch, e.Election)
+	case core.Forgotten:
+		return "the epochs of " + e.Election + " are covered by the floor"
 	case core.Subscribe:
 		return "subscribe to notifications"
 	case core.Closed:

@@ -33,7 +33,9 @@ type virtualCluster struct {
 	opts    Options
 	mu      sync.Mutex
 	members []*fakeMember
-	fail    error // of listings
+	fail    error         // of listings
+	request time.Duration // how long the request for a listing takes
+	answer  time.Duration // how long its answer takes
 	events  []regent.Event
 	lists   atomic.Int64
 	probes  atomic.Int64
@@ -145,21 +147,47 @@ func (w *virtualCluster) leave(id string) {
 	})
 }
 
-// List implements [driver.Store]: it lists the registers of the members.
-func (w *virtualCluster) List(_ context.Context, prefix string) iter.Seq2[driver.Record, error] {
+// List implements [driver.Store]: it yields the registers as they are between the request and the answer.
+func (w *virtualCluster) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
 	return func(yield func(driver.Record, error) bool) {
 		w.lists.Add(1)
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.fail != nil {
-			yield(driver.Record{}, w.fail)
+		request := w.request
+		answer := w.answer
+		w.mu.Unlock()
+
+		err := sleep(ctx, request)
+		all, failed := w.registers(prefix)
+		if err = cmp.Or(err, failed, sleep(ctx, answer)); err != nil {
+			yield(driver.Record{}, err)
 			return
 		}
-		for _, f := range w.members {
-			if !yield(f.record(prefix, time.Now()), nil) {
+		for _, r := range all {
+			if !yield(r, nil) {
 				return
 			}
 		}
+	}
+}
+
+func (w *virtualCluster) registers(prefix string) ([]driver.Record, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []driver.Record
+	for _, f := range w.members {
+		all = append(all, f.record(prefix, time.Now()))
+	}
+
+	return all, w.fail
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -27,7 +27,12 @@ func (t *term) watchMembers() {
 			}
 			t.updateWorkers(members, time.Now())
 		}
+
+		stopped := ctx.Err() != nil
 		cancel()
+		if !stopped {
+			return // they cannot be watched at all, as the error in the log says
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package orchestrate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -33,6 +34,7 @@ type virtualCluster struct {
 	workers map[string]*work.Worker
 	runs    []started
 	down    atomic.Bool  // what the checks find
+	deaf    atomic.Bool  // the answers of w1 are lost
 	watches atomic.Int32 // of the members, at the moment
 }
 
@@ -66,6 +68,9 @@ func (h *virtualCluster) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.ServeHTTP(rec, r)
 	if err := r.Context().Err(); err != nil {
 		return nil, err
+	}
+	if h.deaf.Load() && r.URL.Hostname() == "w1" {
+		return nil, errors.New("connection reset by peer")
 	}
 	return rec.Result(), nil
 }
