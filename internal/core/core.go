@@ -108,12 +108,10 @@ func (c *Core) Step(now Time, in Input) []Effect {
 		c.take(in)
 		c.run()
 	}
-
 	if at := c.Next(); at != c.woken {
 		c.woken = at
 		c.emit(Wake{at})
 	}
-
 	return c.out
 }
 
@@ -131,7 +129,6 @@ func (c *Core) Next() Time {
 	case len(c.due) > 0:
 		return c.entity(c.due[0]).due
 	}
-
 	return Never
 }
 
@@ -190,7 +187,6 @@ func (c *Core) run() {
 	if !c.started || c.now < c.startAt { // rule 11: the start-up jitter comes before the first request of any kind
 		return
 	}
-
 	c.firstLook()
 	for ; c.spent < portion; c.spent += 1 + c.work {
 		c.work = 0
@@ -198,7 +194,6 @@ func (c *Core) run() {
 		if !ok {
 			return
 		}
-
 		c.advance(r)
 	}
 }
@@ -213,7 +208,6 @@ func (c *Core) advance(r ref) {
 	if !c.exists(r) { // a retirement ends with some requests
 		return
 	}
-
 	switch r.kind() {
 	case memberKind:
 		c.advanceMember()
@@ -228,7 +222,6 @@ func (c *Core) advance(r ref) {
 	case rosterKind:
 		c.advanceRoster()
 	}
-
 	c.schedule(r, e)
 }
 
@@ -237,7 +230,6 @@ func (c *Core) start() {
 	if c.started {
 		return
 	}
-
 	c.started = true
 	c.joinedAt = c.now
 	c.startAt = c.now.Add(c.cfg.StartDelay)

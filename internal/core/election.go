@@ -124,13 +124,11 @@ func (c *Core) elect(name string) *election {
 	if i, ok := c.names[name]; ok {
 		return c.elections.all[i]
 	}
-
 	e := &election{name: name}
 	i := c.elections.add(e)
 	if c.all == int(i) {
 		c.all++ // it is queued by itself
 	}
-
 	e.init(makeRef(electionKind, i))
 	c.names[name] = i
 	c.live++
@@ -145,7 +143,6 @@ func (c *Core) campaignIn(name string) {
 	if e.wanted || c.closing {
 		return
 	}
-
 	e.wanted = true
 	c.wanted++
 	c.show(e)
@@ -162,7 +159,6 @@ func (c *Core) withdraw(name string) {
 		c.emit(Withdrawn{name})
 		return
 	}
-
 	e := c.elections.all[i]
 	c.unwant(e)
 	c.enqueue(e.ref)

@@ -17,7 +17,6 @@ func (c *Core) save(in Save) {
 		c.emit(Result{ID: in.ID, Result: NotLeader})
 		return
 	}
-
 	e := c.elections.all[i]
 	e.saves = append(slices.Clip(e.saves), in)
 	c.enqueue(e.ref)
@@ -36,7 +35,6 @@ func (c *Core) writeSave(e *election) {
 		c.saved(e, NotLeader)
 		return
 	}
-
 	next := e.rec
 	next.Data = s.Data
 	next.Edits++
@@ -73,7 +71,6 @@ func (c *Core) settleSave(e *election, r *driver.Record) {
 	if !e.saving || len(e.saves) == 0 {
 		return
 	}
-
 	e.saving = false
 	switch {
 	case bytes.Equal(r.Data, e.saves[0].Data):
@@ -92,10 +89,8 @@ func (c *Core) endSaves(e *election) {
 		if i == 0 && (e.saving && !e.settled || e.call.id != 0 && e.call.kind == saveCall) {
 			code = OutcomeUnknown
 		}
-
 		c.emit(Result{ID: s.ID, Result: code, Epoch: e.term.epoch})
 	}
-
 	e.saves = nil
 	e.saving = false
 }
@@ -134,17 +129,14 @@ func (c *Core) ask(name string, a ask) {
 		if a.until == 0 {
 			a.until = c.now.Add(askTimeouts * c.timeout)
 		}
-
 		e.asks = append(slices.Clip(e.asks), a)
 		c.enqueue(e.ref)
 		return
 	}
-
 	if code := allowed(&a, &e.rec); code != OK {
 		c.emit(Result{ID: a.id, Result: code, Epoch: e.rec.Epoch})
 		return
 	}
-
 	cause := HandedOff
 	switch {
 	case a.to == anyone && e.rec.Paused:
@@ -152,7 +144,6 @@ func (c *Core) ask(name string, a ask) {
 	case a.to == anyone:
 		cause = SteppedDown
 	}
-
 	e.term.asked = a.id
 	c.end(e, cause, a.to)
 }
@@ -171,7 +162,6 @@ func allowed(a *ask, r *driver.Record) ResultCode {
 	case r.Paused && a.to != anyone:
 		return IsPaused
 	}
-
 	return OK
 }
 
@@ -180,7 +170,6 @@ func (c *Core) expireAsks(e *election) {
 	for len(e.asks) > 0 && c.now >= e.asks[0].until && (e.call.id == 0 || e.call.kind != editCall) {
 		c.askDone(e, Unanswered)
 	}
-
 	if len(e.asks) > 0 && c.now < e.asks[0].until { // else the answer to the edit is waited for
 		e.wake(e.asks[0].until)
 	}
@@ -191,7 +180,6 @@ func (c *Core) handleAsk(e *election) bool {
 	if len(e.asks) == 0 {
 		return false
 	}
-
 	a := &e.asks[0]
 	if c.now < e.hold || !e.retry.passed(c.now) {
 		e.wake(max(e.hold, e.retry.at))

@@ -103,13 +103,11 @@ func (c *Core) advanceRoster() {
 		r.wake(c.now) // the rest in the next step
 		return
 	}
-
 	c.wakeWaiting()
 	c.attend()
 	if !r.wanted || c.closing {
 		return
 	}
-
 	r.wanted = false
 	c.send(&r.entity, listCall, List, driver.Record{Name: driver.MemberPrefix})
 	r.call.until = c.now.Add(ListTimeouts * c.timeout)
@@ -128,7 +126,6 @@ func (c *Core) listAnswered(done call, o Outcome) {
 		}
 		return
 	}
-
 	r.coming = nil
 	r.retryAt = c.now.Add(c.failureWait())
 	c.listOver()
@@ -142,7 +139,6 @@ func (c *Core) takeList() {
 		r.coming = r.coming[1:]
 		n += c.takeMember(rec)
 	}
-
 	if len(r.coming) == 0 {
 		r.coming = nil
 		c.listTaken()
@@ -157,7 +153,6 @@ func (c *Core) listTaken() {
 			c.dropPeer(uint32(i))
 		}
 	}
-
 	r.known = true
 	r.wanted = false
 	r.listedAt = c.now
@@ -182,7 +177,6 @@ func (c *Core) wakeWaiting() {
 			c.enqueue(w)
 		}
 	}
-
 	r.waking = r.waking[n:]
 	if len(r.waking) == 0 {
 		r.waking = nil

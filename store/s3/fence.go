@@ -142,27 +142,13 @@ func fenced(put *s3.PutObjectInput, term regent.Term, now condition, text []byte
 
 // admitted returns the condition on which a term may write an object, or a [regent.StaleError].
 func admitted(ctx context.Context, client *s3.Client, term regent.Term, put *s3.PutObjectInput) (condition, error) {
-	head, err := client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: put.Bucket, Key: put.Key})
-	if statusOf(err) == http.StatusNotFound {
+	etag, mark, err := readMark(ctx, client, put)
+	if err != nil {
+		return condition{}, err
+	}
+	if etag == "" {
 		return absent, nil // should that be wrong, the condition of the write fails
 	}
-
-	if err != nil {
-		return condition{}, err
-	}
-
-	etag, err := etagOf(head.ETag)
-	if err != nil {
-		return condition{}, err
-	}
-
-	mark := ""
-	for key, value := range head.Metadata {
-		if strings.EqualFold(key, fenceMark) {
-			mark = value
-		}
-	}
-
 	if mark == "" { // it was there before anybody fenced it
 		return condition{etag}, nil
 	}
@@ -180,6 +166,36 @@ func admitted(ctx context.Context, client *s3.Client, term regent.Term, put *s3.
 	}
 
 	return condition{etag}, nil
+}
+
+// readMark returns the ETag and the mark of an object, or nothing if there is none. Two answers must be the same: a
+// server that reads both in two steps may answer with those of two writes, and such a mixture does not come twice.
+func readMark(ctx context.Context, client *s3.Client, put *s3.PutObjectInput) (etag, mark string, err error) {
+	for range getTries {
+		etagBefore, markBefore := etag, mark
+		etag, mark, err = headMark(ctx, client, put)
+		if err != nil || etag == "" || etag == etagBefore && mark == markBefore {
+			return etag, mark, err
+		}
+	}
+	return "", "", fmt.Errorf("%d answers of the server differ: others write the object all the time", getTries)
+}
+
+func headMark(ctx context.Context, client *s3.Client, put *s3.PutObjectInput) (etag, mark string, err error) {
+	head, err := client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: put.Bucket, Key: put.Key})
+	if statusOf(err) == http.StatusNotFound {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	for key, value := range head.Metadata {
+		if strings.EqualFold(key, fenceMark) {
+			mark = value
+		}
+	}
+	etag, err = etagOf(head.ETag)
+	return etag, mark, err
 }
 
 func parseMark(mark string) (newest regent.Token, election string, err error) {

@@ -3,6 +3,8 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +34,39 @@ type condition struct{ etag string }
 // absent is the condition that there is no object yet.
 var absent = condition{}
 
+// whole reports whether the ETag is the MD5 hash of the content: then both are of one write. Other servers, and objects
+// that are encrypted with a key of KMS, have ETags of another kind.
+func (o object) whole() bool { return o.etag == md5Of(o.body) }
+
+func md5Of(body []byte) string {
+	sum := md5.Sum(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// getTries is how often an object is read until its ETag and its content are of one write.
+const getTries = 5
+
 // get reads an object. If its ETag is still known, the server answers without a body, and get returns errUnchanged.
+//
+// A server that reads the ETag and the content in two steps may answer with those of two writes. A swap would then be
+// made on a revision whose record nobody has read. So where the ETag is no hash of the content, the object is read
+// again, until two answers are the same: a mixture of two writes does not come twice.
 func (s *Store) get(ctx context.Context, key, known string) (object, error) {
+	var last object
+	for range getTries {
+		o, err := s.getOnce(ctx, key, known)
+		if err != nil {
+			return object{}, err
+		}
+		if o.whole() || s.opaque.Load() || o.etag == last.etag && bytes.Equal(o.body, last.body) {
+			return o, nil
+		}
+		last = o
+	}
+	return object{}, fmt.Errorf("%d answers of the server have ETags that are no hash of the content, and differ", getTries)
+}
+
+func (s *Store) getOnce(ctx context.Context, key, known string) (object, error) {
 	in := &s3.GetObjectInput{Bucket: &s.addr.bucket, Key: &key}
 	if known != "" {
 		in.IfNoneMatch = aws.String(quoted(known))
@@ -90,8 +123,11 @@ func (s *Store) put(ctx context.Context, key string, body []byte, if_ condition)
 	if err != nil {
 		return "", classify(err, kind)
 	}
-
-	return etagOf(out.ETag)
+	etag, err := etagOf(out.ETag)
+	if err == nil {
+		s.opaque.Store(etag != md5Of(body))
+	}
+	return etag, err
 }
 
 // entry is an object of a list.

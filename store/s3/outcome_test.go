@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -143,6 +144,51 @@ func TestADeletedObjectIsNotCreatedAgain(t *testing.T) {
 	if _, err := s.Get(t.Context(), "seat"); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("Get = %v, want ErrNotFound", err)
 	}
+}
+
+// A server that answers with the ETag of one write and the content of another is read again. One whose ETags are no
+// hashes is not asked twice, once a write has shown that.
+func TestMixedAnswers(t *testing.T) {
+	p := startProxy(t, shared.endpoint())
+	addr := fresh(p.URL)
+	s, other := unprobed(t, addr), unprobed(t, addr)
+	first := swap(t, other, held("seat", "a", 1))
+	second := swap(t, other, held2(first, "b", 2))
+
+	mixed := 0
+	p.set(func(r *http.Request) fault {
+		if r.Method != http.MethodGet || mixed > 0 {
+			return nil
+		}
+		mixed++
+		return withETag(func(string) string { return first.Rev })
+	})
+	got, err := s.Get(t.Context(), "seat")
+	if err != nil || got.Rev != second.Rev || got.Holder.ID != "b" || mixed != 1 {
+		t.Errorf("Get = revision %q of %v, %v, want %q of b", got.Rev, got.Holder, err, second.Rev)
+	}
+
+	p.all(withETag(func(etag string) string { return "opaque-" + etag }))
+	s = unprobed(t, addr)
+	p.requests()
+	for i, want := range []int{2, 1} { // before and after a write
+		if got, err := s.Get(t.Context(), "seat"); err != nil || got.Rev != "opaque-"+second.Rev {
+			t.Errorf("Get = revision %q, %v", got.Rev, err)
+		}
+		if n := len(p.requests()); n != want {
+			t.Errorf("read %d of an object with another kind of ETag was %d requests, want %d", i, n, want)
+		}
+		swap(t, s, held(fmt.Sprint("other", i), "a", 1))
+		s.cache.drop("seat")
+		p.requests()
+	}
+}
+
+// held2 is held, on a revision.
+func held2(on driver.Record, id string, epoch uint64) driver.Record {
+	l := held(on.Name, id, epoch)
+	l.Rev = on.Rev
+	return l
 }
 
 // Reads cost no body where nothing has changed, and a list reads what has changed alone.

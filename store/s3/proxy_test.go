@@ -203,6 +203,25 @@ func answer(status int, code string) fault {
 	}
 }
 
+// withETag changes the ETag of answers.
+func withETag(change func(etag string) string) fault {
+	return func(p *proxy, w http.ResponseWriter, r *http.Request, body []byte) {
+		res, answer := p.forward(r.Context(), r, body)
+		if res == nil {
+			panic(http.ErrAbortHandler)
+		}
+		p.note(r, res.StatusCode, len(answer))
+		for name, values := range res.Header {
+			w.Header()[name] = values
+		}
+		if etag := res.Header.Get("ETag"); etag != "" {
+			w.Header().Set("ETag", quoted(change(strings.Trim(etag, `"`))))
+		}
+		w.WriteHeader(res.StatusCode)
+		_, _ = w.Write(answer)
+	}
+}
+
 // heldRequest is one that was neither answered nor sent on.
 type heldRequest struct {
 	request *http.Request

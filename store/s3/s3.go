@@ -62,6 +62,7 @@ type Store struct {
 	id     uint64        // of this Store among all that ever were
 	writes atomic.Uint64 // that it has sent
 
+	opaque   atomic.Bool           // the server's ETags are no hashes: the last write has shown it
 	refused  atomic.Pointer[error] // why every request is refused: a probe has failed after Open
 	raceTime time.Duration         // how long another process may take for the race
 
