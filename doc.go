@@ -1,5 +1,5 @@
 // Package regent elects at most one leader among processes that share a store, and fences off work sent by former
-// leaders. The store is one that its user already runs.
+// leaders. The store is a SQLite file, or one that its user already runs.
 //
 // # Assumptions
 //
@@ -10,8 +10,8 @@
 //   - A duty stops within the stop timeout after its context has ended. If it does not, that is reported, and the
 //     process should exit.
 //
-// Under these assumptions, at most one member at any time takes itself for the leader of an election. Before it does,
-// the former leader has stopped to, and its duties had the stop timeout to end.
+// Under these assumptions at most one member at any time leads an election. Before a member leads, the lease of the
+// former leader has expired or was released, and its duties had the stop timeout to end.
 //
 // # What is not guaranteed
 //

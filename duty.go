@@ -40,7 +40,8 @@ const (
 )
 
 // Run campaigns for the elections of all duties until ctx ends, and returns the cause of ctx. Duties of one election
-// are started in order when a term is won, and stopped in reverse order when it ends.
+// are started in order when a term is won, without waiting for each other. When the term ends, they are stopped in
+// reverse order, each within its share of the stop timeout; if the lease was lost, all at once.
 //
 // A duty without a Run costs no goroutine, unless its election has a lease of its own: so a member can lead a great
 // many elections.

@@ -14,7 +14,7 @@ type DutyState struct {
 	Running   bool      `json:"running"`
 	Started   time.Time `json:"started,omitzero"`
 	Failures  uint64    `json:"failures"`  // since [Member.Run] was called
-	InARow    int       `json:"inARow"`    // failures that count, since it last ran for half a minute
+	InARow    int       `json:"inARow"`    // failures that count, without a run of 3 s that did not fail
 	LastError string    `json:"lastError"` // empty if it never failed
 	FailedAt  time.Time `json:"failedAt,omitzero"`
 }

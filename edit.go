@@ -134,7 +134,11 @@ func (m *Member) notifyHolder(ctx context.Context, record driver.Record) error {
 
 // get reads a register on behalf of a caller. The member's core takes in what the store has shown.
 func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
-	l, err := m.Store.Get(ctx, name)
+	var l driver.Record
+	err := protect(func() (err error) {
+		l, err = m.Store.Get(ctx, name)
+		return err
+	})
 	switch {
 	case err == nil:
 		m.shown(l)
@@ -147,7 +151,11 @@ func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
 
 // swap is get for a write.
 func (m *Member) swap(ctx context.Context, l driver.Record) (driver.Record, error) {
-	got, err := m.Store.Swap(ctx, l)
+	var got driver.Record
+	err := protect(func() (err error) {
+		got, err = m.Store.Swap(ctx, l)
+		return err
+	})
 	if err == nil {
 		m.shown(got)
 	}

@@ -379,6 +379,8 @@ func validElection(name string) error {
 	case !driver.ValidName(name):
 		return fmt.Errorf("election %q: the name must be 1 to %d bytes of UTF-8 without control characters",
 			name, driver.MaxName)
+	case name == anyone:
+		return fmt.Errorf("election %q: the name stands for every election, in what members publish", name)
 	case strings.HasPrefix(name, driver.Reserved):
 		return fmt.Errorf("election %q: names that begin with %q are reserved", name, driver.Reserved)
 	}

@@ -27,26 +27,26 @@ type Reason string
 
 // The reasons that a leader gives for the end of its own term.
 const (
-	ReasonShutdown    = Reason(core.Shutdown)    // the caller of Lead or Run ended its context
-	ReasonReturned    = Reason(core.Returned)    // the function given to Lead returned
-	ReasonLost        = Reason(core.Lost)        // the store showed another holder or incarnation
-	ReasonPartitioned = Reason(core.Partitioned) // the lease could not be renewed in time
-	ReasonHandoff     = Reason(core.HandedOff)   // it was asked to hand over to a successor
-	ReasonSteppedDown = Reason(core.SteppedDown) // it was asked to step down
-	ReasonPaused      = Reason(core.Paused)      // it was asked to step down while the election was paused
-	ReasonUnhealthy   = Reason(core.Unhealthy)   // its health check, or a duty, kept failing
-	ReasonFenced      = Reason(core.FencedOff)   // a fence had seen a higher epoch, or another term with the same one
-	ReasonPanicked    = Reason(core.Panicked)    // the driver of its store panicked
+	ReasonShutdown    Reason = "shutdown"     // the caller of Lead or Run ended its context
+	ReasonReturned    Reason = "returned"     // the function given to Lead returned
+	ReasonLost        Reason = "lost lease"   // the store showed another holder or incarnation
+	ReasonPartitioned Reason = "partition"    // the lease could not be renewed in time
+	ReasonHandoff     Reason = "handoff"      // it was asked to hand over to a successor
+	ReasonSteppedDown Reason = "stepped down" // it was asked to step down
+	ReasonPaused      Reason = "paused"       // it was asked to step down while the election was paused
+	ReasonUnhealthy   Reason = "unhealthy"    // its health check, or a duty, kept failing
+	ReasonFenced      Reason = "fenced"       // a fence had seen a higher epoch, or another term with the same one
+	ReasonPanicked    Reason = "panic"        // the driver of its store panicked
 )
 
 // The reasons that others give for the end of a term whose leader did not say why.
 const (
-	ReasonExpired   = Reason(core.ReasonExpired)   // its heartbeat expired
-	ReasonDied      = Reason(core.ReasonDied)      // its process was proved dead
-	ReasonRejoined  = Reason(core.ReasonRejoined)  // its member has joined again since
-	ReasonAbandoned = Reason(core.ReasonAbandoned) // a claim was applied after the candidate had given it up
-	ReasonFirst     = Reason(core.ReasonFirst)     // there was no term before: nobody has led
-	ReasonForgotten = Reason(core.ReasonForgotten) // there was a term before, and the store has no record of it
+	ReasonExpired   Reason = "expired"   // its heartbeat expired
+	ReasonDied      Reason = "died"      // its process was proved dead
+	ReasonRejoined  Reason = "rejoined"  // its member has joined again since
+	ReasonAbandoned Reason = "abandoned" // a claim was applied after the candidate had given it up
+	ReasonFirst     Reason = "first"     // there was no term before: nobody has led
+	ReasonForgotten Reason = "forgotten" // there was a term before, and the store has no record of it
 )
 
 var (

@@ -46,11 +46,13 @@ func (m *Member) Retire(ctx context.Context, election string, idle time.Duration
 	return results[0]
 }
 
-// RetirementDuty returns a duty that removes the registers of elections, and of members that have left or died, which
-// nobody has used for the time after. One leader of a store has to run it. It lists all registers of the store six
-// times in that time, and keeps the names of those that nobody uses in memory.
+// RetirementDuty returns a duty for the leader of an election. While it runs, it removes the registers of all elections
+// of the store, and of all members that have left or died, which nobody has used for the time after. Run it in one
+// election of a store. It lists all registers six times in that time, and keeps the names of those that nobody uses in
+// memory.
 //
-// The error is an [errors.ErrUnsupported] if the store cannot remove registers.
+// The error reports that after is shorter than [MinRetireAfter], which is 10 minutes, or is an [errors.ErrUnsupported]
+// if the store cannot remove registers.
 func (m *Member) RetirementDuty(election string, after time.Duration) (Duty, error) {
 	if after < MinRetireAfter {
 		return Duty{}, fmt.Errorf("retire registers after %v: must be at least %v", after, MinRetireAfter)
@@ -140,7 +142,7 @@ func (m *Member) retireUnused(ctx context.Context, after time.Duration) error {
 			wait = min(wait, retireRetry)
 		} else {
 			known = listed
-			m.retire(ctx, 0, due(known, now-(after-MinRetireAfter))...)
+			m.retireDue(ctx, known, now-(after-MinRetireAfter))
 		}
 
 		timer := m.clock.NewTimer(wait)
@@ -149,6 +151,19 @@ func (m *Member) retireUnused(ctx context.Context, after time.Duration) error {
 			timer.Stop()
 			return nil
 		case <-timer.C:
+		}
+	}
+}
+
+// retireDue removes registers that have not been used since then. Those for which the store did not answer are tried
+// again after the next list.
+func (m *Member) retireDue(ctx context.Context, known map[string]unused, since time.Duration) {
+	names := due(known, since)
+	for i, err := range m.retire(ctx, 0, names...) {
+		if err != nil && !errors.Is(err, ErrInUse) {
+			u := known[names[i]]
+			u.asked = false
+			known[names[i]] = u
 		}
 	}
 }

@@ -207,3 +207,36 @@ func TestRetirementDuty(t *testing.T) {
 		standby.quit()
 	})
 }
+
+// TestRetirementDutyWithManyRegisters has more registers to remove than a slow store answers for in time.
+func TestRetirementDutyWithManyRegisters(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		const registers = 3000
+		for i := range registers {
+			unused := driver.Record{Name: fmt.Sprint("job", i), Epoch: 3, Nonce: 5, Duration: time.Second}
+			if _, err := c.store.Swap(c.ctx, unused); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		keeper := c.member("keeper")
+		keeper.client.SetFaults(memstore.Faults{Request: memstore.Delay{Min: 150 * time.Millisecond}})
+		duty, err := keeper.RetirementDuty("coordinator", regent.MinRetireAfter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(c.ctx)
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			_ = keeper.Run(ctx, duty)
+		}()
+
+		time.Sleep(6 * time.Hour)
+		if n := len(c.registers()); n > 10 {
+			t.Errorf("%d of %d registers are left", n, registers)
+		}
+		stop()
+		<-stopped
+	})
+}

@@ -143,11 +143,11 @@ func (r *run) wait(ctx context.Context) error {
 	defer r.m.mu.Unlock()
 
 	r.m.last = r.core
-	r.m.run = nil
 	close(r.over)
 	if died := r.died.Load(); died != nil && ctx.Err() == nil {
-		return died
+		return died // the next run takes its place: what callers queue meanwhile that one takes over
 	}
+	r.m.run = nil
 	return nil
 }
 

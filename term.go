@@ -14,7 +14,8 @@ import (
 	"github.com/regentd/regent/internal/shell"
 )
 
-// Term is one unbroken holding of an election by one member. Its Epoch is the fencing token.
+// Term is one unbroken holding of an election by one member. Its Epoch numbers it, and its [Token] is the
+// fencing token.
 type Term struct {
 	Election string
 	Epoch    uint64

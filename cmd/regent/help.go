@@ -13,7 +13,7 @@ const usage = `regent elects at most one leader among processes that share a sto
 
 Usage:
   regent serve [flags]                     run a node, with an HTTP API for health, role, metrics and events
-  regent serve --check-config [flags]      check the configuration and the store, print both, and exit
+  regent serve --check-config [flags]      check the configuration and the store, print where each value comes from
   regent run ELECTION [flags] -- CMD ...   run a program while this process leads; --timeout bounds the wait
   regent slots [flags] JOURNAL ...         check the journals of all workers: each slot of each poll once, none left out
   regent demo                              three processes on one embedded store: kill the leader, see who takes over

@@ -28,6 +28,7 @@ func (c *Core) Clone(src Source) *Core {
 	d.sights = c.sights.clone()
 	d.retirements = c.retirements.clone()
 	d.dropped = slices.Clone(c.dropped)
+	d.droppedAt = maps.Clone(c.droppedAt)
 	d.floor.waiting = slices.Clone(c.floor.waiting)
 	for _, s := range d.sights.all {
 		if s != nil {

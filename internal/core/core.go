@@ -50,12 +50,13 @@ type Core struct {
 
 	held []uint32 // elections whose term depends on the member's heartbeat
 
-	memory  map[string]uint64 // the highest epoch ever seen of each election
-	dropped []dropped         // those of them that nobody is interested in; kept where registers are removed
-	endings []driver.Identity // incarnations that this process has ended
-	ends    []lifeEnd         // how the latest of them ended
-	runs    uint64            // the count of the last incarnation
-	info    []byte            // what the member register carries about the member
+	memory    map[string]uint64 // the highest epoch ever seen of each election
+	dropped   []string          // elections in which this member has no interest any more, whose epochs it still knows
+	droppedAt map[string]Time   // since when
+	endings   []driver.Identity // incarnations that this process has ended
+	ends      []lifeEnd         // how the latest of them ended
+	runs      uint64            // the count of the last incarnation
+	info      []byte            // what the member register carries about the member
 
 	pollAt    Time // the next of the moments at which elections are polled
 	contended Time // when the last contention event was sent
@@ -243,7 +244,6 @@ func (c *Core) close(cause Cause) {
 	if c.closing {
 		return
 	}
-
 	c.closing = true
 	c.closeCause = cause
 	if cause == "" {

@@ -26,9 +26,9 @@ func (x *encoder) retirement(c *Core) {
 
 	x.number(len(f.waiting))
 	x.number(f.prune)
-	for _, d := range c.dropped {
-		x.text(d.name)
-		x.within(d.at, max(c.cfg.Rest, c.cfg.LeaseDuration))
+	for _, name := range c.dropped {
+		x.text(name)
+		x.within(c.droppedAt[name], max(c.cfg.Rest, c.cfg.LeaseDuration))
 	}
 
 	for _, t := range c.retirements.all {

@@ -27,6 +27,7 @@ type floor struct {
 	raise   uint64        // what it is to be raised to
 	retry   retry         // after it could not be read
 	prune   int           // how many of the elections that were dropped are still to be checked
+	losses  uint64        // how often the store was found to have lost it
 	waiting []ref         // elections and retirements for which a newer read, or a higher floor, makes a difference
 }
 
@@ -121,6 +122,7 @@ func (c *Core) floorAnswered(done call, o Outcome, r driver.Record) {
 	}
 
 	if r.Epoch < f.epoch { // the store has lost writes: it gets its floor back
+		f.losses++
 		if f.raise < f.epoch {
 			c.emit(Event{Kind: EventRegressed, Register: driver.FloorRegister, Epoch: f.epoch, Error: fmt.Sprintf(
 				"%s shows epoch %d, but epoch %d was seen before: "+
@@ -173,18 +175,19 @@ func (c *Core) heldLately(e *election) bool {
 	return e.heldAt != 0 && c.now < e.heldAt.Add(c.floorLife())
 }
 
-// dropped is an election in which this member has no interest any more. What it knows of its epochs is kept (rule 5)
-// until the floor covers it.
-type dropped struct {
-	name string
-	at   Time
-}
-
-// noteDropped notes that nobody is interested in an election any more.
+// noteDropped notes that nobody is interested in an election any more. What is known of its epochs is kept (rule 5)
+// until the floor covers them.
 func (c *Core) noteDropped(name string) {
-	if c.cfg.Rest > 0 && c.memory[name] > 0 {
-		c.dropped = append(c.dropped, dropped{name, c.now})
+	if c.cfg.Rest == 0 || c.memory[name] == 0 {
+		return
 	}
+	if _, known := c.droppedAt[name]; !known {
+		c.dropped = append(c.dropped, name)
+	}
+	if c.droppedAt == nil {
+		c.droppedAt = map[string]Time{}
+	}
+	c.droppedAt[name] = c.now
 }
 
 // pruneMemory forgets the epochs of elections that the floor has come up to, a portion of them at a time. Whoever was
@@ -194,16 +197,19 @@ func (c *Core) pruneMemory() {
 	f := &c.floor
 	for n := 0; n < portion && f.prune > 0; n++ {
 		f.prune--
-		d := c.dropped[0]
+		name := c.dropped[0]
 		c.dropped = c.dropped[1:]
-		_, used := c.names[d.name]
+		_, used := c.names[name]
+		rested := c.droppedAt[name].Add(max(c.cfg.Rest, c.cfg.LeaseDuration))
 		switch {
 		case used: // it is dropped again
-		case c.memory[d.name] > f.epoch || c.now < d.at.Add(max(c.cfg.Rest, c.cfg.LeaseDuration)):
-			c.dropped = append(c.dropped, d)
+			delete(c.droppedAt, name)
+		case c.memory[name] > f.epoch || c.now < rested:
+			c.dropped = append(c.dropped, name)
 		default:
-			delete(c.memory, d.name)
-			c.emit(Forgotten{d.name})
+			delete(c.memory, name)
+			delete(c.droppedAt, name)
+			c.emit(Forgotten{name})
 		}
 	}
 

@@ -18,9 +18,11 @@ type retirement struct {
 	idle   time.Duration // how long the register must stay as it is
 	rec    driver.Record // as first read
 	phase  retirePhase
-	rested Time  // when the register has stayed as it is for long enough
-	dead   watch // of a member that has not left: its heartbeat, which must expire and be revoked first
-	tries  int   // removals of unknown outcome
+	losses uint64 // of the floor, when the register began to rest
+	rested Time   // when the register has stayed as it is for long enough
+	dead   watch  // of a member that has not left: its heartbeat, which must expire and be revoked first
+	tries  int    // removals of unknown outcome
+	giveUp Time   // when it ends unless the store has answered; 0 while it rests
 	retry  retry
 }
 
@@ -39,8 +41,10 @@ const (
 	retireCheck                     // the removal is not known to be applied: the register is to be read
 )
 
-// maxRemovals is how often a removal is tried.
-const maxRemovals = 4
+const (
+	maxRemovals    = 4  // how often a removal is tried
+	retireTimeouts = 64 // how many timeouts a retirement waits for a store that does not answer
+)
 
 // retire takes in a request to remove a register.
 func (c *Core) retire(in Retire) {
@@ -69,6 +73,11 @@ func (c *Core) advanceRetirement(t *retirement) {
 		return
 	}
 
+	if c.givenUp(t) {
+		c.retireDone(t, Unanswered)
+		return
+	}
+
 	if !t.retry.passed(c.now) {
 		t.wake(t.retry.at)
 		return
@@ -92,6 +101,21 @@ func (c *Core) advanceRetirement(t *retirement) {
 	}
 }
 
+// givenUp reports whether a retirement has waited for the store for too long. The time counts from the last answer, and
+// not while the register rests.
+func (c *Core) givenUp(t *retirement) bool {
+	switch t.phase {
+	case retireSilent, retireRest, retireRevoke:
+		t.giveUp = 0
+		return false
+	}
+	if t.giveUp == 0 {
+		t.giveUp = c.now.Add(retireTimeouts * c.timeout)
+	}
+	t.wake(t.giveUp)
+	return c.now >= t.giveUp
+}
+
 // covered reports whether the floor is known to have come up to the epoch of a register.
 func (c *Core) covered(t *retirement) bool {
 	return t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch
@@ -105,6 +129,7 @@ func (c *Core) raiseFor(t *retirement) {
 		return
 	}
 
+	t.losses = c.floor.losses
 	t.rested = c.now.Add(t.idle)
 	t.phase = retireRest
 	t.wake(t.rested)
@@ -146,7 +171,7 @@ func (c *Core) remove(t *retirement) {
 	case !t.isMember() && !c.floorFresh():
 		c.needFloor(&t.entity)
 		return
-	case !c.covered(t):
+	case !c.covered(t) || !t.isMember() && t.losses != c.floor.losses:
 		t.phase = retireRaise
 		c.enqueue(t.ref)
 		return
@@ -158,6 +183,9 @@ func (c *Core) remove(t *retirement) {
 
 // retirementAnswered takes in what became of a request about a register that is to be removed.
 func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver.Record) {
+	if o != Unknown && o != NotSent {
+		t.giveUp = 0
+	}
 	switch {
 	case o == Unknown && done.kind == removeCall:
 		t.phase = retireCheck
@@ -179,8 +207,10 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		t.phase = retireRemove
 	case o == NotFound: // somebody else was first, or the removal was applied
 		c.retireDone(t, OK)
-	case t.phase == retireCheck && (r.Rev != t.rec.Rev || t.tries == maxRemovals):
+	case t.phase == retireCheck && r.Rev != t.rec.Rev:
 		c.retireDone(t, InUse)
+	case t.phase == retireCheck && t.tries == maxRemovals:
+		c.retireDone(t, Unanswered)
 	case t.phase == retireCheck:
 		t.phase = retireRemove
 	case t.phase == retireAgain:

@@ -71,6 +71,9 @@ func (c *Core) Inherit(old *Core) {
 	c.runs = old.runs
 	c.seq = old.seq // an answer to one of its requests is not taken for one of ours
 	c.stats = old.stats
+	c.floor.epoch = old.floor.epoch
+	c.dropped = slices.Clone(old.dropped)
+	c.droppedAt = maps.Clone(old.droppedAt)
 }
 
 // Remember takes in the highest epoch that the process has seen of an election.

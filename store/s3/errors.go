@@ -59,7 +59,7 @@ func refusals() []string {
 	return []string{
 		"AccessDenied", "AllAccessDisabled", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException",
 		"InvalidAccessKeyId", "InvalidBucketName", "KMS.DisabledException", "KMS.NotFoundException", "NoSuchBucket",
-		"NotImplemented", "PermanentRedirect", "SignatureDoesNotMatch",
+		"NotImplemented", "PermanentRedirect", "SignatureDoesNotMatch", "XAdminUserNotFound",
 	}
 }
 

@@ -63,7 +63,8 @@ func (s *Store) get(ctx context.Context, key, known string) (object, error) {
 		}
 		last = o
 	}
-	return object{}, fmt.Errorf("%d answers of the server have ETags that are no hash of the content, and differ", getTries)
+	return object{}, fmt.Errorf("%d answers of the server have ETags that are no hash of the content, and differ",
+		getTries)
 }
 
 func (s *Store) getOnce(ctx context.Context, key, known string) (object, error) {

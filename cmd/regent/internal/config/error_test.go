@@ -89,7 +89,7 @@ func TestBadValues(t *testing.T) {
 			"file regent.yaml:1: renewBackoff [500ms 1µs]: renewBackoff must hold durations of at least 20ms only"},
 		{"C22_two_intervals_that_must_be_one", loaded{args: "--heartbeat-interval 1s", env: "REGENT_RENEW_INTERVAL=2s"},
 			"variable REGENT_RENEW_INTERVAL and flag --heartbeat-interval: renewInterval 2s: renewInterval must " +
-				"equal heartbeatInterval (1s), which keeps the seats unless ownLease is set"},
+				"equal heartbeatInterval (1s), which renews all elections unless ownLease is set"},
 		{"C22_a_bad_value_is_not_compared_to_others", loaded{args: "--lease-duration long --heartbeat-interval 10s"},
 			`flag --lease-duration: leaseDuration "long": leaseDuration must be a duration, such as 1.5s or 500ms, ` +
 				`or a number of milliseconds`},

@@ -189,7 +189,7 @@ func Keys() []Key {
 		{
 			Name: "retireAfter", field: func(s *Settings) any { return &s.RetireAfter },
 			Doc: "how long nobody may have used a register before the leader removes it: that of an election, or of " +
-				"a member that has left or died; 0s keeps all of them",
+				"a member that has left or died; at least 10m; 0s keeps all of them",
 		},
 		{Name: "logFormat", Doc: "text or json", field: func(s *Settings) any { return &s.LogFormat }},
 		{

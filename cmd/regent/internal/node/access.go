@@ -12,13 +12,14 @@ import (
 // access is the outcome of the reads or of the writes. A store may take the ones and refuse the others. The mutex of
 // the Store guards it.
 type access struct {
-	requests string    // reads or writes
-	answered time.Time // when one last succeeded; zero for never
-	failed   error     // the last failure since then
-	since    time.Time // the first failure since then
-	logged   time.Time // when a failure was last logged
-	text     string    // of that failure
-	loud     bool      // the present failure was logged
+	requests string     // reads or writes
+	answered time.Time  // when one last succeeded; zero for never
+	failed   error      // the last failure since then
+	since    time.Time  // the first failure since then
+	logged   time.Time  // when a failure was last logged
+	text     string     // of that failure
+	loud     bool       // the present failure was logged
+	level    slog.Level // at which it was logged: one that is worse is logged too
 }
 
 // logInterval is how long the same failure is not logged again, if requests succeed in between.
@@ -62,12 +63,21 @@ func (a *access) record(now time.Time, err error, log *slog.Logger) {
 	case err == nil && failed && a.loud:
 		a.loud = false
 		log.Info("store works again", "requests", a.requests, "after", now.Sub(a.since).Round(time.Millisecond))
-	case err != nil && !a.loud && (err.Error() != a.text || now.Sub(a.logged) >= logInterval):
+	case err != nil && a.news(now, err):
 		a.loud = true
+		a.level = level(err)
 		a.logged = now
 		a.text = err.Error()
 		log.Log(context.Background(), level(err), "store fails", "requests", a.requests, "error", err)
 	}
+}
+
+// news reports whether a failure is to be logged: it is the first one, or worse than the one that was logged.
+func (a *access) news(now time.Time, err error) bool {
+	if a.loud {
+		return level(err) > a.level
+	}
+	return err.Error() != a.text || now.Sub(a.logged) >= logInterval
 }
 
 // level returns the log level of a failure: a permanent one is an error.

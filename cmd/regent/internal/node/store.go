@@ -195,7 +195,8 @@ func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 	return out
 }
 
-// Remove implements [driver.Remover]. The error is an [errors.ErrUnsupported] if the store is none.
+// Remove implements [driver.Remover]. If the store is none, nothing is removed and never will be: the error is an
+// [errors.ErrUnsupported] and a [driver.ErrConflict].
 func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 	store, err := s.current(ctx)
 	if err != nil {
@@ -204,7 +205,8 @@ func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 
 	remover, ok := store.(driver.Remover)
 	if !ok {
-		return fmt.Errorf("remove %q: the store cannot remove registers: %w", l.Name, errors.ErrUnsupported)
+		return fmt.Errorf("remove %q: the store cannot remove registers: %w (%w)", l.Name, errors.ErrUnsupported,
+			driver.ErrConflict)
 	}
 	return s.recordWrite(remover.Remove(ctx, l))
 }

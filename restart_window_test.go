@@ -1,0 +1,113 @@
+package regent_test
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
+)
+
+// slowStart is a clock that takes its time where a run starts: it widens the window between two runs of a member.
+type slowStart struct{ start time.Time }
+
+func (c *slowStart) Now() time.Duration {
+	var callers [4]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		if strings.HasSuffix(f.Function, "newRun") {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return time.Since(c.start)
+}
+
+func (c *slowStart) NewTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }
+
+// TestCallsBetweenTwoRuns calls a member whose driver has panicked, before the next run has started.
+func TestCallsBetweenTwoRuns(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *node) error{
+		"retire": func(ctx context.Context, n *node) error { return n.Retire(ctx, "job", 0) },
+		"lead":   func(ctx context.Context, n *node) error { return n.Lead(ctx, "x", nil) },
+		"watch": func(ctx context.Context, n *node) error {
+			for range n.Watch(ctx, "x") {
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) { callBetweenTwoRuns(t, c, call) })
+		})
+	}
+}
+
+func callBetweenTwoRuns(t *testing.T, c *cluster, call func(context.Context, *node) error) {
+	a := c.member("a")
+	a.Clock = &slowStart{time.Now()}
+	p := &panicky{Client: a.client}
+	a.Store = p
+	unused := driver.Record{Name: "job", Epoch: 3, Nonce: 5, Duration: time.Second}
+	if _, err := c.store.Swap(c.ctx, unused); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(c.ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = a.Lead(ctx, "anchor", func(ctx context.Context, _ regent.Term) error {
+			<-ctx.Done()
+			return nil
+		})
+	})
+	time.Sleep(time.Minute)
+
+	wg.Go(func() {
+		_ = a.Retire(ctx, "job", 0) // it ends with the run
+		time.Sleep(5 * time.Millisecond)
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_ = call(limited, a)
+	})
+	time.Sleep(time.Minute)
+	p.once.Store(true)
+	time.Sleep(5 * time.Minute)
+	if _, ok := a.Leads("anchor"); !ok {
+		t.Error("the next run does not lead")
+	}
+
+	cancel()
+	wg.Wait()
+}
+
+// A driver that panics must not take the caller with it.
+func TestRequestsOverADriverThatPanics(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.member("a")
+		a.Store = panickyReader{a.client}
+		for name, call := range map[string]func() error{
+			"pause":     func() error { return a.Pause(c.ctx, "seat") },
+			"step_down": func() error { return a.StepDown(c.ctx, "seat") },
+			"hand_off":  func() error { return a.HandOff(c.ctx, "seat", "b") },
+		} {
+			if err := call(); err == nil || !strings.Contains(err.Error(), "panic") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+type panickyReader struct{ driver.Store }
+
+func (panickyReader) Get(context.Context, string) (driver.Record, error) { panic("no read") }
+
+func TestElectionNamedLikeAll(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		if err := c.member("a").Lead(c.ctx, "*", nil); err == nil {
+			t.Error("an election may be named as all elections are")
+		}
+	})
+}
