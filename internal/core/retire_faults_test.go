@@ -40,7 +40,8 @@ func TestRetirementOverALostFloor(t *testing.T) {
 			}
 		}
 		if rested := r.now - raised; rested < Time(10*time.Minute) {
-			t.Errorf("removed after %v, %v after the floor stood again", time.Duration(r.now-start), time.Duration(rested))
+			t.Errorf("removed after %v, %v after the floor stood again", time.Duration(r.now-start),
+				time.Duration(rested))
 		}
 		r.want(OK)
 	})
