@@ -132,10 +132,24 @@ func (m *Member) notifyHolder(ctx context.Context, record driver.Record) error {
 	}
 }
 
+// request sends one request on behalf of a caller. A store that does not answer within the lease duration has failed. A
+// panic of the driver is an error.
+func (m *Member) request(ctx context.Context, send func(context.Context) error) error {
+	timeout := m.Config.orDefault().LeaseDuration
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	err := protect(func() error { return send(limited) })
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: it has not answered within %v: %w", ErrStore, timeout, err)
+	}
+	return err
+}
+
 // get reads a register on behalf of a caller. The member's core takes in what the store has shown.
 func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
 	var l driver.Record
-	err := protect(func() (err error) {
+	err := m.request(ctx, func(ctx context.Context) (err error) {
 		l, err = m.Store.Get(ctx, name)
 		return err
 	})
@@ -152,7 +166,7 @@ func (m *Member) get(ctx context.Context, name string) (driver.Record, error) {
 // swap is get for a write.
 func (m *Member) swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	var got driver.Record
-	err := protect(func() (err error) {
+	err := m.request(ctx, func(ctx context.Context) (err error) {
 		got, err = m.Store.Swap(ctx, l)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -79,6 +80,9 @@ func classify(err error, kind requestKind) error {
 		return driver.ErrNotFound
 	case slices.Contains(refusals(), code):
 		return driver.Refused(err)
+	case strings.Contains(err.Error(), "get credentials"):
+		return fmt.Errorf("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the "+
+			"machine a role: %w", err)
 	}
 
 	return err

@@ -2,6 +2,7 @@ package regent_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/memstore"
 )
 
 // slowStart is a clock that takes its time where a run starts: it widens the window between two runs of a member.
@@ -109,5 +111,27 @@ func TestElectionNamedLikeAll(t *testing.T) {
 		if err := c.member("a").Lead(c.ctx, "*", nil); err == nil {
 			t.Error("an election may be named as all elections are")
 		}
+	})
+}
+
+// A caller without a deadline gets an error from a store that does not answer.
+func TestRequestsOverAHungStore(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		a := c.member("a").lead()
+		leader(t, time.Second, a)
+		b := c.member("b")
+		b.client.SetFaults(memstore.Faults{CutRequests: true})
+
+		for name, call := range map[string]func() error{
+			"pause":     func() error { return b.Pause(c.ctx, "seat") },
+			"step_down": func() error { return b.StepDown(c.ctx, "seat") },
+			"hand_off":  func() error { return b.HandOff(c.ctx, "seat", "a") },
+		} {
+			start := time.Now()
+			if err := call(); !errors.Is(err, regent.ErrStore) || time.Since(start) > time.Minute {
+				t.Errorf("%s, after %v: %v", name, time.Since(start), err)
+			}
+		}
+		a.quit()
 	})
 }
