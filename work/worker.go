@@ -66,7 +66,8 @@ type Worker struct {
 	waiting         []*run
 	running         int
 	stopping        bool
-	unflushed       []*run // ended, and not in the journal yet
+	unwritable      time.Time // until then no task is accepted: the journal could not be written
+	unflushed       []*run    // ended, and not in the journal yet
 	flushing        bool
 	ended           []*run        // by number, from base on
 	base            uint64        // the number of ended[0]; the first is 1
@@ -81,7 +82,7 @@ type WorkerStats struct {
 	Duplicates uint64             `json:"duplicates"` // tasks that were delivered again
 	Stale      uint64             `json:"stale"`      // tasks and queries of former leaders that the fence refused
 	Late       uint64             `json:"late"`       // tasks of former leaders, admitted within the fence's grace
-	Busy       uint64             `json:"busy"`       // tasks refused because the queue was full
+	Busy       uint64             `json:"busy"`       // tasks refused because the queue was full, or the journal could not be written
 	Unknown    uint64             `json:"unknown"`    // tasks refused because they have no handler
 	Dropped    uint64             `json:"dropped"`    // results whose data was dropped: see Worker.KeepBytes
 	KeptBytes  int                `json:"keptBytes"`  // size of the results that are kept

@@ -57,7 +57,7 @@ func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
 			why = whyKind
 			w.stats.Unknown++
 		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payloadBytes+len(r.task.Payload) > w.KeepBytes,
-			w.unreportedBytes > w.KeepBytes/2:
+			w.unreportedBytes > w.KeepBytes/2, time.Now().Before(w.unwritable):
 			why = whyBusy
 			w.stats.Busy++
 		default:
@@ -80,6 +80,9 @@ func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
 	return taken
 }
 
+// journalBackoff is how long a worker accepts no tasks after its journal could not be written: others can run them.
+const journalBackoff = 10 * time.Second
+
 // start runs accepted tasks, once the journal has recorded them.
 func (w *Worker) start(taken []*run) {
 	if len(taken) == 0 {
@@ -89,7 +92,11 @@ func (w *Worker) start(taken []*run) {
 
 	if err := w.journal.begin(taken); err != nil {
 		// They count as accepted, because a second delivery may have been answered so already.
-		w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
+		w.Log.Error("journal cannot be written: this worker refuses tasks for a while", "journal", w.Journal,
+			"refuses", journalBackoff, "error", err)
+		w.mu.Lock()
+		w.unwritable = time.Now().Add(journalBackoff)
+		w.mu.Unlock()
 		for _, r := range taken {
 			w.finish(r, Failed, nil, err)
 		}

@@ -1,0 +1,58 @@
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/regentd/regent/internal/virtual"
+)
+
+// TestUnwritableJournal has a worker whose disk is full for a while: its tasks must go to others.
+func TestUnwritableJournal(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		w := &Worker{
+			Journal: filepath.Join(t.TempDir(), "journal"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		}
+		w.Handle("do", func(context.Context, Task) (json.RawMessage, error) { return nil, nil })
+		if code := deliver(w, "first"); code != http.StatusOK {
+			t.Fatal(code)
+		}
+		settled(t, w)
+
+		good := w.journal.file
+		full, err := os.Open(w.Journal) // not for writing: it fails as a full disk does
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.journal.mu.Lock()
+		w.journal.file = full
+		w.journal.mu.Unlock()
+		if code := deliver(w, "second"); code != http.StatusOK {
+			t.Errorf("the task that meets the failure: %d", code)
+		}
+		settled(t, w)
+		if code := deliver(w, "third"); code != http.StatusTooManyRequests {
+			t.Errorf("the next task: %d", code)
+		}
+
+		w.journal.mu.Lock()
+		_ = w.journal.file.Close()
+		w.journal.file = good
+		w.journal.mu.Unlock()
+		time.Sleep(journalBackoff)
+		if code := deliver(w, "fourth"); code != http.StatusOK {
+			t.Errorf("a task when the disk has room again: %d", code)
+		}
+		settled(t, w)
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
