@@ -266,6 +266,9 @@ func TestJournalFailures(t *testing.T) {
 			t.Errorf("it ended %+v", r.result)
 		}
 
+		w.mu.Lock()
+		w.unwritable = time.Time{} // some time has passed
+		w.mu.Unlock()
 		deliver(w, "after")
 		settled(t, w)
 		check(t, w.Close())

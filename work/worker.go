@@ -82,7 +82,7 @@ type WorkerStats struct {
 	Duplicates uint64             `json:"duplicates"` // tasks that were delivered again
 	Stale      uint64             `json:"stale"`      // tasks and queries of former leaders that the fence refused
 	Late       uint64             `json:"late"`       // tasks of former leaders, admitted within the fence's grace
-	Busy       uint64             `json:"busy"`       // tasks refused because the queue was full, or the journal could not be written
+	Busy       uint64             `json:"busy"`       // tasks refused: the queue is full, or the journal fails
 	Unknown    uint64             `json:"unknown"`    // tasks refused because they have no handler
 	Dropped    uint64             `json:"dropped"`    // results whose data was dropped: see Worker.KeepBytes
 	KeptBytes  int                `json:"keptBytes"`  // size of the results that are kept
