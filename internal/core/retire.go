@@ -186,6 +186,9 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 	if o != Unknown && o != NotSent {
 		t.giveUp = 0
 	}
+	if done.kind == readCall && o == Done {
+		c.late(done.order(), r) // what it shows counts for elections and heartbeats too
+	}
 	switch {
 	case o == Unknown && done.kind == removeCall:
 		t.phase = retireCheck

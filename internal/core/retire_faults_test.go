@@ -133,3 +133,23 @@ func TestAnElectionThatIsUsedAgainAndAgainIsNotedOnce(t *testing.T) {
 	}
 	equal(t, "noted", len(r.c.dropped), 1)
 }
+
+// What a retirement was shown counts for the member's own claims (rule 5).
+func TestWhatARetirementWasShownCounts(t *testing.T) {
+	r := newRig(t, restingConfig())
+	job := held(other, 5, "")
+	job.Name = "job"
+	r.put(job)
+	r.step(Join{})
+	r.serve()
+	r.step(Retire{ID: 1, Register: "job"})
+	r.serve()
+	r.want(InUse)
+
+	delete(r.store, "job") // the store has lost it
+	r.step(Campaign{"job"})
+	r.run(20 * time.Second)
+	if epoch := find[Begin](r).Epoch; epoch != 6 {
+		t.Errorf("epoch %d, want 6", epoch)
+	}
+}
