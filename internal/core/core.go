@@ -50,13 +50,13 @@ type Core struct {
 
 	held []uint32 // elections whose term depends on the member's heartbeat
 
-	memory    map[string]uint64 // the highest epoch ever seen of each election
-	dropped   []string          // elections in which this member has no interest any more, whose epochs it still knows
-	droppedAt map[string]Time   // since when
-	endings   []driver.Identity // incarnations that this process has ended
-	ends      []lifeEnd         // how the latest of them ended
-	runs      uint64            // the count of the last incarnation
-	info      []byte            // what the member register carries about the member
+	memory    map[string]uint64    // the highest epoch ever seen of each election
+	dropped   []string             // those of them in which this member has no interest any more
+	droppedAt map[string]dropTimes // since when
+	endings   []driver.Identity    // incarnations that this process has ended
+	ends      []lifeEnd            // how the latest of them ended
+	runs      uint64               // the count of the last incarnation
+	info      []byte               // what the member register carries about the member
 
 	pollAt    Time // the next of the moments at which elections are polled
 	contended Time // when the last contention event was sent

@@ -202,7 +202,7 @@ func (c *Core) dropElection(e *election) {
 	c.unschedule(&e.entity)
 	c.elections.drop(e.index())
 	delete(c.names, e.name)
-	c.noteDropped(e.name)
+	c.noteDropped(e.name, e.heldAt)
 	c.live--
 	if c.closing && c.resting() {
 		c.enqueue(c.member.ref)

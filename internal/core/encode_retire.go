@@ -28,7 +28,8 @@ func (x *encoder) retirement(c *Core) {
 	x.number(f.prune)
 	for _, name := range c.dropped {
 		x.text(name)
-		x.within(c.droppedAt[name], max(c.cfg.Rest, c.cfg.LeaseDuration))
+		x.within(c.droppedAt[name].at, max(c.cfg.Rest, c.cfg.LeaseDuration))
+		x.within(c.droppedAt[name].held, c.floorLife())
 	}
 
 	for _, t := range c.retirements.all {
@@ -40,7 +41,7 @@ func (x *encoder) retirement(c *Core) {
 		x.entity(&t.entity)
 		x.text(t.name)
 		x.number(int(t.phase))
-		if t.phase == retireSilent || t.phase == retireAgain || t.phase == retireRevoke {
+		if t.phase >= retireSilent && t.phase <= retireRevoke {
 			x.record(&t.dead.rec)
 			x.ahead(t.dead.expires())
 		}

@@ -172,22 +172,40 @@ func (c *Core) retired(e *election, r *driver.Record) (removed, known bool) {
 // heldLately reports whether an election was seen to be held so short a time ago that its register cannot have been
 // removed since: it would have had to stay as it is, vacant, for all of Rest (rule 13). So the store has lost it.
 func (c *Core) heldLately(e *election) bool {
-	return e.heldAt != 0 && c.now < e.heldAt.Add(c.floorLife())
+	held := max(e.heldAt, c.droppedAt[e.name].held)
+	return held != 0 && c.now < held.Add(c.floorLife())
+}
+
+// dropTimes is what is kept of an election that was dropped: when that was, when it was last seen to be held, and
+// whether it is to be forgotten one day.
+type dropTimes struct {
+	at     Time
+	held   Time
+	queued bool
 }
 
 // noteDropped notes that nobody is interested in an election any more. What is known of its epochs is kept (rule 5)
 // until the floor covers them.
-func (c *Core) noteDropped(name string) {
+func (c *Core) noteDropped(name string, heldAt Time) {
 	if c.cfg.Rest == 0 || c.memory[name] == 0 {
 		return
 	}
-	if _, known := c.droppedAt[name]; !known {
+	last := c.droppedAt[name]
+	if !last.queued {
 		c.dropped = append(c.dropped, name)
 	}
 	if c.droppedAt == nil {
-		c.droppedAt = map[string]Time{}
+		c.droppedAt = map[string]dropTimes{}
 	}
-	c.droppedAt[name] = c.now
+	c.droppedAt[name] = dropTimes{at: c.now, held: max(heldAt, last.held), queued: true}
+}
+
+// forgetRetired forgets the epochs of an election whose register was removed: the floor covers them.
+func (c *Core) forgetRetired(name string) {
+	if _, used := c.names[name]; !used && c.memory[name] > 0 && c.memory[name] <= c.floor.epoch {
+		delete(c.memory, name)
+		c.emit(Forgotten{name})
+	}
 }
 
 // pruneMemory forgets the epochs of elections that the floor has come up to, a portion of them at a time. Whoever was
@@ -200,10 +218,10 @@ func (c *Core) pruneMemory() {
 		name := c.dropped[0]
 		c.dropped = c.dropped[1:]
 		_, used := c.names[name]
-		rested := c.droppedAt[name].Add(max(c.cfg.Rest, c.cfg.LeaseDuration))
+		rested := c.droppedAt[name].at.Add(max(c.cfg.Rest, c.cfg.LeaseDuration))
 		switch {
 		case used: // it is dropped again
-			delete(c.droppedAt, name)
+			c.droppedAt[name] = dropTimes{held: c.droppedAt[name].held}
 		case c.memory[name] > f.epoch || c.now < rested:
 			c.dropped = append(c.dropped, name)
 		default:

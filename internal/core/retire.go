@@ -30,15 +30,17 @@ type retirement struct {
 type retirePhase uint8
 
 const (
-	retireRead   retirePhase = iota // the register is to be read
-	retireSilent                    // the heartbeat of a member that has not left must stay as it is for a while
-	retireAgain                     // it must be read again
-	retireRevoke                    // it must stay as it is for its lease, and is then revoked
-	retireRaise                     // the floor must come up to its epoch
-	retireRest                      // it must stay as it is for a while
-	retireNamed                     // no election may name it
-	retireRemove                    // it is to be removed
-	retireCheck                     // the removal is not known to be applied: the register is to be read
+	retireRead    retirePhase = iota // the register is to be read
+	retireSilent                     // the heartbeat of a member that has not left must stay as it is for a while
+	retireAgain                      // it must be read again
+	retireExpire                     // it must stay as it is for its lease and the takeover delay
+	retireConfirm                    // it must be read once more
+	retireRevoke                     // it is revoked
+	retireRaise                      // the floor must come up to its epoch
+	retireRest                       // it must stay as it is for a while
+	retireNamed                      // no election may name it
+	retireRemove                     // it is to be removed
+	retireCheck                      // the removal is not known to be applied: the register is to be read
 )
 
 const (
@@ -84,14 +86,16 @@ func (c *Core) advanceRetirement(t *retirement) {
 	}
 
 	switch t.phase {
-	case retireRead, retireAgain, retireCheck:
+	case retireRead, retireAgain, retireConfirm, retireCheck:
 		c.read(&t.entity, t.name)
 	case retireRaise:
 		c.raiseFor(t)
 	case retireSilent, retireRest:
 		c.awaitRest(t)
+	case retireExpire:
+		c.awaitExpiry(t)
 	case retireRevoke:
-		c.revokeFor(t)
+		c.swap(&t.entity, revokeCall, c.revoked(&t.dead))
 	case retireNamed:
 		c.send(&t.entity, namedCall, Named, driver.Record{Name: t.name})
 		t.call.until = c.now.Add(ListTimeouts * c.timeout)
@@ -105,7 +109,7 @@ func (c *Core) advanceRetirement(t *retirement) {
 // not while the register rests.
 func (c *Core) givenUp(t *retirement) bool {
 	switch t.phase {
-	case retireSilent, retireRest, retireRevoke:
+	case retireSilent, retireRest, retireExpire:
 		t.giveUp = 0
 		return false
 	}
@@ -152,16 +156,16 @@ func (c *Core) awaitRest(t *retirement) {
 	c.enqueue(t.ref)
 }
 
-// revokeFor revokes the heartbeat of a member that has been silent for long, on the very revision that was read
-// first, when a read and a whole lease after that have passed too (rules 2 and 10). Like any register that is left,
-// it then has to rest.
-func (c *Core) revokeFor(t *retirement) {
-	if expires := t.dead.expires(); c.now < expires {
-		t.wake(expires)
+// awaitExpiry goes on when the heartbeat of a member that has been silent for long has stayed as it is for a lease
+// and the takeover delay. It is then read once more, and revoked on the very revision that was read first (rules 2
+// and 10). Like any register that is left, it then has to rest.
+func (c *Core) awaitExpiry(t *retirement) {
+	if expired := t.dead.expires().Add(c.cfg.TakeoverDelay); c.now < expired {
+		t.wake(expired)
 		return
 	}
-
-	c.swap(&t.entity, revokeCall, c.revoked(&t.dead))
+	t.phase = retireConfirm
+	c.enqueue(t.ref)
 }
 
 // remove sends the removal, on the revision that was read first. Where the store has lost the floor meanwhile,
@@ -181,13 +185,22 @@ func (c *Core) remove(t *retirement) {
 	c.send(&t.entity, removeCall, Remove, driver.Record{Name: t.name, Rev: t.rec.Rev, Epoch: t.rec.Epoch})
 }
 
+// shownToRetire takes in what a read has shown: it counts for elections and heartbeats too. An election that this
+// member has no interest in is one that it has dropped.
+func (c *Core) shownToRetire(t *retirement, r *driver.Record, done call) {
+	c.late(done.order(), r)
+	if _, used := c.names[t.name]; !used && !t.isMember() {
+		c.noteDropped(t.name, 0)
+	}
+}
+
 // retirementAnswered takes in what became of a request about a register that is to be removed.
 func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver.Record) {
 	if o != Unknown && o != NotSent {
 		t.giveUp = 0
 	}
 	if done.kind == readCall && o == Done {
-		c.late(done.order(), r) // what it shows counts for elections and heartbeats too
+		c.shownToRetire(t, r, done)
 	}
 	switch {
 	case o == Unknown && done.kind == removeCall:
@@ -203,6 +216,7 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 	case (done.kind == removeCall || done.kind == revokeCall) && o == Conflict:
 		c.retireDone(t, InUse)
 	case done.kind == removeCall: // removed
+		c.forgetRetired(t.name)
 		c.retireDone(t, OK)
 	case done.kind == namedCall && o == Done:
 		c.retireDone(t, InUse)
@@ -216,8 +230,14 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		c.retireDone(t, Unanswered)
 	case t.phase == retireCheck:
 		t.phase = retireRemove
-	case t.phase == retireAgain:
-		c.silent(t, r, done)
+	case (t.phase == retireAgain || t.phase == retireConfirm) && r.Rev != t.dead.rec.Rev:
+		c.retireDone(t, InUse)
+	case t.phase == retireConfirm:
+		t.phase = retireRevoke
+	case t.phase == retireAgain: // from now on it must stay as it is for a lease
+		t.dead = watch{}
+		c.see(&t.dead, r, done)
+		t.phase = retireExpire
 	case t.isMember() && !r.Vacant() && c.mayBeDead(r):
 		c.see(&t.dead, r, done)
 		t.rested = c.now.Add(t.idle)
@@ -234,18 +254,6 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 // mayBeDead reports whether a heartbeat may be that of a process which has died: it is not this member's own.
 func (c *Core) mayBeDead(r *driver.Record) bool {
 	return r.Holder.ID != c.cfg.ID && r.Duration <= maxDuration
-}
-
-// silent takes in the second read of the heartbeat of a member. From now on it must stay as it is for a lease.
-func (c *Core) silent(t *retirement, r *driver.Record, done call) {
-	if r.Rev != t.dead.rec.Rev {
-		c.retireDone(t, InUse)
-		return
-	}
-
-	t.dead = watch{}
-	c.see(&t.dead, r, done)
-	t.phase = retireRevoke
 }
 
 // inUse reports whether a register must be kept: somebody holds it, or it carries what is to outlive every term.

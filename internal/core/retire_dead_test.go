@@ -64,6 +64,9 @@ func TestRetirementOfTheDead(t *testing.T) {
 			r := start(t, silent)
 			r.run(11*time.Minute - time.Second)
 			r.pass(time.Second)
+			read := r.take(remote)
+			_, rec := r.apply(read)
+			r.answer(read, Done, rec)
 			s := r.take(remote)
 			if s.Verb != Swap {
 				t.Fatalf("a revocation is due: %+v", s)

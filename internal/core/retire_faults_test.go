@@ -153,3 +153,24 @@ func TestWhatARetirementWasShownCounts(t *testing.T) {
 		t.Errorf("epoch %d, want 6", epoch)
 	}
 }
+
+// An election that was held a moment ago cannot have been retired since, also if this member has dropped it meanwhile.
+func TestALostRegisterOfADroppedElection(t *testing.T) {
+	r := newRig(t, restingConfig())
+	r.put(driver.Record{Name: driver.FloorRegister, Epoch: 7})
+	job := held(other, 3, "")
+	job.Name = "job"
+	r.put(job)
+	r.step(Watch{"job"})
+	r.step(Join{})
+	r.run(time.Second)
+	r.step(Unwatch{"job"})
+	r.run(time.Second)
+
+	delete(r.store, "job") // the store has lost it
+	r.forget()
+	r.step(Campaign{"job"})
+	r.run(5 * time.Second)
+	r.event(EventRegressed)
+	equal(t, "terms", len(every[Begin](r)), 0)
+}

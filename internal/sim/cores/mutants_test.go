@@ -101,7 +101,7 @@ var mutants = []fault{
 	{"a_register_is_removed_before_the_floor_is_raised", "rule 13: .* above the floor", []edit{{inCore + "retire.go",
 		"\treturn t.isMember() || c.floor.seen && c.floor.rec.Epoch >= t.rec.Epoch\n", "\treturn true\n"}}},
 	{"a_silent_member_is_revoked_at_once", "rule 2: p", []edit{
-		{inCore + "retire.go", "	if expires := t.dead.expires(); c.now < expires {\n", "	if expires := t.dead.expires(); false {\n"},
+		{inCore + "retire.go", "	if expired := t.dead.expires().Add(c.cfg.TakeoverDelay); c.now < expired {\n", "	if expired := t.dead.expires().Add(c.cfg.TakeoverDelay); false && c.now < expired {\n"},
 		{inCore + "retire.go", "	case c.now < t.rested:\n", "	case c.now < t.rested && t.phase != retireSilent:\n"}}},
 	{"a_register_is_removed_at_once", "rule 13: .* which was released", []edit{{inCore + "retire.go",
 		"idle: max(in.Idle, c.cfg.Rest)}", "idle: in.Idle}"}}},
