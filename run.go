@@ -189,7 +189,8 @@ func (r *run) Begin(st *shell.Term) {
 	t.cand = m.cands[st.Election]
 	if v := m.views[st.Election]; v != nil {
 		t.public.Since = v.record.Since
-		t.saved.Store(&v.record.Data)
+		data := v.record.Data // the view gets other records, while the term is asked for this one
+		t.saved.Store(&data)
 	}
 
 	m.mu.Unlock()
