@@ -87,7 +87,9 @@ func (l *serverLog) writes(election, holder string) []float64 {
 	var at []float64
 	for _, c := range l.all {
 		words := monitorWord.FindAllStringSubmatch(c.line, -1)
-		if c.script || !strings.HasPrefix(c.name, "eval") || len(words) < 11 || words[3][1] != election {
+		// A list reads many registers, and so has more keys.
+		if c.script || !strings.HasPrefix(c.name, "eval") || len(words) < 11 || words[2][1] != "2" ||
+			words[3][1] != election {
 			continue
 		}
 		if strings.HasPrefix(words[8][1], holder) {
