@@ -35,6 +35,12 @@ func TestCallsBetweenTwoRuns(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *node) error{
 		"retire": func(ctx context.Context, n *node) error { return n.Retire(ctx, "job", 0) },
 		"lead":   func(ctx context.Context, n *node) error { return n.Lead(ctx, "x", nil) },
+		"view": func(_ context.Context, n *node) error {
+			n.View("anchor")
+			n.Observe("anchor", 7)
+			n.Stats()
+			return nil
+		},
 		"watch": func(ctx context.Context, n *node) error {
 			for range n.Watch(ctx, "x") {
 			}

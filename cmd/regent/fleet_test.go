@@ -145,8 +145,7 @@ func (f *fleet) led(jitter time.Duration, rounds int, each func() bool) {
 	for done, tries := 0, 0; done < rounds; tries++ {
 		if tries > rounds+5 {
 			f.t.Skipf("only %d of %d rounds count: the machine is too slow to start %d processes at once; TestFleet "+
-				"of the "+
-				"library proves the same in virtual time", done, tries, f.size)
+				"of the library proves the same in virtual time", done, tries, f.size)
 		}
 
 		delay := watchMachine()

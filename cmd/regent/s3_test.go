@@ -102,7 +102,7 @@ func (s *s3Server) lines(pattern string) []string {
 
 // TestFleetOnS3 is a fleet of real processes that share nothing but a bucket.
 func TestFleetOnS3(t *testing.T) {
-	t.Run("J14_J15_C07_without_a_profile_the_smallest_ID_leads_and_the_next_one_after_a_kill", func(t *testing.T) {
+	t.Run("J14_C07_without_a_profile_it_is_a_fleet_and_another_node_leads_after_a_kill", func(t *testing.T) {
 		t.Parallel()
 		s := startS3(t)
 		names := []string{"a", "b", "c", "d"}
@@ -117,10 +117,7 @@ func TestFleetOnS3(t *testing.T) {
 		}
 		stop := neverTwo(t, nodes...)
 		first := firstLeader(t, nodes)
-		if first != nodes[0] { // a machine that is too slow for the cold start: who leads is decided by who came
-			t.Logf("%s leads", first.name)
-		}
-		epoch := first.epoch()
+		epoch := first.epoch() // which ID should lead is a matter of TestFleet, which repeats it
 
 		first.signal(syscall.SIGKILL)
 		<-first.gone
@@ -135,9 +132,6 @@ func TestFleetOnS3(t *testing.T) {
 			}
 		}
 		stop()
-		if first == nodes[0] && second != nodes[1] {
-			t.Errorf("%s leads after a, want b: the next ID", second.name)
-		}
 
 		for _, d := range rest {
 			metrics := d.text("/metrics")

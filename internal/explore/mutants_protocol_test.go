@@ -57,7 +57,8 @@ var protocolFaults = []fault{
 		"\t\tc.swap(&t.entity, revokeCall, c.revoked(&t.dead))\n",
 		explored + "TestRetirementHolds/of_a_member_that_has_crashed"},
 	{"rule_13_a_silent_member_is_revoked_before_its_lease_has_passed", "retire.go",
-		"\tif expired := t.dead.expires().Add(c.cfg.TakeoverDelay); c.now < expired {\n", "\tif expired := t.dead.expires(); expired < 0 {\n",
+		"\tif expired := t.dead.expires().Add(c.cfg.TakeoverDelay); c.now < expired {\n",
+		"\tif expired := t.dead.expires(); expired < 0 {\n",
 		explored + "TestRetirementHolds/of_a_member_that_sleeps"},
 }
 

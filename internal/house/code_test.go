@@ -13,8 +13,8 @@ import (
 // codeWidth is how long a line of Go may be. A tab counts as four columns.
 const codeWidth = 120
 
-// TestCodeReadsPlainly checks Go files: comments and texts of production code for banned words, all lines for their
-// width, but for lists of mutants, which quote lines of code.
+// TestCodeReadsPlainly checks Go files: comments and texts of production code for banned words, and all lines for their
+// width.
 func TestCodeReadsPlainly(t *testing.T) {
 	words := map[*regexp.Regexp]string{}
 	for pattern, instead := range banned {
@@ -23,9 +23,7 @@ func TestCodeReadsPlainly(t *testing.T) {
 
 	for _, path := range files(t, ".go") {
 		text := read(t, path)
-		if !strings.Contains(path, "mutants") {
-			checkWidth(t, path, text)
-		}
+		checkWidth(t, path, text)
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}

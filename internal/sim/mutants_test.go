@@ -58,7 +58,8 @@ var mutants = []mutant{
 	{"an_election_is_released_before_its_duties_have_stopped", "7", "I2", []edit{
 		{"run.go",
 			"		go t.serve()\n",
-			"		go t.serve()\n		go func() {\n			<-st.Context().Done()\n			r.shell.Do(core.DutyStopped{Election: st.Election, Epoch: st.Epoch})\n		}()\n"}}},
+			"		go t.serve()\n		go func() {\n			<-st.Context().Done()\n" +
+				"			r.shell.Do(core.DutyStopped{Election: st.Election, Epoch: st.Epoch})\n		}()\n"}}},
 	{"a_member_joins_again_before_its_duties_have_stopped", "7", "I2", []edit{
 		{"internal/core/member.go",
 			"	if m.beat.held > 0 {\n",
@@ -113,8 +114,11 @@ var mutants = []mutant{
 			"	if !same && !edited {\n",
 			"	if !same || edited {\n"}}},
 	{"a_reaper_kills_who_holds_nothing", "reaper", "I10", []edit{
-		{"internal/sim/reaper.go", "		if l.Holds && !l.Stopped && l.killAt <= now {\n", "		if !l.Stopped && l.killAt <= now {\n"},
-		{"internal/sim/reaper.go", "		if !m.Stopped && !m.Over && m.Holds {\n", "		if !m.Stopped && !m.Over {\n"}}},
+		{"internal/sim/reaper.go", "		if l.Holds && !l.Stopped && l.killAt <= now {\n",
+			"		if !l.Stopped && l.killAt <= now {\n"},
+		{"internal/sim/reaper.go", "		if !m.Stopped && !m.Over && m.Holds {\n",
+			"		if !m.Stopped && !m.Over {\n"}}},
 	{"a_fence_admits_every_epoch", "fencing", "I3", []edit{{"token.go",
-		"	case t.Epoch < highest.Epoch:\n		return tokenStale\n", "	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n"}}},
+		"	case t.Epoch < highest.Epoch:\n		return tokenStale\n",
+		"	case t.Epoch < highest.Epoch:\n		return tokenCurrent\n"}}},
 }

@@ -112,7 +112,8 @@ func TestRun(t *testing.T) {
 		}
 		c := check.Checker{Registered: map[string]check.Func{"mine": run}}
 		o, err := c.Run(t.Context(), "mine", "there", options("y", "z"))
-		if err != nil || !o.OK || !strings.HasPrefix(o.Message, "a b �ü") || !strings.HasSuffix(o.Message, "ü…") ||
+		if err != nil || !o.OK || !strings.HasPrefix(o.Message, "a b �ü") || !strings.HasSuffix(o.Message,
+			"ü…") ||
 			len(o.Message) > 500 || !utf8.ValidString(o.Message) || o.Detail["x"] != "there z" {
 			t.Errorf("%v %+v", err, o)
 		}
