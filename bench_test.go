@@ -105,13 +105,6 @@ func idle(b *testing.B, store driver.Store, cfg regent.Config, clock regent.Cloc
 	return m
 }
 
-// steps is a clock that goes on when the test steps it, and whose timers never fire.
-type steps struct{ now atomic.Int64 }
-
-func (s *steps) Now() time.Duration { return time.Hour + time.Duration(s.now.Load()) }
-
-func (s *steps) NewTimer(time.Duration) *time.Timer { return time.NewTimer(1000 * time.Hour) }
-
 // Both read the deadline and a clock that counts while the machine is suspended. The floor is one time.Now.
 func BenchmarkLeads(b *testing.B) {
 	m := idle(b, memstore.New(), regent.Cluster(), nil)
@@ -146,23 +139,5 @@ func BenchmarkLeads(b *testing.B) {
 
 	if no > 0 {
 		b.Fatalf("%d times not the leader", no)
-	}
-}
-
-// BenchmarkRenewal is a heartbeat from when it is due until it is counted, store included.
-func BenchmarkRenewal(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		cfg  regent.Config
-	}{{"member", regent.Cluster()}, {"own_lease", regent.Lock()}} {
-		b.Run(c.name, func(b *testing.B) {
-			clock := &steps{}
-			m := idle(b, memstore.New(), c.cfg, clock)
-			b.ReportAllocs()
-			for b.Loop() {
-				clock.now.Add(int64(time.Hour))
-				regent.Renew(m)
-			}
-		})
 	}
 }

@@ -31,3 +31,6 @@ func (c *systemClock) Now() time.Duration {
 }
 
 func (c *systemClock) NewTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }
+
+// ResetTimer lets the shell use a timer again.
+func (c *systemClock) ResetTimer(t *time.Timer, d time.Duration) { t.Reset(d) }

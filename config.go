@@ -155,6 +155,8 @@ func (c Config) validateDurations(errs *ruleErrors) {
 	check := errs.check
 	check(c.LeaseDuration > 0, "leaseDuration", c.LeaseDuration,
 		"must be positive (start from a profile: Cluster, Lock or Fleet)")
+	check(c.LeaseDuration <= 0 || c.LeaseDuration >= minInterval, "leaseDuration", c.LeaseDuration,
+		"must be at least %v (a number without a unit is in milliseconds)", minInterval)
 	check(c.StopTimeout > 0, "stopTimeout", c.StopTimeout, "must be positive")
 	for _, short := range []keyed{
 		{"heartbeatInterval", c.HeartbeatInterval},

@@ -3,6 +3,7 @@ package regent
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -53,7 +54,7 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 
 	cs := make([]*candidate, 0, len(groups))
 	for election, group := range groups {
-		c := &candidate{election: election, ctx: context.WithoutCancel(ctx), result: make(chan error, 1)}
+		c := newCandidate(ctx, election)
 		if added := m.addDuties(group); len(added) > 0 {
 			c.run = func(ctx context.Context, t Term) error { return m.runDuties(ctx, t, added) }
 			defer m.removeDuties(added)
@@ -74,25 +75,9 @@ func (m *Member) Run(ctx context.Context, duties ...Duty) error {
 
 // runDuties starts the duties in order. When ctx ends it stops them in reverse order.
 func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) error {
-	stops := make([]func(turn time.Duration), len(duties))
-	dones := make([]chan struct{}, len(duties))
+	running := make([]runningDuty, len(duties))
 	for i, d := range duties {
-		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-		done := make(chan struct{})
-		dones[i] = done
-		stops[i] = func(turn time.Duration) {
-			cancel(context.Cause(ctx))
-			limit := m.clock.NewTimer(turn)
-			defer limit.Stop()
-			select {
-			case <-done:
-			case <-limit.C:
-			}
-		}
-		go func() {
-			defer close(done)
-			m.runDuty(own, t, d)
-		}()
+		running[i] = m.startDuty(ctx, t, d)
 	}
 
 	<-ctx.Done()
@@ -104,13 +89,44 @@ func (m *Member) runDuties(ctx context.Context, t Term, duties []*dutyRecord) er
 	if errors.Is(cause, ErrLost) || errors.Is(cause, ErrPartitioned) || errors.Is(cause, ErrPanicked) {
 		turn = 0
 	}
-	for i := range stops {
-		stops[len(stops)-1-i](turn)
+
+	for _, d := range slices.Backward(running) {
+		m.stopDuty(d, cause, turn)
 	}
-	for _, done := range dones {
-		<-done
+	for _, d := range running {
+		<-d.done
 	}
 	return nil
+}
+
+// runningDuty is a duty that was started in a term.
+type runningDuty struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when the duty has returned
+}
+
+// startDuty starts a duty. Its context does not end with ctx, so that duties can be stopped one after the other.
+func (m *Member) startDuty(ctx context.Context, t Term, d *dutyRecord) runningDuty {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := runningDuty{cancel, make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		m.runDuty(own, t, d)
+	}()
+
+	return r
+}
+
+// stopDuty stops a duty, and waits for it no longer than its turn.
+func (m *Member) stopDuty(d runningDuty, cause error, turn time.Duration) {
+	d.cancel(cause)
+
+	limit := m.clock.NewTimer(turn)
+	defer limit.Stop()
+	select {
+	case <-d.done:
+	case <-limit.C:
+	}
 }
 
 // runDuty runs a duty until it returns nil or the term ends. If the duty fails, it is run again after a backoff.

@@ -55,7 +55,7 @@ func TestRequestsToLeaders(t *testing.T) {
 				b.lead()
 				time.Sleep(10*time.Second + 100*time.Millisecond)
 
-				c.store.SetFaults(memstore.Faults{LoseHint: 1})
+				c.store.SetFaults(memstore.Faults{LoseNotice: 1})
 				w.armed.Store(true)
 				if before { // the heartbeat is applied, and then the record is edited
 					asks.Store(true)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // Event is something that has happened to a member. Sequence numbers grow by one: a gap means that events were dropped.
@@ -27,14 +28,14 @@ type EventKind string
 
 // The kinds of event, with their measurements; and their metadata. docs/EVENTS.md describes them.
 const (
-	// EventBecameLeader: time, vacant (seconds); term, previous_leader, previous_reason.
+	// EventBecameLeader: time, vacantMs; term, previous_leader, previous_reason.
 	EventBecameLeader EventKind = "coordinator:became_leader"
 	// EventLostLeadership: time; reason. If the leader died or was partitioned, its successor emits it, with
 	// reported_by.
 	EventLostLeadership EventKind = "coordinator:lost_leadership"
 	// EventLeaderChanged: time; previous_leader, previous_reason, new_leader, term.
 	EventLeaderChanged EventKind = "coordinator:leader_changed"
-	// EventContention: a heartbeat was slow. duration, expected (seconds), ratio.
+	// EventContention: a heartbeat was slow. durationMs, expectedMs, ratio.
 	EventContention EventKind = "contention:detected"
 	// EventStoreRegressed: the store has lost writes. The event's epoch is the highest one seen; error.
 	EventStoreRegressed EventKind = "store:regressed"
@@ -42,7 +43,7 @@ const (
 	EventStoreRetired EventKind = "store:retired"
 	// EventRegisterUnreadable: the store answers, and cannot read this register; register, error.
 	EventRegisterUnreadable EventKind = "register:unreadable"
-	// EventMemberStarted: the start-up jitter is over, and the first request follows. waited (seconds).
+	// EventMemberStarted: the start-up jitter is over, and the first request follows. waitedMs.
 	EventMemberStarted EventKind = "member:started"
 	// EventMemberJoined: incarnation.
 	EventMemberJoined EventKind = "member:joined"
@@ -77,13 +78,22 @@ func LogEvents(l *slog.Logger) func(Event) {
 		}
 		for k, v := range e.Measurements {
 			if k != "time" {
-				args = append(args, k, v)
+				args = append(args, k, plain(v))
 			}
 		}
 
 		message, level := e.Kind.log()
 		l.Log(context.Background(), level, message, args...) // an event belongs to no request
 	}
+}
+
+// plain returns a measurement as logs show it: a whole number without an exponent.
+func plain(v float64) any {
+	if n := int64(v); float64(n) == v {
+		return n
+	}
+
+	return v
 }
 
 // log returns the message and the level under which events of a kind are logged.
@@ -129,15 +139,19 @@ func (r *run) event(e core.Event) {
 		r.m.mu.Unlock()
 	}
 
+	if r.m.OnEvent == nil {
+		return
+	}
+
 	out := Event{
 		Kind: EventKind(e.Kind), Node: e.Node, Election: e.Election, Epoch: e.Epoch,
 		Metadata: e.Metadata(), Measurements: e.Measurements(),
 	}
 	switch {
 	case e.Kind == core.EventStarted:
-		out.Measurements = map[string]float64{"waited": (r.m.clock.Now() - r.began).Seconds()}
+		out.Measurements = map[string]float64{"waitedMs": millis.Of(r.m.clock.Now() - r.began)}
 	case e.Kind == core.EventBecameLeader && out.Measurements != nil:
-		out.Measurements["time"] = seconds(time.Now())
+		out.Measurements["time"] = millis.Unix(time.Now())
 	}
 
 	r.m.emit(out)
@@ -210,7 +224,7 @@ func (s *events) send(e Event) {
 		e.Node = s.node
 	}
 	if e.Measurements == nil {
-		e.Measurements = map[string]float64{"time": seconds(e.Time)}
+		e.Measurements = map[string]float64{"time": millis.Unix(e.Time)}
 	}
 
 	select {
@@ -219,9 +233,6 @@ func (s *events) send(e Event) {
 		s.lost.Add(1)
 	}
 }
-
-// seconds returns a time as measurements have it.
-func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // close waits until the observer has returned from the last event, for at most a second, and returns the last sequence
 // number.

@@ -2,20 +2,9 @@ package regent
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/regentd/regent/internal/core"
 )
-
-// Renew sends one heartbeat, and returns when it was applied. The member's clock has reached the time at which the
-// heartbeat is due.
-func Renew(m *Member) {
-	before := m.Stats().Heartbeats
-	m.run.shell.Do(core.Tick{})
-	for m.Stats().Heartbeats == before {
-		runtime.Gosched()
-	}
-}
 
 // SaveLate is Save without the question whether the term is valid: as if the term ended right after that was answered.
 func SaveLate(ctx context.Context, t Term, data []byte) error { return t.t.save(ctx, data) }

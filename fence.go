@@ -56,6 +56,8 @@ type Fence struct {
 	stale    atomic.Uint64
 	late     atomic.Uint64
 	drifts   *atomic.Uint64 // the member's count, if the fence is a member's
+
+	unwritable atomic.Pointer[error] // why the file could not be written
 }
 
 // StaleError reports that work was refused because its term has been superseded: a higher epoch has
@@ -282,9 +284,31 @@ func (f *Fence) mergeLocked(kept Token) {
 	f.highest = kept
 }
 
-// raiseLocked keeps a newer token, on disk first. It returns a [StaleError] if the file shows that
-// another process has seen a newer one.
+// raiseLocked keeps a newer token, and notes whether the file could be written. It returns a [StaleError] if the file
+// shows that another process has seen a newer one.
 func (f *Fence) raiseLocked(t Token) error {
+	err := f.keepLocked(t)
+	f.unwritable.Store(nil)
+	if err != nil && !errors.As(err, new(*StaleError)) {
+		f.unwritable.Store(&err)
+	}
+
+	return err
+}
+
+// Unwritable returns why the fence could not keep the newest token in its file; nil if it could. Work with that token
+// is refused until it can.
+// Unwritable does not wait for the file.
+func (f *Fence) Unwritable() error {
+	if err := f.unwritable.Load(); err != nil {
+		return *err
+	}
+
+	return nil
+}
+
+// keepLocked keeps a newer token, on disk first.
+func (f *Fence) keepLocked(t Token) error {
 	if f.Path != "" {
 		unlock, err := lockFence(f.Path)
 		if err != nil {

@@ -197,3 +197,22 @@ func TestFenceFileOfTwoProcesses(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+func TestUnwritableFence(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	f := &regent.Fence{Path: filepath.Join(dir, "epoch")}
+	if err := f.Learn(regent.Token{Epoch: 1}); err == nil || f.Unwritable() == nil {
+		t.Errorf("there is no directory: %v, %v", err, f.Unwritable())
+	}
+
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Learn(regent.Token{Epoch: 2, Term: "x"}); err != nil || f.Unwritable() != nil {
+		t.Errorf("there is one: %v, %v", err, f.Unwritable())
+	}
+
+	if err := f.Admit(regent.Token{Epoch: 1, Term: "y"}); err == nil || f.Unwritable() != nil {
+		t.Errorf("a refused token is no fault of the file: %v, %v", err, f.Unwritable())
+	}
+}

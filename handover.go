@@ -183,7 +183,7 @@ func (t *term) end(ctx context.Context, next string, conditions []Condition) err
 	}
 
 	select {
-	case <-t.stopped:
+	case <-t.stopped.done():
 	case <-limit.C:
 		return fmt.Errorf("the duties have not stopped within the stopTimeout of %v "+
 			"(a duty that ends its own term must pass its own context)", timeout)
@@ -192,7 +192,7 @@ func (t *term) end(ctx context.Context, next string, conditions []Condition) err
 	}
 
 	select {
-	case <-t.finished:
+	case <-t.finished.done():
 	case <-t.r.over: // the driver has panicked
 		return errNotReleased
 	case <-ctx.Done():

@@ -52,7 +52,7 @@ func TestHandOff(t *testing.T) {
 			leader(t, 5*time.Second, a)
 			b := c.member("b").lead()
 			for _, n := range []*node{a, b} {
-				n.client.Adjust(func(f *faults) { f.LoseHint = 1 })
+				n.client.Adjust(func(f *faults) { f.LoseNotice = 1 })
 			}
 
 			time.Sleep(3 * time.Second)

@@ -86,7 +86,7 @@ func TestLead(t *testing.T) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
 			b := c.member("b")
-			b.client.Adjust(func(f *faults) { f.LoseHint = 1 })
+			b.client.Adjust(func(f *faults) { f.LoseNotice = 1 })
 			b.lead()
 			time.Sleep(32*time.Second + 10*time.Millisecond) // it has polled at 30 s, and read a heartbeat at 32 s
 			a.quit()
@@ -263,12 +263,61 @@ func TestLead(t *testing.T) {
 }
 
 func TestLeadReturns(t *testing.T) {
-	t.Run("a_duty_that_ends_its_goroutine_is_an_error", func(t *testing.T) {
+	t.Run("a_duty_that_ends_its_goroutine_ends_the_campaign", func(t *testing.T) {
+		for name, lost := range map[string]bool{"while_its_term_holds": false, "when_its_term_has_ended": true} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					a := c.member("a")
+					ended := make(chan struct{})
+					go func() {
+						defer close(ended)
+						_ = a.Lead(c.ctx, "seat", func(ctx context.Context, _ regent.Term) error {
+							if lost {
+								_ = a.StepDown(c.ctx, "seat")
+								<-ctx.Done()
+							}
+							runtime.Goexit()
+							return nil
+						})
+						t.Error("Lead has returned")
+					}()
+
+					<-ended
+					if l, err := c.store.Get(c.ctx, "seat"); err != nil || !l.Vacant() {
+						t.Errorf("the election is not released: %+v, %v", l, err)
+					}
+
+					// The member has no user any more, and can be used again.
+					check(t, a.Lead(c.ctx, "seat", func(context.Context, regent.Term) error { return nil }))
+				})
+			})
+		}
+	})
+
+	t.Run("the_duty_runs_on_the_goroutine_of_the_caller", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
-			if err := c.member("a").Lead(c.ctx, "seat",
-				func(context.Context, regent.Term) error { runtime.Goexit(); return nil }); err == nil {
-				t.Error("no error")
+			const n = 50
+			before := runtime.NumGoroutine()
+			ctx, cancel := context.WithCancel(c.ctx)
+			a := c.member("a")
+			var done sync.WaitGroup
+			for i := range n {
+				done.Go(func() {
+					_ = a.Lead(ctx, fmt.Sprint("seat ", i), func(ctx context.Context, _ regent.Term) error {
+						<-ctx.Done()
+						return nil
+					})
+				})
 			}
+
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := runtime.NumGoroutine() - before; got >= 2*n {
+				t.Errorf("%d goroutines for %d elections", got, n)
+			}
+
+			cancel()
+			done.Wait()
 		})
 	})
 

@@ -45,16 +45,27 @@ func (r *run) lifeline(e core.Lifeline) {
 
 // Reap vacates a heartbeat register that shows an incarnation whose process is dead. All elections that depend on the
 // register are free by that. The caller must know of the death from the kernel: silence proves nothing. Reap tries
-// until the register no longer shows that incarnation, or until ctx ends.
+// until the register no longer shows that incarnation, or until ctx ends. It returns an error that is a
+// [driver.ErrRefused] at once: the store has to be opened again, for example because its file was replaced.
 func Reap(ctx context.Context, store driver.Store, register string, dead driver.Identity) error {
+	return ReapAs(ctx, store, register, dead, ReasonDied)
+}
+
+// ReapAs is [Reap] with the reason that the register shows from then on: [ReasonDied], or [ReasonKilled] if the caller
+// has killed the process.
+func ReapAs(
+	ctx context.Context, store driver.Store, register string, dead driver.Identity, reason Reason,
+) error {
 	const retry = 50 * time.Millisecond
 	for {
-		err := reapOnce(ctx, store, register, dead)
+		err := reapOnce(ctx, store, register, dead, string(reason))
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, driver.ErrConflict):
 			continue
+		case errors.Is(err, driver.ErrRefused):
+			return fmt.Errorf("reap %s: %w", register, err)
 		}
 
 		select {
@@ -66,7 +77,9 @@ func Reap(ctx context.Context, store driver.Store, register string, dead driver.
 }
 
 // reapOnce is one try of Reap.
-func reapOnce(ctx context.Context, store driver.Store, register string, dead driver.Identity) error {
+func reapOnce(
+	ctx context.Context, store driver.Store, register string, dead driver.Identity, reason string,
+) error {
 	l, err := store.Get(ctx, register)
 	switch {
 	case errors.Is(err, driver.ErrNotFound):
@@ -77,9 +90,9 @@ func reapOnce(ctx context.Context, store driver.Store, register string, dead dri
 		return nil
 	}
 
-	next := vacated(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
+	next := vacated(l, shell.Source{}.Nonce(), time.Now(), reason)
 	if strings.HasPrefix(register, driver.MemberPrefix) {
-		next = vacatedHeartbeat(l, shell.Source{}.Nonce(), time.Now(), core.ReasonDied)
+		next = vacatedHeartbeat(l, shell.Source{}.Nonce(), time.Now(), reason)
 	}
 
 	_, err = store.Swap(ctx, next)

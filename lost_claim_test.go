@@ -168,7 +168,7 @@ func TestLostClaim(t *testing.T) {
 			unseen(c)
 			long := regent.Cluster()
 			long.LeaseDuration = time.Hour
-			w := &wakeable{hints: make(chan driver.Record, 1)}
+			w := &wakeable{notices: make(chan driver.Record, 1)}
 			a := c.member("a", config(long), func(m *regent.Member) {
 				w.Store = m.Store
 				m.Store = w
@@ -176,7 +176,7 @@ func TestLostClaim(t *testing.T) {
 			leader(t, time.Second, a)
 			time.Sleep(10 * time.Second)
 			c.store.Undo(1, only("seat"))
-			driver.Hint(w.hints, driver.Record{})
+			driver.Notify(w.notices, driver.Record{})
 			if took := outlasted(a, time.Minute); took > time.Second {
 				t.Errorf("it led on for %v", took)
 			}
@@ -212,15 +212,15 @@ func TestLostClaim(t *testing.T) {
 	})
 }
 
-// wakeable is a store whose hints come from the test.
+// wakeable is a store whose notices come from the test.
 type wakeable struct {
 	driver.Store
-	hints chan driver.Record
+	notices chan driver.Record
 }
 
-func (w *wakeable) Wake(_ context.Context, prefix string) <-chan driver.Record {
-	if prefix == driver.MemberRegister("") {
+func (w *wakeable) Subscribe(_ context.Context, to *driver.Interest) <-chan driver.Record {
+	if !to.Covers("seat") {
 		return make(chan driver.Record)
 	}
-	return w.hints
+	return w.notices
 }

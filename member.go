@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
@@ -71,8 +72,9 @@ type Member struct {
 	views    map[string]*electionView // of the elections that somebody watches or campaigns for
 	memory   map[string]uint64        // the highest epoch seen of each election (rule 5)
 	fences   map[string]*MemberFence
-	checkErr error  // what the last health check returned
-	blocked  string // why the member cannot join
+	checkErr error         // what the last health check returned
+	latency  time.Duration // of the store, as published under rank latency
+	blocked  string        // why the member cannot join
 	duties   []*dutyRecord
 	failing  []*dutyRecord // those that fail too often
 }
@@ -84,27 +86,86 @@ type Member struct {
 // Lead returns the cause of ctx. If f returns while its term holds, the campaign is over: the election is released, and
 // Lead returns what f returned. So a nil from f means that the work is done for good, and Lead returns nil. That is
 // different from [Duty], whose Run ends its work for one term by returning nil.
+//
+// f is called by the goroutine that has called Lead. If f ends that goroutine ([runtime.Goexit], for example by
+// testing.T.FailNow), the campaign is over as well.
 func (m *Member) Lead(ctx context.Context, election string, f func(context.Context, Term) error) error {
-	c := &candidate{election: election, ctx: context.WithoutCancel(ctx), run: f, result: make(chan error, 1)}
-	if err := m.campaign(ctx, c); err != nil {
-		return err
+	c := newCandidate(ctx, election)
+	c.run = f
+	c.here = true
+	c.member = m
+	c.caller = ctx
+	m.goLaunch(c)
+
+	defer m.depart(c)
+	for step := <-c.steps; ; step = <-c.steps {
+		c.last = step.kind
+		switch step.kind {
+		case termBegan:
+			step.term.serve()
+		case dutyReturned, notJoined:
+			return c.err
+		case hasLeft:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// goLaunch has another goroutine launch a campaign: a stack that has grown never gets as small again as that of a
+// goroutine that only waits, and a process may lead a great many elections.
+func (m *Member) goLaunch(c *candidate) {
+	m.mu.Lock()
+	r := m.run
+	m.mu.Unlock()
+
+	if r == nil {
+		go c.Do()
+	} else {
+		r.shell.Go(c)
+	}
+}
+
+// Do launches a campaign of Lead.
+func (c *candidate) Do() { c.member.launch(c.caller, c) }
+
+// launch starts a campaign, and sends its first request.
+func (m *Member) launch(ctx context.Context, c *candidate) {
+	r, err := m.join(ctx, c)
+	if err != nil {
+		c.err = err
+		c.steps <- candidateStep{kind: notJoined}
+		return
+	}
+
+	c.withdraw = func() {
+		m.withdraw(c)
+		c.steps <- candidateStep{kind: hasLeft}
+	}
+	c.stop = context.AfterFunc(ctx, c.withdraw)
+	c.launched.set()
+	r.shell.DoHere()
+}
+
+// depart ends a campaign after its last step, and is not the member's user any more.
+func (m *Member) depart(c *candidate) {
+	if c.last == notJoined {
+		return
 	}
 
 	defer m.exit()
+	c.launched.wait() // a term may begin and end before launch has returned
 
-	select {
-	case err := <-c.result:
-		return err
-	case <-ctx.Done():
+	switch {
+	case c.last == hasLeft:
+		return
+	case !c.stop(): // the candidate is leaving
+	case c.last == dutyReturned:
+		return
+	default: // the duty has ended this goroutine
+		go c.withdraw()
 	}
 
-	m.withdraw(c)
-	select {
-	case err := <-c.result: // f returned before the withdrawal
-		return err
-	default:
-		return context.Cause(ctx)
-	}
+	c.leave()
 }
 
 // Leads returns the current term of an election, and true if this member leads it: its lease has not expired.
@@ -165,24 +226,34 @@ func (m *Member) learnLocked(election string, epoch uint64) {
 
 // campaign adds candidates, all or none.
 func (m *Member) campaign(ctx context.Context, cs ...*candidate) error {
-	for _, c := range cs {
-		if err := validElection(c.election); err != nil {
-			return err
-		}
-	}
-
-	if err := m.enter(ctx); err != nil {
-		return err
-	}
-
-	r, err := m.addCandidates(cs)
+	r, err := m.join(ctx, cs...)
 	if err != nil {
-		m.exit()
 		return err
 	}
 
 	r.shell.Do()
 	return nil
+}
+
+// join counts a user of the member, and queues the campaigns of its candidates, all or none, for the run that it
+// returns.
+func (m *Member) join(ctx context.Context, cs ...*candidate) (*run, error) {
+	for _, c := range cs {
+		if err := validElection(c.election); err != nil {
+			return nil, err
+		}
+	}
+
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+
+	r, err := m.addCandidates(cs)
+	if err != nil {
+		m.exit()
+		return nil, err
+	}
+	return r, nil
 }
 
 // addCandidates queues the campaigns of candidates, all or none, for the run that it returns.

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/regentd/regent/driver"
-	"github.com/regentd/regent/internal/core"
+	"github.com/regentd/regent/internal/jsonscan"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // MemberInfo is what a member publishes about itself in its register.
@@ -17,6 +19,7 @@ type MemberInfo struct {
 	Worker    bool              `json:"worker,omitempty"` // it takes tasks
 	Priority  int               `json:"priority,omitempty"`
 	Region    string            `json:"region,omitempty"`
+	LatencyMs float64           `json:"latencyMs,omitempty"` // of the store; measured under [RankLatency] only
 	Labels    map[string]string `json:"labels,omitempty"`
 	Elections []string          `json:"elections,omitempty"` // that it campaigns for; "*" for more than it lists
 	Facts     map[string]string `json:"facts,omitempty"`     // those of [Member]
@@ -105,18 +108,38 @@ func (r *run) infoLocked() []byte {
 	b, _ := json.Marshal(MemberInfo{ // which holds nothing that JSON cannot hold
 		Eligible: !r.cfg.Ineligible, Healthy: r.m.unhealthyLocked() == nil, Worker: r.m.Worker,
 		Priority: r.cfg.Priority, Region: r.cfg.Region, Labels: r.cfg.Labels, Facts: r.m.Facts,
-		Elections: r.m.listedLocked(),
+		Elections: r.m.listedLocked(), LatencyMs: millis.Of(r.m.latency),
 	})
 
 	return b
 }
 
-// publishLocked queues the member's info for its next heartbeat.
-func (r *run) publishLocked() { r.shell.Queue(core.Publish{Info: r.infoLocked()}) }
+// publishLocked has the member's info published with its next heartbeat. It is made then: a member that leads in short
+// terms changes it far more often.
+func (r *run) publishLocked() { r.unpublished = true }
+
+// Info returns the member's info, and whether it has to be published.
+func (r *run) Info() ([]byte, bool) {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+
+	if !r.unpublished {
+		return nil, false
+	}
+
+	r.unpublished = false
+	return r.infoLocked(), true
+}
 
 // electionsChangedLocked publishes the info after the elections of the member have changed. If the member has too many
 // elections to list them, before and after the change, its info stays the same.
+//
+// A member without a register has nobody to tell.
 func (r *run) electionsChangedLocked() {
+	if !r.cfg.registers() {
+		return
+	}
+
 	many := len(r.m.cands) > maxListed
 	if !many || !r.many {
 		r.publishLocked()
@@ -125,13 +148,22 @@ func (r *run) electionsChangedLocked() {
 	r.many = many
 }
 
+// nameSize returns how many bytes of JSON a name takes. It allocates nothing for a name without special characters.
+func nameSize(name string) int {
+	if jsonscan.Plain(name) && !strings.ContainsAny(name, "<>&") {
+		return len(name) + 2
+	}
+
+	return encodedSize(name)
+}
+
 // listedLocked returns the elections that the member campaigns for. It returns "*" if they are too many, or their names
 // too long.
 func (m *Member) listedLocked() []string {
 	var names []string
 	size := 0
 	for name := range m.cands {
-		size += encodedSize(name) + 1
+		size += nameSize(name) + 1
 		if len(names) == maxListed || size > maxNames {
 			return []string{"*"}
 		}

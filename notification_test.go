@@ -11,17 +11,17 @@ import (
 	"github.com/regentd/regent/memstore"
 )
 
-// herald is a store whose hints of the election are the test's own.
+// herald is a store whose notices of the election are the test's own.
 type herald struct {
 	*memstore.Client
-	hints chan driver.Record
+	notices chan driver.Record
 }
 
-func (h herald) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	if prefix == "seat" {
-		return h.hints
+func (h herald) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	if to.Covers("seat") {
+		return h.notices
 	}
-	return h.Client.Wake(ctx, prefix)
+	return h.Client.Subscribe(ctx, to)
 }
 
 func TestNotifications(t *testing.T) {
@@ -38,18 +38,18 @@ func TestNotifications(t *testing.T) {
 
 			a := c.member("a", cfg).lead()
 			leader(t, time.Second, a)
-			hints := make(chan driver.Record, 1)
+			notices := make(chan driver.Record, 1)
 			b := c.member("b", cfg)
 			for _, f := range change {
 				f(&b.Config)
 			}
 
-			b.Store = herald{b.client, hints}
+			b.Store = herald{b.client, notices}
 			b.lead()
 			time.Sleep(time.Second)
 			f(c, a, b, func(l driver.Record) memstore.Counts {
 				before := b.client.Counts()
-				driver.Hint(hints, l)
+				driver.Notify(notices, l)
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
 				now := b.client.Counts()
@@ -226,8 +226,8 @@ func TestNotifications(t *testing.T) {
 
 	t.Run("two_notifications_that_nobody_has_received_become_one_without_a_record", func(t *testing.T) {
 		c := make(chan driver.Record, 1)
-		driver.Hint(c, driver.Record{Name: "a"})
-		driver.Hint(c, driver.Record{Name: "b"})
+		driver.Notify(c, driver.Record{Name: "a"})
+		driver.Notify(c, driver.Record{Name: "b"})
 		if l := <-c; l.Name != "" || len(c) != 0 {
 			t.Errorf("%+v, and %d more", l, len(c))
 		}

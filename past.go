@@ -1,6 +1,7 @@
 package regent
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -16,8 +17,13 @@ type Before struct {
 	Vacant time.Duration // how long nobody led after it, by two wall clocks; -1 if not known, or nobody leads yet
 }
 
-// Before returns how the term before the current one ended. If nobody leads, it returns how the last term ended.
+// Before returns how the term before the current one ended. If nobody leads, it returns how the last term ended: also
+// if its leader is still in the record, which nobody has taken over yet.
 func (v View) Before() Before {
+	if v.Expired {
+		return Before{Leader: v.Leader, Reason: cmp.Or(v.Reason, ReasonExpired), Vacant: -1}
+	}
+
 	n := len(v.Past)
 	held := v.Leader != ""
 	if n == 0 || held && v.Past[n-1].Epoch >= v.Epoch || !held && v.Past[n-1].Epoch != v.Epoch {

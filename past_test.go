@@ -30,7 +30,7 @@ func TestEndings(t *testing.T) {
 			if b.Reason != regent.ReasonFirst || b.Leader != "" || b.Vacant != -1 {
 				t.Errorf("%+v", b)
 			}
-			if _, measured := e.Measurements["vacant"]; measured ||
+			if _, measured := e.Measurements["vacantMs"]; measured ||
 				e.Metadata["previous_reason"] != string(regent.ReasonFirst) {
 				t.Errorf("%+v", e)
 			}
@@ -81,7 +81,7 @@ func TestEndings(t *testing.T) {
 					if e.Metadata["previous_reason"] != string(w.reason) || e.Metadata["previous_leader"] != "a" {
 						t.Errorf("%+v", e)
 					}
-					if _, measured := e.Measurements["vacant"]; !measured || e.Measurements["time"] == 0 {
+					if _, measured := e.Measurements["vacantMs"]; !measured || e.Measurements["time"] == 0 {
 						t.Errorf("measured %v", e.Measurements)
 					}
 
@@ -159,6 +159,10 @@ func TestEndings(t *testing.T) {
 			"a later one without history": {regent.View{Leader: "a", Epoch: 7}, regent.ReasonForgotten},
 			"nobody leads any more": {regent.View{Epoch: 7,
 				Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}}, "paused"},
+			"nobody has taken over yet": {regent.View{Leader: "a", Epoch: 1, Expired: true}, regent.ReasonExpired},
+			"nobody has taken over from a process that died": {regent.View{Leader: "a", Epoch: 8, Expired: true,
+				Reason: regent.ReasonDied, Past: []driver.Past{{Epoch: 7, Holder: "a", Reason: "paused"}}},
+				regent.ReasonDied},
 			"nobody leads, and the last term is not in it": {
 				regent.View{Epoch: 7, Past: []driver.Past{{Epoch: 5, Holder: "a", Reason: "paused"}}},
 				regent.ReasonForgotten},
@@ -201,7 +205,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 				if was.Leader != "a" || was.Reason != "partition" || (was.Vacant-vacant).Abs() > time.Second {
 					t.Errorf("nobody led for %v: %+v", vacant, was)
 				}
-				if e.Metadata["previous_reason"] != "partition" || e.Measurements["vacant"] < 20 {
+				if e.Metadata["previous_reason"] != "partition" || e.Measurements["vacantMs"] < 20_000 {
 					t.Errorf("%+v", e)
 				}
 
@@ -312,7 +316,7 @@ func TestEndingsAfterAnOutage(t *testing.T) {
 			if was.Leader != "a" || was.Reason != "rejoined" || !was.Ended.IsZero() || was.Vacant != -1 {
 				t.Errorf("%+v", was)
 			}
-			if vacant, there := e.Measurements["vacant"]; there {
+			if vacant, there := e.Measurements["vacantMs"]; there {
 				t.Errorf("the event says %v", vacant)
 			}
 

@@ -14,6 +14,7 @@ const (
 	RankFirst         Rank = "first"         // the candidate that claims first
 	RankLexicographic Rank = "lexicographic" // the candidate with the smallest ID
 	RankPriority      Rank = "priority"      // the candidate with the highest Priority
+	RankLatency       Rank = "latency"       // the candidate with the lowest latency of the store
 )
 
 // rankRegion begins a rank by region. The regions follow, as in "region:eu-west,eu-central".
@@ -28,7 +29,7 @@ func RankRegions(regions ...string) Rank {
 func (r Rank) validate() error {
 	kind, regions, listed := strings.Cut(string(r), ":")
 	switch Rank(kind) {
-	case RankFirst, RankLexicographic, RankPriority:
+	case RankFirst, RankLexicographic, RankPriority, RankLatency:
 		if !listed {
 			return nil
 		}
@@ -41,6 +42,6 @@ func (r Rank) validate() error {
 	return &ConfigError{
 		Key:   "rank",
 		Value: string(r),
-		Rule:  "must be first, lexicographic, priority, or region: followed by regions, the best first",
+		Rule:  "must be first, lexicographic, priority, latency, or region: followed by regions, the best first",
 	}
 }

@@ -181,7 +181,7 @@ func TestPreemptWithoutNotifications(t *testing.T) {
 				for _, id := range []string{"c", "b", "a"} {
 					n := c.member(id, config(cfg))
 					if id == "a" {
-						n.client.SetFaults(memstore.Faults{LoseHint: 1})
+						n.client.SetFaults(memstore.Faults{LoseNotice: 1})
 					}
 
 					nodes = append(nodes, n.lead())

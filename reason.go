@@ -43,6 +43,7 @@ const (
 const (
 	ReasonExpired   Reason = "expired"   // its heartbeat expired
 	ReasonDied      Reason = "died"      // its process was proved dead
+	ReasonKilled    Reason = "killed"    // its process was frozen, and its companion process killed it
 	ReasonRejoined  Reason = "rejoined"  // its member has joined again since
 	ReasonAbandoned Reason = "abandoned" // a claim was applied after the candidate had given it up
 	ReasonFirst     Reason = "first"     // there was no term before: nobody has led

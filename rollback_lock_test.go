@@ -17,7 +17,7 @@ func lostRenewals(t *testing.T, at, lost time.Duration, cutOff bool) (both time.
 	const step = 10 * time.Millisecond
 	cfg := regent.Lock()
 	bubble(t, func(c *cluster) {
-		c.store.SetFaults(memstore.Faults{LoseHint: 1})
+		c.store.SetFaults(memstore.Faults{LoseNotice: 1})
 		a := c.member("a", config(cfg)).lead()
 		leader(t, time.Minute, a)
 		time.Sleep(4 * time.Second)

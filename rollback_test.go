@@ -16,11 +16,11 @@ import (
 // only selects one register.
 func only(name string) func(string) bool { return func(n string) bool { return n == name } }
 
-// unseen is a cluster whose store keeps a log, and whose hints are lost, so that nothing but reads shows what has
+// unseen is a cluster whose store keeps a log, and whose notices are lost, so that nothing but reads shows what has
 // changed.
 func unseen(c *cluster) {
 	c.store.KeepLog(1000)
-	c.store.SetFaults(memstore.Faults{LoseHint: 1})
+	c.store.SetFaults(memstore.Faults{LoseNotice: 1})
 }
 
 // outlasted returns how long a node goes on leading, up to a limit.
@@ -199,7 +199,7 @@ func TestRollback(t *testing.T) {
 						t.Fatal("a does not claim")
 					}
 
-					a.client.SetFaults(memstore.Faults{LoseHint: 1}) // or it would hear of another claim at once
+					a.client.SetFaults(memstore.Faults{LoseNotice: 1}) // or it would hear of another claim at once
 					neverTwo(t, 30*time.Second, a, b)
 					if !a.leads() && !b.leads() {
 						t.Error("nobody leads")
@@ -301,7 +301,7 @@ func TestCheckpointOwner(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.member("a").lead()
 			leader(t, time.Second, a)
-			c.store.SetFaults(memstore.Faults{LoseHint: 1})
+			c.store.SetFaults(memstore.Faults{LoseNotice: 1})
 			l, err := c.store.Get(c.ctx, "seat")
 			check(t, err)
 			// The record moves to another term of the same incarnation, as after a store that has gone back.

@@ -19,15 +19,21 @@ type MemberView struct {
 	ID          string        `json:"id"`
 	Addr        string        `json:"addr,omitempty"`
 	Incarnation string        `json:"incarnation,omitempty"` // empty if the member has left, or was revoked
+	Ended       Reason        `json:"ended,omitempty"`       // why the last incarnation ended, if it is known to have
 	Joined      time.Time     `json:"joined,omitzero"`       // by its own wall clock
 	Lease       time.Duration `json:"-"`                     // how long one heartbeat counts
 	Rev         string        `json:"-"`                     // changes with every heartbeat
 }
 
 func memberView(l driver.Record) MemberView {
+	var ended Reason
+	if n := len(l.Past); n > 0 && l.Vacant() {
+		ended = Reason(l.Past[n-1].Reason)
+	}
+
 	return MemberView{
 		MemberInfo: memberInfo(l), ID: strings.TrimPrefix(l.Name, driver.MemberPrefix), Addr: l.Addr,
-		Incarnation: l.Holder.Incarnation, Joined: l.Since, Lease: l.Duration, Rev: l.Rev,
+		Incarnation: l.Holder.Incarnation, Ended: ended, Joined: l.Since, Lease: l.Duration, Rev: l.Rev,
 	}
 }
 
@@ -76,20 +82,16 @@ type MemberState struct {
 
 // Roster lists the members of a cluster and reports which of them are alive. It counts the lease of each member on the
 // clock of its own process, so it has to be kept from one list to the next. It is for use by one goroutine at a time.
+// [Member.NewRoster] returns one; the zero Roster has no store, so that its List fails.
 type Roster struct {
 	store driver.Store
-	clock Clock
+	clock Clock                // nil for the system's
 	known map[string]*sighting // by register; those of the last list
 }
 
 // NewRoster returns a roster that has listed nothing yet. It does not start the member.
 func (m *Member) NewRoster() *Roster {
-	r := &Roster{store: m.Store, clock: m.Clock}
-	if r.clock == nil {
-		r.clock = newSystemClock()
-	}
-
-	return r
+	return &Roster{store: m.Store, clock: m.Clock}
 }
 
 // List lists the members that have a register, by ID, those that have left included. The maps in the result are shared
@@ -98,7 +100,8 @@ func (m *Member) NewRoster() *Roster {
 // A member is alive when it is first listed, and until a list shows that its heartbeat has not changed for its lease.
 // The lease is counted from after the list had returned that first showed the heartbeat, to before the last list was
 // sent: so a slow list never makes a live member count as dead. A member whose register cannot be read is listed as it
-// was last read.
+// was last read. If the store is a [driver.Skimmer], what a member publishes about itself may be some minutes older
+// than its heartbeat: see [driver.SkimAge].
 func (r *Roster) List(ctx context.Context) ([]MemberState, error) {
 	states, _, err := r.list(ctx)
 	return states, err
@@ -106,8 +109,12 @@ func (r *Roster) List(ctx context.Context) ([]MemberState, error) {
 
 // list is List. It also reports whether anything has changed since the list before.
 func (r *Roster) list(ctx context.Context) (states []MemberState, changed bool, err error) {
+	if r.clock == nil {
+		r.clock = newSystemClock()
+	}
+
 	sent := r.clock.Now()
-	listed, unreadable, err := listMembers(ctx, r.store)
+	listed, unreadable, err := skimMembers(ctx, r.store, driver.SkimAge(len(r.known)))
 	if err != nil {
 		return nil, false, err
 	}
@@ -212,8 +219,24 @@ func listMembers(ctx context.Context, store driver.Store) (listed []driver.Recor
 		return nil, nil, errNoStore
 	}
 
+	return collect(func() iter.Seq2[driver.Record, error] { return store.List(ctx, driver.MemberPrefix) })
+}
+
+// skimMembers is listMembers, except that what a member publishes may be older than its heartbeat.
+func skimMembers(ctx context.Context, store driver.Store, age time.Duration) ([]driver.Record, []string, error) {
+	if store == nil {
+		return nil, nil, errNoStore
+	}
+
+	return collect(func() iter.Seq2[driver.Record, error] {
+		return driver.Skim(ctx, store, driver.MemberPrefix, age)
+	})
+}
+
+// collect returns the registers that a list yields, and the names of those that cannot be read.
+func collect(list func() iter.Seq2[driver.Record, error]) (listed []driver.Record, unreadable []string, err error) {
 	err = protect(func() error {
-		for l, err := range store.List(ctx, driver.MemberPrefix) {
+		for l, err := range list() {
 			switch {
 			case err == nil:
 				listed = append(listed, l)
@@ -261,8 +284,8 @@ func (m *Member) WatchMembers(ctx context.Context) iter.Seq2[[]MemberState, erro
 		defer cancel()
 
 		w := &memberWatch{roster: m.NewRoster(), timeout: 2 * cfg.LeaseDuration, interval: cfg.HeartbeatInterval}
-		if waker, ok := m.Store.(driver.Waker); ok {
-			w.notifications = waker.Wake(ctx, driver.MemberPrefix)
+		if notifier, ok := m.Store.(driver.Notifier); ok {
+			w.notifications = notifier.Subscribe(ctx, driver.Prefix(driver.MemberPrefix))
 		}
 
 		w.run(ctx, yield)
@@ -275,6 +298,14 @@ type memberWatch struct {
 	timeout       time.Duration        // of a list
 	interval      time.Duration        // from one list to the next
 	notifications <-chan driver.Record // nil if the store does not notify
+	listing       chan memberList      // receives the list that has not returned yet; nil if there is none
+}
+
+// memberList is what a list has returned.
+type memberList struct {
+	states  []MemberState
+	changed bool
+	err     error
 }
 
 func (w *memberWatch) run(ctx context.Context, yield func([]MemberState, error) bool) {
@@ -300,16 +331,54 @@ func (w *memberWatch) run(ctx context.Context, yield func([]MemberState, error) 
 	}
 }
 
-// list lists the members, within the timeout.
+// list lists the members, within the timeout. A driver may go on after its context has ended: the next list waits for
+// it, and fails if it still has not returned.
 func (w *memberWatch) list(ctx context.Context) ([]MemberState, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 
-	states, changed, err := w.roster.list(ctx)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
-		err = fmt.Errorf("the store has not listed the members within %v: %w", w.timeout, err)
+	if _, ok := w.returned(ctx); !ok {
+		return nil, false, w.late(ctx.Err())
 	}
-	return states, changed, err
+
+	w.listing = make(chan memberList, 1)
+	go func(done chan<- memberList) {
+		var l memberList
+		l.states, l.changed, l.err = w.roster.list(ctx)
+		done <- l
+	}(w.listing)
+
+	l, ok := w.returned(ctx)
+	switch {
+	case !ok:
+		return nil, false, w.late(ctx.Err())
+	case l.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, false, w.late(l.err)
+	}
+	return l.states, l.changed, l.err
+}
+
+// returned waits for the list that is under way, if there is one, and reports whether it has returned.
+func (w *memberWatch) returned(ctx context.Context) (memberList, bool) {
+	if w.listing == nil {
+		return memberList{}, true
+	}
+
+	select {
+	case l := <-w.listing:
+		w.listing = nil
+		return l, true
+	case <-ctx.Done():
+		return memberList{}, false
+	}
+}
+
+// late is the error of a list that takes too long.
+func (w *memberWatch) late(err error) error {
+	if !errors.Is(err, ErrStore) {
+		err = fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return fmt.Errorf("the store has not listed the members within %v: %w", w.timeout, err)
 }
 
 // rest waits until the members are to be listed again: after the interval, or earlier if the store notifies.

@@ -81,6 +81,38 @@ func TestMembersOverSlowAndFailingStores(t *testing.T) {
 		})
 	})
 
+	t.Run("a_driver_that_ignores_its_context_is_an_error_too", func(t *testing.T) {
+		bubble(t, func(c *cluster) {
+			a := c.joined("a", "1")
+			w := c.watchMembers()
+			w.client.Adjust(func(f *faults) { f.CutAnswers, f.Linger = true, 5*time.Minute })
+			before := c.store.Counts().Lists
+			a.keep(time.Minute)
+			all := w.all()
+			if len(all) < 4 || len(all) > 6 {
+				t.Fatalf("yielded %d times in a minute of silence: %v", len(all), all)
+			}
+			for _, y := range all[1:] {
+				if !errors.Is(y.err, regent.ErrStore) || !errors.Is(y.err, context.DeadlineExceeded) {
+					t.Errorf("yielded %v, %v", y.states, y.err)
+				}
+			}
+			if lists := c.store.Counts().Lists - before; lists > 1 {
+				t.Errorf("%d lists, although the first has not returned", lists)
+			}
+
+			w.client.SetFaults(memstore.Faults{})
+			a.keep(5 * time.Minute)
+			w.want("a+")
+			w.neverShowed("a-")
+			if now := w.all(); now[len(now)-1].err != nil {
+				t.Errorf("the end of the trouble was not yielded: %v", now[len(now)-1].err)
+			}
+
+			w.end()
+		})
+	})
+
 	t.Run("a_store_that_refuses_is_an_error_every_heartbeat_interval", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			a := c.joined("a", "1")

@@ -176,6 +176,17 @@ func (b *beater) leave() {
 	b.beat()
 }
 
+func TestARosterWithoutAStore(t *testing.T) {
+	for what, r := range map[string]*regent.Roster{
+		"zero": new(regent.Roster), "of a member without a store": new(regent.Member).NewRoster(),
+	} {
+		states, err := r.List(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "Store") || len(states) != 0 {
+			t.Errorf("%s: %v, %v", what, states, err)
+		}
+	}
+}
+
 func TestWatchMembers(t *testing.T) {
 	t.Run("members_that_join_and_leave_are_reported_by_notification", func(t *testing.T) {
 		bubble(t, func(c *cluster) {

@@ -34,6 +34,7 @@ type run struct {
 	// The member's mutex guards what follows.
 	withdrawals map[string][]*candidate
 	many        bool // the member has too many elections to list them in its register
+	unpublished bool // the member's info has changed since it was last published
 
 	died atomic.Pointer[panicError] // the panic that ended the run
 }
@@ -94,6 +95,9 @@ func (m *Member) prepareLocked(r *run, again bool) {
 	m.run = r
 }
 
+// closeWatchers is how many candidates watch a leader closely. The others watch it seldom: see docs/OPERATIONS.md.
+const closeWatchers = 3
+
 // coreConfigLocked returns the configuration of the core.
 func (r *run) coreConfigLocked(again bool) core.Config {
 	cfg := r.cfg
@@ -105,15 +109,14 @@ func (r *run) coreConfigLocked(again bool) core.Config {
 		HeartbeatInterval: cfg.HeartbeatInterval, WorkerTimeout: cfg.WorkerTimeout, Register: cfg.Register,
 		Eligible: !cfg.Ineligible, CheckHealth: r.m.Health != nil, Restarted: again,
 		Rank: string(cfg.Rank), Priority: cfg.Priority, Region: cfg.Region, Preempt: cfg.Preempt,
+		Latency: r.m.latency, Watchers: closeWatchers,
 		StartDelayMax: cfg.StartupJitterMax, Info: r.infoLocked(), Rest: driver.Rest,
 	}
 	if !cfg.ContentionDetectionOff {
 		c.ContentionThreshold = cfg.ContentionThreshold
 	}
-	if cfg.StartupJitterMax > 0 {
-		r.phase = rand.Float64()
-		c.Phase = r.phase
-	}
+	r.phase = rand.Float64()
+	c.Phase = r.phase
 
 	if again {
 		c.StartDelay = time.Second
@@ -167,7 +170,7 @@ func (r *run) Parent(b core.Begin) context.Context {
 	if c := r.m.cands[b.Election]; c != nil {
 		ctx = c.ctx
 	}
-	return context.WithValue(ctx, insideTerm{r, b.Election, b.Epoch}, true)
+	return &dutyContext{ctx, insideTerm{r, b.Election, b.Epoch}}
 }
 
 // insideTerm is a key of the context of a term.
@@ -177,20 +180,35 @@ type insideTerm struct {
 	epoch    uint64
 }
 
+// dutyContext is a context with one key, whose value is true. A context of the standard library would take another
+// allocation for the key.
+type dutyContext struct {
+	context.Context
+	key insideTerm
+}
+
+// Value implements [context.Context].
+func (c *dutyContext) Value(key any) any {
+	if k, ok := key.(insideTerm); ok && k == c.key {
+		return true
+	}
+
+	return c.Context.Value(key)
+}
+
 // Begin makes a term and runs its duty.
 func (r *run) Begin(st *shell.Term) {
 	m := r.m
 	t := &term{r: r, core: st}
-	t.stopped = make(chan struct{})
-	t.finished = make(chan struct{})
 	t.public = Term{Election: st.Election, Epoch: st.Epoch, Incarnation: st.Incarnation, t: t}
 
 	m.mu.Lock()
 	t.cand = m.cands[st.Election]
 	if v := m.views[st.Election]; v != nil {
 		t.public.Since = v.record.Since
-		data := v.record.Data // the view gets other records, while the term is asked for this one
-		t.saved.Store(&data)
+		if data := v.record.Data; data != nil { // the view gets other records, while the term is asked for this one
+			t.saved.Store(&data)
+		}
 	}
 
 	m.mu.Unlock()
@@ -200,7 +218,11 @@ func (r *run) Begin(st *shell.Term) {
 	m.terms.Store(st.Election, t)
 	if t.cand != nil && t.cand.run != nil {
 		t.run = t.cand.run
-		go t.serve()
+		if t.cand.here {
+			t.cand.steps <- candidateStep{kind: termBegan, term: t}
+		} else {
+			go t.serve()
+		}
 	}
 }
 
@@ -237,6 +259,11 @@ func (r *run) Handle(e core.Effect) {
 		r.event(e)
 	case core.Lifeline:
 		r.lifeline(e)
+	case core.Measured:
+		r.m.mu.Lock()
+		r.m.latency = e.Latency
+		r.publishLocked()
+		r.m.mu.Unlock()
 	case core.Result:
 		r.result(e)
 	case core.Withdrawn:
@@ -253,9 +280,10 @@ func (r *run) finished(e core.Finished) {
 
 	delete(r.ended, e.Election)
 	t.kept = e.Kept
-	close(t.finished)
+	t.finished.set()
 	if t.returned {
-		t.cand.result <- t.err
+		t.cand.err = t.err
+		t.cand.steps <- candidateStep{kind: dutyReturned}
 	}
 
 	r.m.mu.Lock()

@@ -14,20 +14,20 @@ const minHeartbeats = 10
 
 // Stats are the figures of a member since it was made.
 type Stats struct {
-	Heartbeats          uint64        `json:"heartbeats"`
-	HeartbeatTime       time.Duration `json:"heartbeatTime"`       // of all heartbeats together
-	HeartbeatLatencyP50 time.Duration `json:"heartbeatLatencyP50"` // over the last 100 heartbeats; 0 with fewer than 10
-	HeartbeatLatencyP95 time.Duration `json:"heartbeatLatencyP95"`
-	HeartbeatLatencyP99 time.Duration `json:"heartbeatLatencyP99"`
-	RenewFailures       uint64        `json:"renewFailures"`
-	Transitions         uint64        `json:"transitions"`      // terms begun
-	EpochDriftEvents    uint64        `json:"epochDriftEvents"` // tokens that the member's fences have refused
-	ContentionEvents    uint64        `json:"contentionEvents"` // slow heartbeats
-	DutyFailures        uint64        `json:"dutyFailures"`
-	LostEvents          uint64        `json:"lostEvents"`     // dropped since OnEvent was too slow
-	ObserverPanics      uint64        `json:"observerPanics"` // of OnEvent and OnLifeline
-	LoopLag             time.Duration `json:"loopLag"`        // how long the member's own loop is overdue
-	Note                string        `json:"note,omitempty"`
+	Heartbeats          uint64
+	HeartbeatTime       time.Duration // of all heartbeats together
+	HeartbeatLatencyP50 time.Duration // over the last 100 heartbeats; 0 with fewer than 10
+	HeartbeatLatencyP95 time.Duration
+	HeartbeatLatencyP99 time.Duration
+	RenewFailures       uint64
+	Transitions         uint64 // terms begun
+	EpochDriftEvents    uint64 // tokens that the member's fences have refused
+	ContentionEvents    uint64 // slow heartbeats
+	DutyFailures        uint64
+	LostEvents          uint64        // dropped since OnEvent was too slow
+	ObserverPanics      uint64        // of OnEvent and OnLifeline
+	LoopLag             time.Duration // how long the member's own loop is overdue
+	Note                string        // empty if there are ten heartbeats or more
 }
 
 // counters are what the member and its core have counted.

@@ -109,8 +109,8 @@ func TestStats(t *testing.T) {
 	}
 	t.Run("E05_a_heartbeat_that_takes_more_than_twice_its_interval_is_contention", func(t *testing.T) {
 		s, events := beat(t, 1, 3*time.Second, slowly)
-		if len(events) != 1 || events[0].Measurements["duration"] != 3 || events[0].Measurements["expected"] != 1 ||
-			events[0].Measurements["ratio"] != 3 {
+		if len(events) != 1 || events[0].Measurements["durationMs"] != 3000 ||
+			events[0].Measurements["expectedMs"] != 1000 || events[0].Measurements["ratio"] != 3 {
 			t.Errorf("got %+v", events)
 		}
 		if s.ContentionEvents != 1 {

@@ -261,7 +261,7 @@ func TestTakeover(t *testing.T) {
 				}
 
 				w.dead.Store(true)
-				b.client.Adjust(func(f *faults) { f.SpuriousHint = 1 })
+				b.client.Adjust(func(f *faults) { f.SpuriousNotice = 1 })
 				// Any request of anybody wakes it now.
 				_, err := c.store.Swap(c.ctx, driver.Record{Name: "seat/x"})
 				check(t, err)

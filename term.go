@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,8 +34,51 @@ type candidate struct {
 	election  string
 	ctx       context.Context                   // the parent of the terms' contexts: the caller's, without its end
 	run       func(context.Context, Term) error // nil to lead the election and run nothing
-	result    chan error                        // receives what run returned while its term held
 	withdrawn chan struct{}                     // closed when the withdrawal of the candidate is complete
+
+	// What follows is for Lead.
+	member   *Member
+	caller   context.Context // of the call
+	here     bool            // run is called by whoever receives from steps
+	steps    chan candidateStep
+	last     stepKind    // of what was received last
+	err      error       // what run has returned while its term held
+	withdraw func()      // ends the campaign; called at the end of the context of Lead
+	stop     func() bool // prevents that; false if it is too late
+	launched latch       // withdraw and stop are set
+}
+
+// candidateStep is what the caller of Lead waits for.
+type candidateStep struct {
+	kind stepKind
+	term *term
+}
+
+// maxSteps is how many steps may wait at once: the begin of a term, the return of its duty, and that the candidate has
+// left.
+const maxSteps = 3
+
+type stepKind uint8
+
+const (
+	termBegan    stepKind = iota // a term has begun
+	dutyReturned                 // the duty has returned while its term held: the campaign is over
+	hasLeft                      // the candidate has left: the campaign is over
+	notJoined                    // there is no campaign: the member could not be started, or is a candidate already
+)
+
+// leave waits until the candidate has left. Its duty is not called any more.
+func (c *candidate) leave() {
+	for s := <-c.steps; s.kind != hasLeft; s = <-c.steps {
+		if s.kind == termBegan {
+			s.term.dutyStopped(true)
+		}
+	}
+}
+
+// newCandidate returns a campaign that runs nothing.
+func newCandidate(ctx context.Context, election string) *candidate {
+	return &candidate{election: election, ctx: context.WithoutCancel(ctx), steps: make(chan candidateStep, maxSteps)}
 }
 
 // term is the state behind a Term.
@@ -45,13 +89,57 @@ type term struct {
 	run      func(context.Context, Term) error
 	public   Term
 	saved    atomic.Pointer[[]byte] // the checkpoint
-	stopped  chan struct{}          // closed when the duty has returned
-	finished chan struct{}          // closed when the duty has returned and the election was released
+	stopped  latch                  // the duty has returned
+	finished latch                  // the duty has returned and the election was released
 
 	returned bool   // the duty has returned while the term held
 	err      error  // what it returned then
 	next     string // the successor that was named; set when the term has ended
-	kept     bool   // the store did not take the release; set before finished is closed
+	kept     bool   // the store did not take the release; set before finished
+}
+
+// latch is something that happens once. Few terms are waited for, so a channel is made for those alone. The zero value
+// is usable.
+type latch struct {
+	mu   sync.Mutex
+	over bool
+	c    chan struct{}
+}
+
+// set says that it has happened.
+func (l *latch) set() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	l.over = true
+	if l.c != nil {
+		close(l.c)
+	}
+}
+
+// wait returns once it has happened.
+func (l *latch) wait() {
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+
+	if !over {
+		<-l.done()
+	}
+}
+
+// done returns a channel that is closed once it has happened.
+func (l *latch) done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if l.c == nil {
+		l.c = make(chan struct{})
+		if l.over {
+			close(l.c)
+		}
+	}
+	return l.c
 }
 
 // Token returns the fencing token of the term.
@@ -162,13 +250,19 @@ func (t *term) serve() {
 		return
 	}
 
-	err := errGoexit
+	returned := false
 	defer func() {
-		t.err = err
+		switch v := recover(); {
+		case v != nil:
+			t.err = &panicError{&shell.PanicError{Value: v, Stack: debug.Stack()}}
+		case !returned:
+			t.err = errGoexit
+		}
 		t.dutyStopped(ctx.Err() == nil)
 	}()
 
-	err = protect(func() error { return t.run(ctx, t.public) })
+	t.err = t.run(ctx, t.public)
+	returned = true
 }
 
 // errGoexit is the result of a duty that has ended its goroutine and did not return.
@@ -188,7 +282,7 @@ func (t *term) dutyStopped(returned bool) {
 
 	m.mu.Unlock()
 
-	close(t.stopped)
+	t.stopped.set()
 	t.r.duties.Done()
 	t.r.shell.Do()
 }

@@ -216,7 +216,7 @@ func TestUnreadableRegister(t *testing.T) {
 	t.Run("a_held_election_that_cannot_be_read_makes_nobody_spin", func(t *testing.T) {
 		bubble(t, func(c *cluster) {
 			k := &ticking{start: time.Now()}
-			w := &wakeable{hints: make(chan driver.Record, 1)}
+			w := &wakeable{notices: make(chan driver.Record, 1)}
 			a := c.member("a", func(m *regent.Member) {
 				m.Clock = k
 				w.Store = m.Store
@@ -228,12 +228,12 @@ func TestUnreadableRegister(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			n := k.timers.Load()
 			for range 60 {
-				driver.Hint(w.hints, driver.Record{Name: "seat"})
+				driver.Notify(w.notices, driver.Record{Name: "seat"})
 				time.Sleep(time.Second)
 			}
 
 			if n = k.timers.Load() - n; n > 1000 {
-				t.Errorf("%d timers in a minute, with 60 hints", n)
+				t.Errorf("%d timers in a minute, with 60 notices", n)
 			}
 
 			c.store.SetUnreadable()

@@ -24,11 +24,13 @@ type View struct {
 	Past     []driver.Past // the last 32 terms, oldest first
 
 	// HeartbeatAge is how long ago this member first saw the newest heartbeat of a leader that is another member; 0
-	// if it has seen none. Expired reports that no newer heartbeat has come for longer than the lease and the
-	// takeover delay: Leader no longer leads, and nobody has taken over yet. Only [Member.View] sets these two: they
-	// change with time alone.
+	// if it has seen none, or watches the leader seldom because others watch it closely. Expired reports that no
+	// newer heartbeat has come for longer than the lease and the takeover delay, or that Leader's process is known to
+	// have ended: Leader no longer leads, and nobody has taken over yet. Reason is why, if Expired. Only
+	// [Member.View] sets these three: they change with time alone.
 	HeartbeatAge time.Duration
 	Expired      bool
+	Reason       Reason
 }
 
 // Watch yields who leads an election, now and after each change, until ctx ends or the loop is left. The member need
@@ -90,6 +92,7 @@ func (m *Member) View(election string) (View, bool) {
 	v := viewOf(known.Record, election)
 	v.HeartbeatAge = known.Age
 	v.Expired = known.Expired
+	v.Reason = Reason(known.Reason)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()

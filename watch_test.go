@@ -158,7 +158,8 @@ func TestExpired(t *testing.T) {
 
 				// Its last heartbeat counts from when b has read it, which may be a lease later.
 				time.Sleep(time.Until(broken.Add(2*profile.LeaseDuration + profile.TakeoverDelay + 3*time.Second)))
-				if v, _ := b.View("seat"); v.Leader != "a" || !v.Expired || v.HeartbeatAge < profile.LeaseDuration {
+				if v, _ := b.View("seat"); v.Leader != "a" || !v.Expired || v.HeartbeatAge < profile.LeaseDuration ||
+					v.Before().Reason != regent.ReasonExpired {
 					t.Errorf("nobody leads, and b says %q, %v, %v", v.Leader, v.Expired, v.HeartbeatAge)
 				}
 

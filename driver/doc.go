@@ -1,5 +1,5 @@
 // Package driver defines what the author of a store implements: registers ([Store]), and the record in each of them
-// ([Record]) with its JSON form. A store may also implement notifications ([Waker]), many writes or reads in one
+// ([Record]) with its JSON form. A store may also implement notifications ([Notifier]), many writes or reads in one
 // request ([Batcher], [Refresher]), the removal of registers ([Remover]), proof that a process has died
 // ([Witness]), the number of its requests ([Counter]), and a limit on writes ([WriteLimiter]).
 //

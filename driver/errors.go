@@ -13,6 +13,9 @@ var (
 	// missing permissions, a file that cannot be written. A retry does not help. Drivers return it from Open and from
 	// requests: see [Refused].
 	ErrRefused = errors.New("store refuses this process")
+	// ErrCredentials is returned if a process has no credentials for a store. A retry may help: an instance or a
+	// container may get its role later.
+	ErrCredentials = errors.New("no credentials")
 )
 
 // Refused wraps err so that it is also an [ErrRefused]. The text stays the same.

@@ -42,7 +42,8 @@ func (i Identity) String() string {
 	return i.ID + "/" + i.Incarnation
 }
 
-// Past is a term that has ended.
+// Past is a term that has ended. A record keeps its times to the microsecond, and to the millisecond where more than a
+// second lies between them.
 type Past struct {
 	Epoch  uint64    `json:"epoch"`
 	Holder string    `json:"holder"`
@@ -105,29 +106,11 @@ func (l Record) AppendJSON(b []byte) []byte {
 	}
 
 	if len(l.Past) > 0 {
-		b = append(b, `,"past":[`...)
-		for i, p := range l.Past {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = p.appendJSON(b)
-		}
-		b = append(b, ']')
+		b = append(b, `,"terms":"`...)
+		b = appendPast(b, l.Past)
+		b = append(b, '"')
 	}
 
-	return append(b, '}')
-}
-
-func (p Past) appendJSON(b []byte) []byte {
-	b = append(b, `{"epoch":`...)
-	b = strconv.AppendUint(b, p.Epoch, 10)
-	b = appendField(b, "holder", p.Holder)
-	b = append(b, `,"began":"`...)
-	b = p.Began.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","ended":"`...)
-	b = p.Ended.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	b = appendField(b, "reason", p.Reason)
 	return append(b, '}')
 }
 
@@ -141,7 +124,7 @@ func appendField(b []byte, key, value string) []byte {
 	return jsonscan.AppendString(b, value)
 }
 
-// ParseRecord parses what AppendJSON wrote, and sets Name and Rev.
+// ParseRecord parses what AppendJSON wrote, in this version or an earlier one, and sets Name and Rev.
 func ParseRecord(name, rev string, b []byte) (Record, error) {
 	if l, ok := scanRecord(b); ok {
 		l.Name, l.Rev = name, rev
@@ -161,7 +144,8 @@ func ParseRecord(name, rev string, b []byte) (Record, error) {
 		Paused      bool      `json:"paused"`
 		Since       time.Time `json:"since"`
 		Data        []byte    `json:"data"`
-		Past        []Past    `json:"past"`
+		Terms       *string   `json:"terms"`
+		Past        []Past    `json:"past"` // of a version that wrote the terms at length
 	}
 
 	if err := json.Unmarshal(b, &j); err != nil {
@@ -181,6 +165,13 @@ func ParseRecord(name, rev string, b []byte) (Record, error) {
 	if d < 0 {
 		return Record{}, fmt.Errorf("parse duration of %q: %v is negative", name, d)
 	}
+
+	if j.Terms != nil {
+		if j.Past, err = parsePast([]byte(*j.Terms)); err != nil {
+			return Record{}, fmt.Errorf("parse terms of %q: %w", name, err)
+		}
+	}
+
 	return Record{
 		Name: name, Rev: rev, Holder: Identity{j.Holder, j.Incarnation}, Addr: j.Addr, Epoch: j.Epoch, Nonce: nonce,
 		Duration: d, Via: j.Via, Next: j.Next, Edits: j.Edits, Paused: j.Paused, Since: j.Since, Data: j.Data,

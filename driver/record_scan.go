@@ -39,7 +39,13 @@ func scanRecord(b []byte) (l Record, ok bool) {
 		l.Data = s.base64()
 	}
 
-	if s.Has(`,"past":[`) {
+	if s.Has(`,"terms":`) {
+		var err error
+		l.Past, err = parsePast(s.Text())
+		s.check(err == nil)
+	}
+
+	if l.Past == nil && s.Has(`,"past":[`) { // of a version that wrote the terms at length
 		l.Past = s.past()
 	}
 

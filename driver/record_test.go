@@ -13,7 +13,7 @@ import (
 )
 
 func TestRecordJSON(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	full := driver.Record{
 		Name: "n", Rev: "r", Holder: driver.Identity{ID: `a"\ü` + "\x01", Incarnation: "i"}, Addr: "h:1",
 		Epoch: math.MaxUint64, Nonce: math.MaxUint64,
@@ -72,6 +72,8 @@ func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","data":"!"}`))
 	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","past":[]}`))
 	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","past":[{"epoch":1,"began":"x","ended":""}]}`))
+	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","terms":""}`))
+	f.Add([]byte(`{"epoch":1,"nonce":"0","duration":"0s","terms":"AgABYey8uuXe16MGgol6","past":[]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		quick, qerr := driver.ParseRecord("n", "r", b)
 		long, lerr := driver.ParseRecord("n", "r", append([]byte(" "), b...))

@@ -58,6 +58,45 @@ type Refresher interface {
 	Refresh(ctx context.Context, known []Record) []Outcome
 }
 
+// Skimmer is implemented by a Store for which it costs less to list the revisions of registers than their records.
+type Skimmer interface {
+	// Skim is List, except that a record may be older than its revision. Name and Rev are those of the register. All
+	// else is as it was at some moment in the last age. It shows which members send heartbeats, and about what they
+	// publish. Nothing may be swapped that Skim has yielded.
+	Skim(ctx context.Context, prefix string, age time.Duration) iter.Seq2[Record, error]
+}
+
+// Skim skims a store, or lists it if it is no Skimmer.
+func Skim(ctx context.Context, s Store, prefix string, age time.Duration) iter.Seq2[Record, error] {
+	if skimmer, ok := s.(Skimmer); ok {
+		return skimmer.Skim(ctx, prefix, age)
+	}
+
+	return s.List(ctx, prefix)
+}
+
+// Ranger is implemented by a Store for which it costs less to list some registers than all.
+type Ranger interface {
+	// ListBefore is List, except that it may leave out registers whose names are not smaller than before.
+	ListBefore(ctx context.Context, prefix, before string) iter.Seq2[Record, error]
+}
+
+// ListBefore lists the registers of a store whose names are smaller than before, and maybe others. If before is empty,
+// it lists all of them.
+func ListBefore(ctx context.Context, s Store, prefix, before string) iter.Seq2[Record, error] {
+	if ranger, ok := s.(Ranger); ok && before != "" {
+		return ranger.ListBefore(ctx, prefix, before)
+	}
+
+	return s.List(ctx, prefix)
+}
+
+// SkimAge returns how old the record of a member may be to whoever lists that many members again and again. So all
+// these records together cost about as much, however many they are.
+func SkimAge(members int) time.Duration {
+	return max(3*time.Minute, time.Duration(min(members, 1<<20))*900*time.Millisecond)
+}
+
 // Outcome is the result of one swap of a batch, or of one read of a Refresh.
 type Outcome struct {
 	Record Record

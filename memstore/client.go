@@ -41,9 +41,9 @@ type seenKey struct {
 }
 
 var (
-	_ driver.Store   = (*Client)(nil)
-	_ driver.Waker   = (*Client)(nil)
-	_ driver.Batcher = (*Client)(nil)
+	_ driver.Store    = (*Client)(nil)
+	_ driver.Notifier = (*Client)(nil)
+	_ driver.Batcher  = (*Client)(nil)
 )
 
 // Client returns another connection to the store. Several clients may have one name, but then they draw the same random
@@ -62,7 +62,7 @@ func (c *Client) SetFaults(f Faults) { c.Adjust(func(g *Faults) { *g = f }) }
 
 // Adjust changes the client's faults atomically: c.Adjust(func(f *Faults) { f.CutAnswers = true }).
 func (c *Client) Adjust(change func(*Faults)) {
-	if c.adjust(change).SpuriousHint > 0 {
+	if c.adjust(change).SpuriousNotice > 0 {
 		c.store.spurious.Store(true)
 	}
 }
@@ -72,7 +72,7 @@ func (s *Store) SetFaults(f Faults) { s.Adjust(func(g *Faults) { *g = f }) }
 
 // Adjust changes the faults that every client has in addition to its own, atomically.
 func (s *Store) Adjust(change func(*Faults)) {
-	if s.adjust(change).SpuriousHint > 0 {
+	if s.adjust(change).SpuriousNotice > 0 {
 		s.spurious.Store(true)
 	}
 }

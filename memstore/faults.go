@@ -37,11 +37,11 @@ type Faults struct {
 	CutRequests bool // partition: no request arrives
 	CutAnswers  bool // partition: no answer comes back, and no notification
 
-	LoseHint     float64 // probability that a notification is lost
-	DoubleHint   float64 // probability that a notification comes again, after another HintDelay
-	BareHint     float64 // probability that a notification does not carry the record
-	SpuriousHint float64 // probability of a spurious notification, at every swap that needs none
-	HintDelay    Delay   // how late a notification is
+	LoseNotice     float64 // probability that a notification is lost
+	DoubleNotice   float64 // probability that a notification comes again, after another NoticeDelay
+	BareNotice     float64 // probability that a notification does not carry the record
+	SpuriousNotice float64 // probability of a spurious notification, at every swap that needs none
+	NoticeDelay    Delay   // how late a notification is
 }
 
 // Delay is a range from which a delay is drawn uniformly. A Max below Min counts as Min, and a negative Min as 0.
@@ -73,9 +73,9 @@ func (f Faults) plus(g Faults) Faults {
 		Conflict: either(f.Conflict, g.Conflict), Timeout: f.Timeout.plus(g.Timeout), Linger: f.Linger + g.Linger,
 		Outage: f.Outage || g.Outage, CutRequests: f.CutRequests || g.CutRequests, CutAnswers: f.CutAnswers ||
 			g.CutAnswers,
-		LoseHint: either(f.LoseHint, g.LoseHint), DoubleHint: either(f.DoubleHint, g.DoubleHint),
-		BareHint:     either(f.BareHint, g.BareHint),
-		SpuriousHint: either(f.SpuriousHint, g.SpuriousHint), HintDelay: f.HintDelay.plus(g.HintDelay),
+		LoseNotice: either(f.LoseNotice, g.LoseNotice), DoubleNotice: either(f.DoubleNotice, g.DoubleNotice),
+		BareNotice:     either(f.BareNotice, g.BareNotice),
+		SpuriousNotice: either(f.SpuriousNotice, g.SpuriousNotice), NoticeDelay: f.NoticeDelay.plus(g.NoticeDelay),
 	}
 }
 

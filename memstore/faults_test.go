@@ -248,7 +248,7 @@ func TestBadFaultsAreHarmless(t *testing.T) {
 		c := s.Client("c", memstore.Faults{
 			LoseRequest: -1, LoseAnswer: -5, Conflict: -0.1,
 			Request: memstore.Delay{Min: -time.Hour, Max: -time.Minute},
-			Answer:  memstore.Delay{Min: time.Second, Max: -time.Hour}, Late: always(-1), HintDelay: always(-1),
+			Answer:  memstore.Delay{Min: time.Second, Max: -time.Hour}, Late: always(-1), NoticeDelay: always(-1),
 		})
 		takes(t, time.Second, nil, func() error { _, err := c.Get(t.Context(), "seat"); return err })
 		c.SetFaults(memstore.Faults{Conflict: 17})

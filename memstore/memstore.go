@@ -47,7 +47,7 @@ type Store struct {
 	requestCounter
 	mu         sync.Mutex
 	regs       map[string]*driver.Record
-	log        []entry         // the swaps that can be undone, oldest first
+	log        []replaced      // the swaps that can be undone, oldest first
 	logged     int             // how many are kept; 0 for none
 	unreadable map[string]bool // see SetUnreadable
 	rev        uint64          // the last revision; it only increases, so none is used twice
@@ -59,9 +59,9 @@ type Store struct {
 }
 
 var (
-	_ driver.Store   = (*Store)(nil)
-	_ driver.Waker   = (*Store)(nil)
-	_ driver.Batcher = (*Store)(nil)
+	_ driver.Store    = (*Store)(nil)
+	_ driver.Notifier = (*Store)(nil)
+	_ driver.Batcher  = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -91,9 +91,9 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	return s.self.SwapAll(ctx, ls)
 }
 
-// Wake returns a channel of notifications for the registers below prefix.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	return s.self.Wake(ctx, prefix)
+// Subscribe returns a channel of notifications of the registers that are followed.
+func (s *Store) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	return s.self.Subscribe(ctx, to)
 }
 
 // Close closes the store and with it every client. Late swaps that have not arrived are dropped.

@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -11,17 +10,17 @@ import (
 
 // watcher is one subscription.
 type watcher struct {
-	client *Client
-	prefix string
-	hints  chan driver.Record // has room for one: notifications are merged
-	ended  func() bool        // reports whether the subscription has ended
-	stop   func() bool        // cancels context.AfterFunc
+	client  *Client
+	to      *driver.Interest
+	notices chan driver.Record // has room for one: notifications are merged
+	ended   func() bool        // reports whether the subscription has ended
+	stop    func() bool        // cancels context.AfterFunc
 }
 
-// Wake returns a channel of notifications for the registers below prefix, each with the record. A notification is in
-// the channel before its swap is answered, unless the client's faults delay or lose it.
-func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	w := &watcher{client: c, prefix: prefix, hints: make(chan driver.Record, 1)}
+// Subscribe returns a channel of notifications of the registers that are followed, each with the record. A notification
+// is in the channel before its swap is answered, unless the client's faults delay or lose it.
+func (c *Client) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	w := &watcher{client: c, to: to, notices: make(chan driver.Record, 1)}
 	w.ended = func() bool { return ctx.Err() != nil || c.closed.Load() || c.store.closed.Load() }
 	s := c.store
 
@@ -29,7 +28,7 @@ func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	defer s.mu.Unlock()
 
 	if w.ended() {
-		return w.hints
+		return w.notices
 	}
 
 	// Not a goroutine: it would keep a synctest bubble, and a test for leaks, from ending.
@@ -40,7 +39,7 @@ func (c *Client) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 	})
 
 	s.watchers = append(s.watchers, w)
-	return w.hints
+	return w.notices
 }
 
 // forgetLocked removes watchers.
@@ -57,7 +56,7 @@ func (s *Store) forgetLocked(these func(*watcher) bool) {
 // notifyLocked notifies the watchers of a register of a notable change, and other watchers spuriously.
 func (s *Store) notifyLocked(l driver.Record, notable bool) {
 	for _, w := range s.watchers {
-		due := notable && strings.HasPrefix(l.Name, w.prefix)
+		due := notable && w.to.Covers(l.Name)
 		switch {
 		case !w.client.perfect():
 			w.sendFaulty(l, due)
@@ -69,24 +68,24 @@ func (s *Store) notifyLocked(l driver.Record, notable bool) {
 
 func (w *watcher) send(l driver.Record) {
 	if !w.ended() {
-		driver.Hint(w.hints, l)
+		driver.Notify(w.notices, l)
 	}
 }
 
 func (w *watcher) sendFaulty(l driver.Record, due bool) {
 	f := w.client.faults()
-	d := w.client.draws(f, hint, w.prefix+"\x00"+l.Name)
+	d := w.client.draws(f, notice, w.to.String()+"\x00"+l.Name)
 	switch {
 	case f.CutAnswers:
-	case due && d.loseRequest < f.LoseHint:
-	case due || d.clash < f.SpuriousHint:
-		if !due || d.late < f.BareHint {
+	case due && d.loseRequest < f.LoseNotice:
+	case due || d.clash < f.SpuriousNotice:
+		if !due || d.late < f.BareNotice {
 			l = driver.Record{}
 		}
-		w.sendAfter(l, f.HintDelay.at(d.request))
-		if due && d.apply < f.DoubleHint {
+		w.sendAfter(l, f.NoticeDelay.at(d.request))
+		if due && d.apply < f.DoubleNotice {
 			// At least a moment later, or it would merge with the first.
-			w.sendAfter(l, f.HintDelay.at(d.request)+f.HintDelay.at(d.answer)+1)
+			w.sendAfter(l, f.NoticeDelay.at(d.request)+f.NoticeDelay.at(d.answer)+1)
 		}
 	}
 }

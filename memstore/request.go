@@ -16,7 +16,7 @@ const (
 	SwapAll
 
 	inBatch // one swap of a SwapAll, which is not a request of its own
-	hint
+	notice
 
 	// Refresh comes after these, because the random numbers of a kind of request depend on its value.
 	Refresh

@@ -69,15 +69,15 @@ func (s *Store) restore(snap Snapshot, keep bool) {
 	s.reportRollbackLocked(changes)
 }
 
-// entry is a swap that can be undone: the record that it replaced.
-type entry struct{ old driver.Record }
+// replaced is a swap that can be undone: the record that it replaced.
+type replaced struct{ old driver.Record }
 
 // KeepLog makes the store keep its last n swaps and removals, so that Undo can undo them. By default it keeps none.
 func (s *Store) KeepLog(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logged = n
-	s.log = make([]entry, 0, n)
+	s.log = make([]replaced, 0, n)
 }
 
 // logLocked keeps the record that a swap has replaced.
@@ -88,7 +88,7 @@ func (s *Store) logLocked(old driver.Record) {
 	if len(s.log) == s.logged {
 		s.log = s.log[:copy(s.log, s.log[1:])]
 	}
-	s.log = append(s.log, entry{old})
+	s.log = append(s.log, replaced{old})
 }
 
 // Undo undoes the last swaps of the registers for which of returns true, newest first. It returns how many it undid:

@@ -86,15 +86,15 @@ func TestExplorationCoversPlainStates(t *testing.T) {
 	})
 	t.Run("of_members_with_one_id", func(t *testing.T) {
 		t.Parallel()
-		covers(t, &Via{Members: shared, Chairs: 1, D: 2, W: 3, Late: 1}, 500, 80)
+		covers(t, &Via{Members: shared, ElectionCount: 1, D: 2, W: 3, Late: 1}, 500, 80)
 	})
 	t.Run("of_members_with_one_id_and_faults", func(t *testing.T) {
 		t.Parallel()
-		covers(t, &Via{Members: shared, Chairs: 1, D: 2, W: 3, Late: 1, Losses: 1, Releases: 1}, 1000, 80)
+		covers(t, &Via{Members: shared, ElectionCount: 1, D: 2, W: 3, Late: 1, Losses: 1, Releases: 1}, 1000, 80)
 	})
 	t.Run("of_members_with_two_ids", func(t *testing.T) {
 		t.Parallel()
-		covers(t, &Via{Members: distinct, Chairs: 1, D: 2, W: 3, Late: 1, Crashes: 1}, 1000, 80)
+		covers(t, &Via{Members: distinct, ElectionCount: 1, D: 2, W: 3, Late: 1, Crashes: 1}, 1000, 80)
 	})
 }
 
@@ -116,11 +116,11 @@ func TestRepresentativesBehaveLikePlainStates(t *testing.T) {
 			}
 		})
 	}
-	for mutant := Correct; mutant <= IgnoreOwnSeat; mutant++ {
+	for mutant := Correct; mutant <= IgnoreOwnElection; mutant++ {
 		t.Run("member_heartbeat_with_"+mutant.String(), func(t *testing.T) {
 			t.Parallel()
 			for _, ids := range [][]uint8{distinct, shared} {
-				m := &Via{Members: ids, Chairs: 2, D: 2, W: 3, Late: 2, Tasks: 2, Mutant: mutant}
+				m := &Via{Members: ids, ElectionCount: 2, D: 2, W: 3, Late: 2, Tasks: 2, Mutant: mutant}
 				m.Crashes, m.Losses, m.Releases = Unlimited, Unlimited, Unlimited
 				walk(t, m, walks, 60)
 			}

@@ -1,17 +1,17 @@
 // Package model checks the lease protocol of Regent by visiting every state that it can reach.
 //
-// There are two machines. [Own] is the protocol with Via empty, in which a seat's own record is renewed. [Via] is the
-// protocol in which a seat names an incarnation of a member, and the member's heartbeat register keeps it alive: one
-// revocation frees all its seats, and two processes may have the same ID. [Explore] visits their states breadth first
-// and checks four properties:
+// There are two machines. [Own] is the protocol with Via empty, in which an election's own record is renewed. [Via] is
+// the protocol in which an election names an incarnation of a member, and the member's heartbeat register keeps it
+// alive: one revocation frees all its elections, and two processes may have the same ID. [Explore] visits their states
+// breadth first and checks four properties:
 //
 //   - S1, [OneLeader]: never do two processes believe at once that they lead. A process believes while its clock is
 //     before its deadline.
 //   - S2, [FenceHolds]: the epochs that a worker accepts never fall, whatever way the tasks took.
 //   - S3, [OneGrant]: no epoch is granted twice.
-//   - L1, [NeverStuck]: from every state a run without further faults leads to one in which the seat is held by a
+//   - L1, [NeverStuck]: from every state a run without further faults leads to one in which the election is held by a
 //     process that believes in it. In such a run nobody who is alive lets its deadline pass, so that a holder which
-//     keeps its heartbeat up and does not believe in its seat blocks it for ever.
+//     keeps its heartbeat up and does not believe in its election blocks it for ever.
 //
 // A [Mutant] is the protocol with one rule left out. The protocol itself must pass; each mutant must fail, by the
 // shortest trace. What makes a pass worth something is that faults really happen in it, so each configuration names
@@ -23,12 +23,12 @@
 //
 // # What is modelled
 //
-// Time passes in ticks, at any moment. A process that does nothing while it does is paused. A swap is sent, reaches
-// the store, and is answered, in three steps with anything in between; the request may be lost, or the answer, and
-// the process may give up on a request that is applied later. After an unknown outcome it reads, and knows its
-// attempts by their nonces. A process may crash and start again without memory, or never. It may release a seat, or
-// leave. Tasks overtake one another. Under Via, processes join, send heartbeats, watch those of others run out,
-// revoke them, end their incarnation when its deadline has passed, and join again.
+// Time passes in ticks, at any moment. A process that does nothing while it does is paused. A swap is sent, reaches the
+// store, and is answered, in three steps with anything in between; the request may be lost, or the answer, and the
+// process may give up on a request that is applied later. After an unknown outcome it reads, and knows its attempts by
+// their nonces. A process may crash and start again without memory, or never. It may release an election, or leave.
+// Tasks overtake one another. Under Via, processes join, send heartbeats, watch those of others run out, revoke them,
+// end their incarnation when its deadline has passed, and join again.
 //
 // # What is not
 //
@@ -40,7 +40,8 @@
 //   - A store that forgets (rule 5), and one that expires records by itself.
 //   - Two requests of one process at once. Under Via a process that waits for an answer sends no heartbeat until it
 //     gets it or gives up.
-//   - A process remembers its last two attempts, and its last claim of each seat. Others count as not held (rule 3).
+//   - A process remembers its last two attempts, and its last claim of each election. Others count as not held
+//     (rule 3).
 //   - At most two late requests and two tasks are on their way at once.
 //
 // Nothing else is bounded in Own, and only the number of faults in Via: revisions, nonces, incarnations and epochs
@@ -49,9 +50,9 @@
 //
 // # How to read a trace
 //
-//	15  t=3   p1's claim reaches the store  seat r22 e2 held by p1, n21; p0 LEADS e1 for 1
+//	15  t=3   p1's claim reaches the store  election r22 e2 held by p1, n21; p0 LEADS e1 for 1
 //
-// is step 15, three ticks after the beginning; p1's claim is applied; now the seat has revision 22 and epoch 2, and
+// is step 15, three ticks after the beginning; p1's claim is applied; now the election has revision 22 and epoch 2, and
 // shows p1's attempt 21, but p0 believes for one more tick that it leads with epoch 1. Under Via, i24=p1 is an
 // incarnation and the process that runs as it.
 //

@@ -3,6 +3,8 @@ package model
 import (
 	"hash/maphash"
 	"time"
+
+	"github.com/regentd/regent/internal/graph"
 )
 
 // Machine is a protocol as a transition system over states of type S.
@@ -17,10 +19,10 @@ type Machine[S comparable] interface {
 	Steps(s *S, emit func(Step, *S))
 	// Canon rewrites s into its representative.
 	Canon(s *S)
-	// Believers returns how many processes believe in s that they hold the seat.
-	Believers(s *S, seat int) int
-	// Seats returns how many seats there are.
-	Seats() int
+	// Believers returns how many processes believe in s that they hold the election.
+	Believers(s *S, election int) int
+	// Elections returns how many elections there are.
+	Elections() int
 	// Tell puts a step, seen from the state that it starts in, into words.
 	Tell(s *S, step Step) string
 	// Show puts a state into words.
@@ -29,25 +31,26 @@ type Machine[S comparable] interface {
 
 // Step is one transition.
 type Step struct {
-	Verb   Verb
-	Who    uint8    // the process, or the place among the late writes or tasks
-	Seat   uint8    // the seat that it is about
-	Fair   bool     // part of a run without faults: these alone count for liveness
-	Breaks Property // what the step itself violates
-	Seen   Witness  // what it shows to be reachable
+	Verb     Verb
+	Who      uint8    // the process, or the place among the late writes or tasks
+	Election uint8    // the election that it is about
+	Fair     bool     // part of a run without faults: these alone count for liveness
+	Breaks   Property // what the step itself violates
+	Seen     Witness  // what it shows to be reachable
 }
 
 // Property is what a state or a step may violate.
 type Property uint8
 
 const (
-	// OneLeader (S1): never do two processes believe at once that they hold the same seat.
+	// OneLeader (S1): never do two processes believe at once that they hold the same election.
 	OneLeader Property = 1 + iota
 	// FenceHolds (S2): the epochs that a worker accepts never fall.
 	FenceHolds
 	// OneGrant (S3): an epoch is granted once, and epochs grow.
 	OneGrant
-	// NeverStuck (L1): in a run without further faults every seat can come to be held by a process that believes in it.
+	// NeverStuck (L1): in a run without further faults every election can come to be held by a process that believes in
+	// it.
 	NeverStuck
 )
 
@@ -58,7 +61,7 @@ func (p Property) String() string {
 		"S1 violated: two processes believe at once that they lead",
 		"S2 violated: a worker accepted an older epoch after a newer one",
 		"S3 violated: an epoch was granted that is not above every earlier one",
-		"L1 violated: a seat is stuck although its holder does not believe in it",
+		"L1 violated: an election is stuck although its holder does not believe in it",
 	}[p]
 }
 
@@ -80,7 +83,7 @@ type Failure struct {
 }
 
 // Explore visits every reachable state of m, breadth first, and stops at the first violation or after limit states.
-// If the space was exhausted without one, it searches for states from which a seat can never be led again.
+// If the space was exhausted without one, it searches for states from which an election can never be led again.
 func Explore[S comparable](m Machine[S], limit int) Result {
 	began := time.Now()
 	x := explorer[S]{machine: m, limit: limit, states: newSet[S]()}
@@ -98,8 +101,8 @@ type explorer[S comparable] struct {
 	machine Machine[S]
 	limit   int
 	states  *set[S]
-	parent  []uint32 // of each state, on a shortest path
-	fair    graph    // the fault-free transitions
+	parent  []uint32    // of each state, on a shortest path
+	fair    graph.Graph // the fault-free transitions
 	result  Result
 }
 
@@ -128,7 +131,7 @@ func (x *explorer[S]) run() {
 		}
 
 		if step.Fair && to != from {
-			x.fair.edge(to)
+			x.fair.Edge(to)
 		}
 
 		if step.Breaks != 0 {
@@ -151,16 +154,16 @@ func (x *explorer[S]) run() {
 
 		s = *x.states.at(from)
 		x.machine.Steps(&s, emit)
-		x.fair.endNode()
+		x.fair.EndNode()
 	}
 
 	x.result.Whole = x.result.Failure == nil
 }
 
-// crowded reports whether two processes believe that they hold the same seat.
+// crowded reports whether two processes believe that they hold the same election.
 func (x *explorer[S]) crowded(s *S) bool {
-	for seat := range x.machine.Seats() {
-		if x.machine.Believers(s, seat) > 1 {
+	for election := range x.machine.Elections() {
+		if x.machine.Believers(s, election) > 1 {
 			return true
 		}
 	}
@@ -191,10 +194,10 @@ func (x *set[S]) at(i uint32) *S { return &x.chunks[i/chunk][i%chunk] }
 func (x *set[S]) add(s *S) (uint32, bool) {
 	hash := maphash.Comparable(x.seed, *s) & (1<<32 - 1)
 	mask := uint64(len(x.table) - 1)
-	slot := hash & mask
-	for ; x.table[slot] != 0; slot = (slot + 1) & mask {
-		if x.table[slot]>>32 == hash {
-			if i := uint32(x.table[slot]) - 1; *x.at(i) == *s {
+	bucket := hash & mask
+	for ; x.table[bucket] != 0; bucket = (bucket + 1) & mask {
+		if x.table[bucket]>>32 == hash {
+			if i := uint32(x.table[bucket]) - 1; *x.at(i) == *s {
 				return i, false
 			}
 		}
@@ -207,7 +210,7 @@ func (x *set[S]) add(s *S) (uint32, bool) {
 	last := len(x.chunks) - 1
 	x.chunks[last] = append(x.chunks[last], *s)
 	x.n++
-	x.table[slot] = hash<<32 | uint64(x.n)
+	x.table[bucket] = hash<<32 | uint64(x.n)
 	if x.n > len(x.table)/2 {
 		x.grow()
 	}
@@ -220,16 +223,16 @@ func (x *set[S]) grow() {
 	old := x.table
 	x.table = make([]uint64, 2*len(old))
 	mask := uint64(len(x.table) - 1)
-	for _, entry := range old {
-		if entry == 0 {
+	for _, filled := range old {
+		if filled == 0 {
 			continue
 		}
 
-		slot := entry >> 32 & mask
-		for x.table[slot] != 0 {
-			slot = (slot + 1) & mask
+		bucket := filled >> 32 & mask
+		for x.table[bucket] != 0 {
+			bucket = (bucket + 1) & mask
 		}
 
-		x.table[slot] = entry
+		x.table[bucket] = filled
 	}
 }

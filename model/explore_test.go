@@ -33,7 +33,7 @@ func (c counter) Believers(s *int, _ int) int {
 	return 0
 }
 
-func (c counter) Seats() int                 { return 1 }
+func (c counter) Elections() int             { return 1 }
 func (c counter) Tell(_ *int, s Step) string { return fmt.Sprint(s.Verb) }
 func (c counter) Show(s *int) string         { return fmt.Sprint(*s) }
 

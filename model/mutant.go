@@ -29,21 +29,22 @@ const (
 	ReleaseDeletes
 	// NoFence lets the worker accept every epoch (Fencing).
 	NoFence
-	// BelieveAfterRelease believes a read that shows its seat after a release was sent (rule 3).
+	// BelieveAfterRelease believes a read that shows its election after a release was sent (rule 3).
 	BelieveAfterRelease
 	// ReusedRevision has a store whose revisions come again (rule 4, and what a driver owes).
 	ReusedRevision
 
-	// ClaimUnrevoked claims a seat whose heartbeat has run out without revoking that heartbeat (One idea).
+	// ClaimUnrevoked claims an election whose heartbeat has run out without revoking that heartbeat (One idea).
 	ClaimUnrevoked
 	// RevokeUnchecked revokes whatever the revision is (One idea: on the revision that was watched running out).
 	RevokeUnchecked
-	// ReturnBelieving joins again after a revocation and goes on with the seats it had (One idea: drops everything).
+	// ReturnBelieving joins again after a revocation and goes on with the elections it had (One idea: drops
+	// everything).
 	ReturnBelieving
 	// ClaimOfEarlier counts a claim of an earlier incarnation under the heartbeat of the present one (rule 1).
 	ClaimOfEarlier
-	// OldDeath takes a read of the holder's heartbeat register from before the seat's record was received as a proof
-	// of death (One idea).
+	// OldDeath takes a read of the holder's heartbeat register from before the election's record was received as a
+	// proof of death (One idea).
 	OldDeath
 	// JoinOverLive joins over another live incarnation of the same ID (One idea).
 	JoinOverLive
@@ -51,8 +52,9 @@ const (
 	BelieveAfterLeave
 	// ReusedIncarnation joins again under the incarnation that it had before (One idea: random, never reused).
 	ReusedIncarnation
-	// IgnoreOwnSeat leaves a seat alone that names its own live incarnation although it does not hold it (rule 6).
-	IgnoreOwnSeat
+	// IgnoreOwnElection leaves an election alone that names its own live incarnation although it does not hold it (rule
+	// 6).
+	IgnoreOwnElection
 )
 
 // String returns the name of the mutant as a fact.
@@ -73,13 +75,13 @@ func (m Mutant) String() string {
 		ReusedRevision:      "a_reused_revision",
 		ClaimUnrevoked:      "claim_without_revoking_the_heartbeat",
 		RevokeUnchecked:     "revocation_without_revision_check",
-		ReturnBelieving:     "returning_incarnation_believes_its_old_seats",
+		ReturnBelieving:     "returning_incarnation_believes_its_old_elections",
 		ClaimOfEarlier:      "claim_counted_under_a_later_incarnation",
 		OldDeath:            "death_from_a_read_older_than_the_record",
 		JoinOverLive:        "joining_over_a_live_incarnation_of_the_same_id",
 		BelieveAfterLeave:   "believing_again_after_a_leave_was_sent",
 		ReusedIncarnation:   "a_reused_incarnation",
-		IgnoreOwnSeat:       "own_seat_neither_adopted_nor_vacated",
+		IgnoreOwnElection:   "own_election_neither_adopted_nor_vacated",
 	}[m]
 }
 

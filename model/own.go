@@ -1,6 +1,6 @@
 package model
 
-// Own is the protocol with Via empty: the seat's own record is renewed, and is its own heartbeat.
+// Own is the protocol with Via empty: the election's own record is renewed, and is its own heartbeat.
 type Own struct {
 	Procs int   // at most 3
 	D     uint8 // ticks from sending to the deadline
@@ -14,12 +14,12 @@ type Own struct {
 }
 
 type ownState struct {
-	seat    record
-	procs   [3]ownProc
-	late    [2]request
-	worker  worker
-	granted uint8 // the highest epoch ever granted: not known to any process
-	next    uint8 // the next number to be drawn
+	election record
+	procs    [3]ownProc
+	late     lateRequests
+	worker   worker
+	granted  uint8 // the highest epoch ever granted: not known to any process
+	next     uint8 // the next number to be drawn
 	faults
 }
 
@@ -39,10 +39,10 @@ func (s *ownState) draw() uint8 {
 	return s.next - 1
 }
 
-// Start returns a store in which the seat is vacant, and processes that know nothing.
+// Start returns a store in which the election is vacant, and processes that know nothing.
 func (m *Own) Start() ownState {
 	s := ownState{next: firstFresh, faults: faults{m.Crashes, m.Losses, m.Releases}}
-	s.seat.rev = revCurrent
+	s.election.rev = revCurrent
 	for i := range m.Procs {
 		s.procs[i].inc = s.draw()
 	}
@@ -50,8 +50,8 @@ func (m *Own) Start() ownState {
 	return s
 }
 
-// Seats returns 1.
-func (m *Own) Seats() int { return 1 }
+// Elections returns 1.
+func (m *Own) Elections() int { return 1 }
 
 // Believers returns how many processes have a deadline that has not passed.
 func (m *Own) Believers(s *ownState, _ int) int {
@@ -86,14 +86,8 @@ func (m *Own) Steps(s *ownState, emit func(Step, *ownState)) {
 		}
 	}
 
-	m.applyLate(s, emit)
-	for i, epoch := range s.worker.tasks {
-		if epoch != 0 {
-			t := *s
-			breaks, seen := t.worker.deliver(i, m.Mutant != NoFence)
-			emit(Step{Verb: Deliver, Who: uint8(i), Breaks: breaks, Seen: seen}, &t)
-		}
-	}
+	applyLate(s, func(s *ownState) *lateRequests { return &s.late }, m.swap, emit)
+	deliverTasks(s, func(s *ownState) *worker { return &s.worker }, m.Mutant != NoFence, emit)
 }
 
 // tick lets one tick pass on all clocks. Rates are equal here: what real ones lack is part of D (rule 1).
@@ -137,7 +131,7 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 	}
 
 	m.read(s, i, emit)
-	if p.seen.rev == 0 || p.seen.rev != s.seat.rev && !m.keepsStale() {
+	if p.seen.rev == 0 || p.seen.rev != s.election.rev && !m.keepsStale() {
 		return // a swap would be refused, whenever it came
 	}
 
@@ -158,7 +152,7 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 
 			q.left = 0
 			// From here on no read may bring the claim back: a process that does not know the nonce does not hold the
-			// seat.
+			// election.
 			if m.Mutant != BelieveAfterRelease {
 				q.tries = attempts{}
 			}
@@ -175,7 +169,7 @@ func (m *Own) decide(s *ownState, i int, emit func(Step, *ownState)) {
 // it was: to wait on the way to the store is to be sent later.
 func (m *Own) read(s *ownState, i int, emit func(Step, *ownState)) {
 	t := *s
-	t.procs[i].call = call{request: request{verb: Read}, done: true, got: t.seat}
+	t.procs[i].call = call{request: request{verb: Read}, done: true, got: t.election}
 	if m.Mutant == StampBeforeRead { // here it does
 		t.procs[i].call = call{request: request{verb: Read}}
 	}
@@ -185,13 +179,13 @@ func (m *Own) read(s *ownState, i int, emit func(Step, *ownState)) {
 
 // swap applies or refuses a swap.
 func (m *Own) swap(s *ownState, r request) (ok bool, breaks Property, seen Witness) {
-	if m.Mutant.checked(r.verb) && r.to.rev != s.seat.rev {
+	if m.Mutant.checked(r.verb) && r.to.rev != s.election.rev {
 		return false, 0, Conflicted
 	}
 
 	if r.verb == Claim {
 		seen = TookOverRunOut
-		if s.seat.holder == 0 {
+		if s.election.holder == 0 {
 			seen = TookOverRelease
 		}
 
@@ -205,13 +199,13 @@ func (m *Own) swap(s *ownState, r request) (ok bool, breaks Property, seen Witne
 	rev := s.draw()
 	switch {
 	case m.Mutant == ReusedRevision:
-		rev = s.seat.rev ^ 1
+		rev = s.election.rev ^ 1
 	case m.Mutant == ReleaseDeletes && r.verb == Release:
 		rev = revCurrent // as in the beginning
 	}
 
-	s.seat = r.to
-	s.seat.rev = rev
+	s.election = r.to
+	s.election.rev = rev
 	return true, breaks, seen
 }
 
@@ -225,7 +219,7 @@ func (m *Own) apply(s *ownState, i int, emit func(Step, *ownState)) {
 		c.ok, step.Breaks, step.Seen = m.swap(&t, c.request)
 	}
 
-	c.got = t.seat
+	c.got = t.election
 	emit(step, &t)
 }
 
@@ -316,45 +310,7 @@ func (m *Own) lose(s *ownState, i int, emit func(Step, *ownState)) {
 	t := *s
 	take(&t.losses)
 	t.procs[i].call = call{}
-	if c.done {
-		emit(Step{Verb: LoseAnswer, Who: uint8(i)}, &t)
-		return
-	}
-
-	emit(Step{Verb: LoseRequest, Who: uint8(i)}, &t)
-	if m.delay(&t, c.request) {
-		emit(Step{Verb: GiveUp, Who: uint8(i)}, &t)
-	}
-}
-
-// delay keeps a request on its way, if there is room.
-func (m *Own) delay(s *ownState, r request) bool {
-	for k := range m.Late {
-		if s.late[k].verb == idle {
-			s.late[k] = r
-			return true
-		}
-	}
-
-	return false
-}
-
-// applyLate lets requests arrive that nobody waits for any more.
-func (m *Own) applyLate(s *ownState, emit func(Step, *ownState)) {
-	for k, r := range s.late {
-		if r.verb == idle {
-			continue
-		}
-
-		t := *s
-		t.late[k] = request{}
-		ok, breaks, seen := m.swap(&t, r)
-		if ok {
-			seen |= AppliedLate
-		}
-
-		emit(Step{Verb: ApplyLate, Who: uint8(k), Breaks: breaks, Seen: seen}, &t)
-	}
+	emitLoss(&t, i, *c, func(r request) bool { return t.late.add(r, m.Late) }, emit)
 }
 
 // crash makes a process lose its memory. It starts again at once, or never: then it takes no more steps.
@@ -368,7 +324,7 @@ func (m *Own) crash(s *ownState, i int, emit func(Step, *ownState)) {
 	c := s.procs[i].call
 	t.procs[i] = ownProc{inc: t.draw()}
 	emit(Step{Verb: Crash, Who: uint8(i)}, &t)
-	if c.verb != idle && !c.verb.isRead() && !c.done && m.delay(&t, c.request) {
+	if c.verb != idle && !c.verb.isRead() && !c.done && t.late.add(c.request, m.Late) {
 		emit(Step{Verb: CrashLate, Who: uint8(i)}, &t)
 	}
 }

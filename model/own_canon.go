@@ -15,7 +15,7 @@ func (m *Own) Canon(s *ownState) {
 		}
 	}
 
-	s.seat.nonce = m.known(s, s.seat)
+	s.election.nonce = m.known(s, s.election)
 	m.canonLate(s)
 	for i := range m.Procs {
 		m.canonProc(s, &s.procs[i])
@@ -24,7 +24,7 @@ func (m *Own) Canon(s *ownState) {
 	m.canonEpochs(s)
 	m.canonOrder(s)
 	if !m.Mutant.repeatsRevisions() {
-		s.seat.rev = revCurrent
+		s.election.rev = revCurrent
 	}
 
 	if m.Mutant != ReleaseDeletes {
@@ -60,7 +60,7 @@ func (m *Own) canonLate(s *ownState) {
 			continue
 		}
 
-		if r.to.rev != s.seat.rev && !m.Mutant.remembersStale(r.verb) {
+		if r.to.rev != s.election.rev && !m.Mutant.remembersStale(r.verb) {
 			*r = request{}
 			continue
 		}
@@ -82,7 +82,7 @@ func (m *Own) canonProc(s *ownState, p *ownProc) {
 		p.epoch = 0
 	}
 
-	if p.seen.rev != s.seat.rev && !m.keepsStale() {
+	if p.seen.rev != s.election.rev && !m.keepsStale() {
 		p.seen, p.age = record{}, 0 // every request would be refused, and every read shows something new
 	}
 
@@ -108,7 +108,7 @@ func (m *Own) canonCall(s *ownState, p *ownProc) {
 	switch {
 	case c.verb == idle:
 	case c.verb == Read:
-		if c.done && c.got.rev != s.seat.rev && c.got.holder != p.inc && !m.keepsStale() {
+		if c.done && c.got.rev != s.election.rev && c.got.holder != p.inc && !m.keepsStale() {
 			c.got = record{rev: c.got.rev} // it takes the belief away, and is of no use otherwise
 		}
 
@@ -116,7 +116,7 @@ func (m *Own) canonCall(s *ownState, p *ownProc) {
 		if c.got.holder != p.inc {
 			c.got.nonce = 0
 		}
-	case c.done && !c.ok, !c.done && c.to.rev != s.seat.rev && !m.Mutant.remembersStale(c.verb):
+	case c.done && !c.ok, !c.done && c.to.rev != s.election.rev && !m.Mutant.remembersStale(c.verb):
 		p.refuse() // to wait for a refusal is to do nothing
 	case c.done:
 		c.to, c.got.nonce = record{nonce: nonce}, 0
@@ -133,7 +133,7 @@ func (m *Own) rev(s *ownState, p *ownProc, rev uint8) uint8 {
 	switch {
 	case rev == 0 || m.Mutant.repeatsRevisions():
 		return rev
-	case rev == s.seat.rev:
+	case rev == s.election.rev:
 		return revCurrent
 	case rev == p.seen.rev:
 		return revSame
@@ -167,7 +167,7 @@ func (m *Own) canonEpochs(s *ownState) {
 
 // epochs visits every epoch in the state.
 func (s *ownState) epochs(visit func(*uint8)) {
-	visit(&s.seat.epoch)
+	visit(&s.election.epoch)
 	visit(&s.granted)
 	visit(&s.worker.high)
 	for i := range s.worker.tasks {
@@ -189,7 +189,7 @@ func (s *ownState) epochs(visit func(*uint8)) {
 
 // canonOrder sorts the processes, which know each other only as self and other, and the late requests.
 func (m *Own) canonOrder(s *ownState) {
-	holder := m.proc(s, s.seat.holder)
+	holder := m.proc(s, s.election.holder)
 	var sender [2]int
 	for k := range s.late {
 		sender[k] = m.proc(s, s.late[k].to.holder)
@@ -232,7 +232,7 @@ func (m *Own) canonOrder(s *ownState) {
 		}
 	}
 
-	rename(&s.seat.holder, holder)
+	rename(&s.election.holder, holder)
 	for k := range s.late {
 		rename(&s.late[k].to.holder, sender[k])
 	}

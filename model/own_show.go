@@ -7,13 +7,8 @@ import (
 
 // Tell puts a step into words.
 func (m *Own) Tell(s *ownState, step Step) string {
-	switch step.Verb {
-	case Tick:
-		return "a tick passes"
-	case Deliver:
-		return fmt.Sprintf("a task of epoch %d arrives", s.worker.tasks[step.Who])
-	case ApplyLate:
-		return "a late " + requestNames[s.late[step.Who].verb] + " reaches the store"
+	if text := tellNetwork(step, &s.worker, &s.late); text != "" {
+		return text
 	}
 
 	return line(step.Who, tell(step.Verb, s.procs[step.Who].call))
@@ -22,14 +17,14 @@ func (m *Own) Tell(s *ownState, step Step) string {
 // Show puts a state into words.
 func (m *Own) Show(s *ownState) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seat r%d e%d", s.seat.rev, s.seat.epoch)
-	switch i := m.proc(s, s.seat.holder); {
-	case s.seat.holder == 0:
+	fmt.Fprintf(&b, "election r%d e%d", s.election.rev, s.election.epoch)
+	switch i := m.proc(s, s.election.holder); {
+	case s.election.holder == 0:
 		b.WriteString(" vacant")
 	case i < 0:
 		b.WriteString(" held by a dead incarnation")
 	default:
-		fmt.Fprintf(&b, " held by p%d, n%d", i, s.seat.nonce)
+		fmt.Fprintf(&b, " held by p%d, n%d", i, s.election.nonce)
 	}
 
 	for i := range m.Procs {

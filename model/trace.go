@@ -108,7 +108,7 @@ func (r *replay[S]) first(accept func(Step, *S) bool) (found bool) {
 }
 
 var requestNames = [...]string{
-	Read: "read of the seat", Claim: "claim", Renew: "renewal", Release: "release", Join: "join", Leave: "leave",
+	Read: "read of the election", Claim: "claim", Renew: "renewal", Release: "release", Join: "join", Leave: "leave",
 	Revoke: "revocation", ReadSelf: "read of its register", ReadHolder: "read of the register in its way",
 }
 
@@ -117,7 +117,7 @@ func tell(v Verb, c call) string {
 	name := requestNames[c.verb]
 	switch v {
 	case Read:
-		return "reads the seat"
+		return "reads the election"
 	case ReadSelf:
 		return "reads its register"
 	case ReadHolder:

@@ -1,13 +1,13 @@
 package model
 
-// Via is the protocol in which seats are kept alive by the heartbeat of their holder's member register.
+// Via is the protocol in which elections are kept alive by the heartbeat of their holder's member register.
 type Via struct {
-	Members []uint8 // the member ID of each process: two processes may have one ID; at most 3
-	Chairs  int     // seats; at most 2
-	D       uint8   // ticks from sending a heartbeat to the deadline
-	W       uint8   // ticks after which an observer takes an unchanged heartbeat for run out
-	Late    int     // requests on their way that nobody waits for any more; at most 2
-	Tasks   int     // tasks on their way, all for the first seat; at most 2
+	Members       []uint8 // the member ID of each process: two processes may have one ID; at most 3
+	ElectionCount int     // elections; at most 2
+	D             uint8   // ticks from sending a heartbeat to the deadline
+	W             uint8   // ticks after which an observer takes an unchanged heartbeat for run out
+	Late          int     // requests on their way that nobody waits for any more; at most 2
+	Tasks         int     // tasks on their way, all for the first election; at most 2
 
 	Crashes, Losses, Releases uint8 // how many of each may happen, or Unlimited
 
@@ -22,37 +22,37 @@ type Beginning uint8
 const (
 	Vacant Beginning = iota // all registers are vacant
 	Joined                  // all processes have just joined; each must have an ID of its own
-	Held                    // the first process holds the first seat besides
+	Held                    // the first process holds the first election besides
 )
 
 type viaState struct {
-	members [3]record // the heartbeat registers
-	seats   [2]record
-	procs   [3]viaProc
-	late    [2]request
-	worker  worker
-	granted [2]uint8 // the highest epoch ever granted: not known to any process
-	next    uint8    // the next number to be drawn
+	members   [3]record // the heartbeat registers
+	elections [2]record
+	procs     [3]viaProc
+	late      lateRequests
+	worker    worker
+	granted   [2]uint8 // the highest epoch ever granted: not known to any process
+	next      uint8    // the next number to be drawn
 	faults
 }
 
 // viaProc is the memory of one process.
 type viaProc struct {
-	inc    uint8    // its incarnation, from the moment in which it sends the join; 0 if it has none
-	last   uint8    // the incarnation that it ended last
-	left   uint8    // ticks until the deadline of its heartbeat
-	beat   uint8    // the revision of its heartbeat register; 0 if it must be read first
-	tries  attempts // its heartbeats whose record it would recognize
-	claims [2]uint8 // the nonces of its last claims, by seat
-	held   [2]uint8 // the epochs of the seats that it holds as long as its heartbeat counts; 0 if it does not
-	seat   uint8    // the seat that it reads
-	seen   record   // the record of that seat as last seen; rev 0 if it must be read first
-	watch  watch
-	call   call
+	inc      uint8    // its incarnation, from the moment in which it sends the join; 0 if it has none
+	last     uint8    // the incarnation that it ended last
+	left     uint8    // ticks until the deadline of its heartbeat
+	beat     uint8    // the revision of its heartbeat register; 0 if it must be read first
+	tries    attempts // its heartbeats whose record it would recognize
+	claims   [2]uint8 // the nonces of its last claims, by election
+	held     [2]uint8 // the epochs of the elections that it holds as long as its heartbeat counts; 0 if it does not
+	election uint8    // the election that it reads
+	seen     record   // the record of that election as last seen; rev 0 if it must be read first
+	watch    watch
+	call     call
 }
 
-// watch is what a process knows of a heartbeat register that is in its way: of the holder of the seat that it reads,
-// or, as long as it has not joined, of its own ID.
+// watch is what a process knows of a heartbeat register that is in its way: of the holder of the election that it
+// reads, or, as long as it has not joined, of its own ID.
 type watch struct {
 	what sight
 	rev  uint8
@@ -79,8 +79,8 @@ func (m *Via) Start() viaState {
 		s.members[i].rev = revCurrent
 	}
 
-	for i := range s.seats {
-		s.seats[i].rev = revCurrent
+	for i := range s.elections {
+		s.elections[i].rev = revCurrent
 	}
 
 	if m.Begin == Vacant {
@@ -98,24 +98,24 @@ func (m *Via) Start() viaState {
 
 	if m.Begin == Held {
 		p := &s.procs[0]
-		s.seats[0] = record{rev: revCurrent, holder: p.inc, via: m.Members[0], epoch: 1, nonce: s.draw()}
+		s.elections[0] = record{rev: revCurrent, holder: p.inc, via: m.Members[0], epoch: 1, nonce: s.draw()}
 		s.granted[0] = 1
 		p.held[0] = 1
-		p.claims[0] = s.seats[0].nonce
-		p.seen = s.seats[0]
+		p.claims[0] = s.elections[0].nonce
+		p.seen = s.elections[0]
 	}
 
 	return s
 }
 
-// Seats returns how many seats there are.
-func (m *Via) Seats() int { return m.Chairs }
+// Elections returns how many elections there are.
+func (m *Via) Elections() int { return m.ElectionCount }
 
-// Believers returns how many processes hold the seat under a heartbeat whose deadline has not passed.
-func (m *Via) Believers(s *viaState, seat int) int {
+// Believers returns how many processes hold the election under a heartbeat whose deadline has not passed.
+func (m *Via) Believers(s *viaState, election int) int {
 	n := 0
 	for i := range m.Members {
-		if s.procs[i].believes(seat) {
+		if s.procs[i].believes(election) {
 			n++
 		}
 	}
@@ -123,7 +123,7 @@ func (m *Via) Believers(s *viaState, seat int) int {
 	return n
 }
 
-func (p *viaProc) believes(seat int) bool { return p.held[seat] > 0 && p.left > 0 }
+func (p *viaProc) believes(election int) bool { return p.held[election] > 0 && p.left > 0 }
 
 // Steps emits what time, processes, network, store and worker may do next. A process that is paused is one that takes
 // no step.
@@ -148,14 +148,8 @@ func (m *Via) Steps(s *viaState, emit func(Step, *viaState)) {
 		}
 	}
 
-	m.applyLate(s, emit)
-	for i, epoch := range s.worker.tasks {
-		if epoch != 0 {
-			t := *s
-			breaks, seen := t.worker.deliver(i, m.Mutant != NoFence)
-			emit(Step{Verb: Deliver, Who: uint8(i), Breaks: breaks, Seen: seen}, &t)
-		}
-	}
+	applyLate(s, func(s *viaState) *lateRequests { return &s.late }, m.swap, emit)
+	deliverTasks(s, func(s *viaState) *worker { return &s.worker }, m.Mutant != NoFence, emit)
 }
 
 // tick lets one tick pass on all clocks. Rates are equal here: what real ones lack is part of D (rule 1).
@@ -182,7 +176,7 @@ func (m *Via) apply(s *viaState, i int, emit func(Step, *viaState)) {
 	t := *s
 	c := &t.procs[i].call
 	c.done = true
-	step := Step{Verb: Apply, Who: uint8(i), Seat: c.at, Fair: true}
+	step := Step{Verb: Apply, Who: uint8(i), Election: c.at, Fair: true}
 	if !c.verb.isRead() {
 		c.ok, step.Breaks, step.Seen = m.swap(&t, c.request)
 	}
@@ -195,7 +189,7 @@ func (m *Via) apply(s *viaState, i int, emit func(Step, *viaState)) {
 func (s *viaState) register(r request) *record {
 	switch r.verb {
 	case Read, Claim, Release:
-		return &s.seats[r.at]
+		return &s.elections[r.at]
 	}
 
 	return &s.members[r.at]
@@ -225,8 +219,8 @@ func (m *Via) swap(s *viaState, r request) (ok bool, breaks Property, seen Witne
 			seen = JoinedOverOwn
 		}
 
-		for i := range m.Chairs {
-			if s.seats[i].holder != 0 && s.seats[i].via == r.at {
+		for i := range m.ElectionCount {
+			if s.elections[i].holder != 0 && s.elections[i].via == r.at {
 				seen |= Rejoined
 			}
 		}
@@ -261,45 +255,7 @@ func (m *Via) lose(s *viaState, i int, emit func(Step, *viaState)) {
 	p := &t.procs[i]
 	p.call = call{}
 	m.unknown(p, c.verb)
-	if c.done {
-		emit(Step{Verb: LoseAnswer, Who: uint8(i)}, &t)
-		return
-	}
-
-	emit(Step{Verb: LoseRequest, Who: uint8(i)}, &t)
-	if m.delay(&t, c.request) {
-		emit(Step{Verb: GiveUp, Who: uint8(i)}, &t)
-	}
-}
-
-// delay keeps a request on its way, if there is room.
-func (m *Via) delay(s *viaState, r request) bool {
-	for k := range m.Late {
-		if s.late[k].verb == idle {
-			s.late[k] = r
-			return true
-		}
-	}
-
-	return false
-}
-
-// applyLate lets requests arrive that nobody waits for any more.
-func (m *Via) applyLate(s *viaState, emit func(Step, *viaState)) {
-	for k, r := range s.late {
-		if r.verb == idle {
-			continue
-		}
-
-		t := *s
-		t.late[k] = request{}
-		ok, breaks, seen := m.swap(&t, r)
-		if ok {
-			seen |= AppliedLate
-		}
-
-		emit(Step{Verb: ApplyLate, Who: uint8(k), Breaks: breaks, Seen: seen}, &t)
-	}
+	emitLoss(&t, i, *c, func(r request) bool { return t.late.add(r, m.Late) }, emit)
 }
 
 // crash makes a process lose its memory. It starts again at once, or never: then it takes no more steps.
@@ -313,7 +269,7 @@ func (m *Via) crash(s *viaState, i int, emit func(Step, *viaState)) {
 	c := s.procs[i].call
 	t.procs[i] = viaProc{}
 	emit(Step{Verb: Crash, Who: uint8(i)}, &t)
-	if c.verb != idle && !c.verb.isRead() && !c.done && m.delay(&t, c.request) {
+	if c.verb != idle && !c.verb.isRead() && !c.done && t.late.add(c.request, m.Late) {
 		emit(Step{Verb: CrashLate, Who: uint8(i)}, &t)
 	}
 }

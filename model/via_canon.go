@@ -26,8 +26,8 @@ func (m *Via) Canon(s *viaState) {
 	s.sortLate(func(r request) uint64 { r.to.holder = 0; return r.key() })
 	m.canonIncarnations(s)
 	s.sortLate(func(r request) uint64 { return r.key() })
-	for seat := range m.Chairs {
-		m.canonEpochs(s, uint8(seat))
+	for election := range m.ElectionCount {
+		m.canonEpochs(s, uint8(election))
 	}
 
 	s.worker.sort()
@@ -36,8 +36,8 @@ func (m *Via) Canon(s *viaState) {
 			s.members[i].rev = revCurrent
 		}
 
-		for i := range s.seats {
-			s.seats[i].rev = revCurrent
+		for i := range s.elections {
+			s.elections[i].rev = revCurrent
 		}
 	}
 
@@ -109,9 +109,9 @@ func (m *Via) canonStale(s *viaState, i int) {
 		return
 	}
 
-	held := p.seen.holder == p.inc && p.held[p.seat] > 0
+	held := p.seen.holder == p.inc && p.held[p.election] > 0
 	refused := p.seen.holder == 0 || p.seen.holder == p.inc || p.watch.what == dead
-	if p.seen.rev != s.seats[p.seat].rev && refused || held && s.releases == 0 {
+	if p.seen.rev != s.elections[p.election].rev && refused || held && s.releases == 0 {
 		p.seen, p.watch = record{}, watch{}
 	}
 }
@@ -130,18 +130,18 @@ func (m *Via) canonNonces(s *viaState) {
 		p.claims = [2]uint8{}
 	}
 
-	number := func(r *record, seat int) {
+	number := func(r *record, election int) {
 		nonce := r.nonce
 		r.nonce = 0
 		for i := range m.Members {
 			p := &s.procs[i]
 			switch {
 			case nonce == 0:
-			case seat < 0 && p.inc != 0 && r.holder == p.inc:
+			case election < 0 && p.inc != 0 && r.holder == p.inc:
 				r.nonce = uint8(beats[i].find(nonce) + 1)
-			case seat >= 0 && claims[i][seat] == nonce && (r.holder == p.inc || m.keepsClaims()):
+			case election >= 0 && claims[i][election] == nonce && (r.holder == p.inc || m.keepsClaims()):
 				r.nonce = 4 + uint8(i)
-				p.claims[seat] = r.nonce // somebody may still read it
+				p.claims[election] = r.nonce // somebody may still read it
 			}
 		}
 	}
@@ -150,18 +150,18 @@ func (m *Via) canonNonces(s *viaState) {
 		number(&s.members[i], -1)
 	}
 
-	for i := range s.seats {
-		number(&s.seats[i], i)
+	for i := range s.elections {
+		number(&s.elections[i], i)
 	}
 
 	requests := func(r *request, records ...*record) {
-		seat := -1
+		election := -1
 		if r.verb == Read || r.verb == Claim || r.verb == Release {
-			seat = int(r.at)
+			election = int(r.at)
 		}
 
 		for _, record := range records {
-			number(record, seat)
+			number(record, election)
 		}
 	}
 
@@ -204,7 +204,7 @@ func (m *Via) canonCall(s *viaState, i int) {
 	var same uint8 // the revision that the answer will be compared with
 	switch {
 	case c.verb == Read:
-		if c.at == p.seat {
+		if c.at == p.election {
 			same = p.seen.rev
 		}
 
@@ -270,17 +270,17 @@ func (m *Via) canonProc(s *viaState, i int) {
 	}
 
 	if p.seen.rev == 0 {
-		p.seat = 0
+		p.election = 0
 	}
 
-	if p.seen.rev != s.seats[p.seat].rev && !m.keepsEpochs() {
+	if p.seen.rev != s.elections[p.election].rev && !m.keepsEpochs() {
 		p.seen.epoch = 0 // a request with it would be refused
 	}
 
-	p.seen.rev = m.rev(&s.seats[p.seat], p.seen.rev, p.seen.rev)
-	for seat := range p.held {
-		if p.held[seat] > 0 && (seat > 0 || m.Tasks == 0) {
-			p.held[seat] = 1
+	p.seen.rev = m.rev(&s.elections[p.election], p.seen.rev, p.seen.rev)
+	for election := range p.held {
+		if p.held[election] > 0 && (election > 0 || m.Tasks == 0) {
+			p.held[election] = 1
 		}
 	}
 }

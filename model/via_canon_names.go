@@ -74,8 +74,8 @@ func (m *Via) canonIncarnations(s *viaState) {
 		rename(&s.members[i].holder)
 	}
 
-	for i := range s.seats {
-		rename(&s.seats[i].holder)
+	for i := range s.elections {
+		rename(&s.elections[i].holder)
 	}
 
 	for k := range s.late {
@@ -97,22 +97,22 @@ func (m *Via) canonIncarnations(s *viaState) {
 	}
 }
 
-// canonEpochs renumbers the epochs of one seat.
-func (m *Via) canonEpochs(s *viaState, seat uint8) {
+// canonEpochs renumbers the epochs of one election.
+func (m *Via) canonEpochs(s *viaState, election uint8) {
 	if m.Mutant.lowersEpochs() {
 		return
 	}
 
 	var r ranks
-	m.epochs(s, seat, func(e *uint8) { r |= 1 << *e })
-	m.epochs(s, seat, func(e *uint8) { *e = r.of(*e) })
+	m.epochs(s, election, func(e *uint8) { r |= 1 << *e })
+	m.epochs(s, election, func(e *uint8) { *e = r.of(*e) })
 }
 
-// epochs visits every epoch of a seat.
-func (m *Via) epochs(s *viaState, seat uint8, visit func(*uint8)) {
-	visit(&s.seats[seat].epoch)
-	visit(&s.granted[seat])
-	if seat == 0 {
+// epochs visits every epoch of an election.
+func (m *Via) epochs(s *viaState, election uint8, visit func(*uint8)) {
+	visit(&s.elections[election].epoch)
+	visit(&s.granted[election])
+	if election == 0 {
 		visit(&s.worker.high)
 		for i := range s.worker.tasks {
 			visit(&s.worker.tasks[i])
@@ -120,7 +120,7 @@ func (m *Via) epochs(s *viaState, seat uint8, visit func(*uint8)) {
 	}
 
 	for i := range s.late {
-		if s.late[i].at == seat {
+		if s.late[i].at == election {
 			visit(&s.late[i].to.epoch)
 		}
 	}
@@ -128,14 +128,14 @@ func (m *Via) epochs(s *viaState, seat uint8, visit func(*uint8)) {
 	for i := range m.Members {
 		p := &s.procs[i]
 		if m.Tasks > 0 {
-			visit(&p.held[seat])
+			visit(&p.held[election])
 		}
 
-		if p.seat == seat {
+		if p.election == election {
 			visit(&p.seen.epoch)
 		}
 
-		if p.call.at == seat {
+		if p.call.at == election {
 			visit(&p.call.to.epoch)
 			visit(&p.call.got.epoch)
 		}

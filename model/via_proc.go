@@ -13,7 +13,7 @@ func (m *Via) send(s *viaState, i int, v Verb, at uint8, fair bool, emit func(St
 	}
 
 	p.call = call{request: r}
-	emit(Step{Verb: v, Who: uint8(i), Seat: at, Fair: fair}, &t)
+	emit(Step{Verb: v, Who: uint8(i), Election: at, Fair: fair}, &t)
 }
 
 // read lets a process read a register. Sending is no step of its own, since the protocol depends only on what a
@@ -26,7 +26,7 @@ func (m *Via) read(s *viaState, i int, v Verb, at uint8, emit func(Step, *viaSta
 		c.got, c.done = *t.register(c.request), true
 	}
 
-	emit(Step{Verb: v, Who: uint8(i), Seat: at, Fair: true}, &t)
+	emit(Step{Verb: v, Who: uint8(i), Election: at, Fair: true}, &t)
 }
 
 // decideOut emits the requests of a process that has no incarnation: it joins on a vacant register, or over an
@@ -78,33 +78,33 @@ func (m *Via) decideIn(s *viaState, i int, emit func(Step, *viaState)) {
 		}
 	}
 
-	for seat := range m.Chairs {
-		m.read(s, i, Read, uint8(seat), emit)
+	for election := range m.ElectionCount {
+		m.read(s, i, Read, uint8(election), emit)
 	}
 
 	if p.seen.rev != 0 {
-		m.decideSeat(s, i, emit)
+		m.decideElection(s, i, emit)
 	}
 }
 
-// decideSeat emits the requests of a process about the seat that it reads.
-func (m *Via) decideSeat(s *viaState, i int, emit func(Step, *viaState)) {
+// decideElection emits the requests of a process about the election that it reads.
+func (m *Via) decideElection(s *viaState, i int, emit func(Step, *viaState)) {
 	p := &s.procs[i]
-	held := p.held[p.seat] > 0
+	held := p.held[p.election] > 0
 	switch {
 	case p.seen.holder == 0:
-		m.send(s, i, Claim, p.seat, true, emit, m.claim(i))
+		m.send(s, i, Claim, p.election, true, emit, m.claim(i))
 	case p.seen.holder == p.inc && held && s.releases > 0:
-		m.send(s, i, Release, p.seat, false, emit, m.release)
+		m.send(s, i, Release, p.election, false, emit, m.release)
 	case p.seen.holder == p.inc && held:
-	case p.seen.holder == p.inc && m.Mutant != IgnoreOwnSeat:
-		m.send(s, i, Release, p.seat, true, emit, m.release)
+	case p.seen.holder == p.inc && m.Mutant != IgnoreOwnElection:
+		m.send(s, i, Release, p.election, true, emit, m.release)
 	case p.seen.holder == p.inc:
 	default:
 		m.read(s, i, ReadHolder, p.seen.via, emit)
 		ranOut := p.watch.what == alive && p.watch.age >= m.W
 		if p.watch.what == dead || ranOut && m.Mutant == ClaimUnrevoked {
-			m.send(s, i, Claim, p.seat, true, emit, m.claim(i))
+			m.send(s, i, Claim, p.election, true, emit, m.claim(i))
 		}
 
 		if ranOut {
@@ -116,19 +116,19 @@ func (m *Via) decideSeat(s *viaState, i int, emit func(Step, *viaState)) {
 func (m *Via) claim(i int) func(*viaState, *viaProc, *request) {
 	return func(t *viaState, p *viaProc, r *request) {
 		r.to = record{rev: p.seen.rev, holder: p.inc, via: m.Members[i], epoch: p.seen.epoch + 1, nonce: t.draw()}
-		p.claims[p.seat] = r.to.nonce
+		p.claims[p.election] = r.to.nonce
 	}
 }
 
 func (m *Via) release(t *viaState, p *viaProc, r *request) {
-	if p.held[p.seat] > 0 {
+	if p.held[p.election] > 0 {
 		take(&t.releases)
 	}
 
-	p.held[p.seat] = 0
-	// From here on no read may bring the claim back: a process that does not know the nonce does not hold the seat.
+	p.held[p.election] = 0
+	// From here on no read may bring the claim back: a process that does not know the nonce does not hold the election.
 	if m.Mutant != BelieveAfterRelease {
-		p.claims[p.seat] = 0
+		p.claims[p.election] = 0
 	}
 
 	r.to = record{rev: p.seen.rev, epoch: p.seen.epoch, nonce: t.draw()}
@@ -168,10 +168,10 @@ func (m *Via) answer(s *viaState, i int, emit func(Step, *viaState)) {
 	p := &t.procs[i]
 	c := p.call
 	p.call = call{}
-	step := Step{Verb: Answer, Who: uint8(i), Seat: c.at, Fair: true}
+	step := Step{Verb: Answer, Who: uint8(i), Election: c.at, Fair: true}
 	switch c.verb {
 	case Read:
-		step.Seen = m.learnSeat(p, c)
+		step.Seen = m.learnElection(p, c)
 	case ReadSelf:
 		step.Seen = m.learnSelf(p, c)
 	case ReadHolder:
@@ -192,11 +192,11 @@ func (m *Via) applied(p *viaProc, c call) (seen Witness) {
 	switch c.verb {
 	case Claim:
 		p.held[c.at] = c.got.epoch
-		p.seat = c.at
+		p.election = c.at
 		p.seen = c.got
 		p.watch = watch{}
 	case Release:
-		p.seat = c.at
+		p.election = c.at
 		p.seen = c.got
 		p.watch = watch{}
 	case Join, Renew:
@@ -301,25 +301,26 @@ func (m *Via) learnHolder(p *viaProc, c call) (seen Witness) {
 	return seen
 }
 
-// learnSeat takes in a read of a seat. A known nonce under the present incarnation means that the seat is held.
-func (m *Via) learnSeat(p *viaProc, c call) (seen Witness) {
-	if c.at != p.seat || c.got.rev != p.seen.rev {
+// learnElection takes in a read of an election. A known nonce under the present incarnation means that the election is
+// held.
+func (m *Via) learnElection(p *viaProc, c call) (seen Witness) {
+	if c.at != p.election || c.got.rev != p.seen.rev {
 		// What was known of a heartbeat was read before this record was received, and proves nothing about its holder.
 		if m.Mutant != OldDeath || p.watch.what != dead || c.got.via != p.seen.via {
 			p.watch = watch{}
 		}
 	}
 
-	p.seat, p.seen = c.at, c.got
-	known := p.seen.nonce != 0 && p.seen.nonce == p.claims[p.seat]
+	p.election, p.seen = c.at, c.got
+	known := p.seen.nonce != 0 && p.seen.nonce == p.claims[p.election]
 	mine := p.seen.holder == p.inc || m.Mutant == ClaimOfEarlier && p.seen.holder != 0
 	switch {
-	case mine && known && p.held[p.seat] == 0:
-		p.held[p.seat] = p.seen.epoch
+	case mine && known && p.held[p.election] == 0:
+		p.held[p.election] = p.seen.epoch
 		return Adopted
 	case mine && known:
 	default:
-		p.held[p.seat] = 0
+		p.held[p.election] = 0
 		if mine {
 			return VacatedUnknown
 		}

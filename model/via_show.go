@@ -7,13 +7,8 @@ import (
 
 // Tell puts a step into words.
 func (m *Via) Tell(s *viaState, step Step) string {
-	switch step.Verb {
-	case Tick:
-		return "a tick passes"
-	case Deliver:
-		return fmt.Sprintf("a task of epoch %d arrives", s.worker.tasks[step.Who])
-	case ApplyLate:
-		return "a late " + requestNames[s.late[step.Who].verb] + " reaches the store"
+	if text := tellNetwork(step, &s.worker, &s.late); text != "" {
+		return text
 	}
 
 	return line(step.Who, tell(step.Verb, s.procs[step.Who].call))
@@ -22,8 +17,9 @@ func (m *Via) Tell(s *viaState, step Step) string {
 // Show puts a state into words.
 func (m *Via) Show(s *viaState) string {
 	var b strings.Builder
-	for i := range m.Chairs {
-		fmt.Fprintf(&b, "seat%d r%d e%d %s; ", i, s.seats[i].rev, s.seats[i].epoch, m.name(s, s.seats[i].holder))
+	for i := range m.ElectionCount {
+		e := s.elections[i]
+		fmt.Fprintf(&b, "election%d r%d e%d %s; ", i, e.rev, e.epoch, m.name(s, e.holder))
 	}
 
 	shown := [3]bool{}
@@ -36,9 +32,9 @@ func (m *Via) Show(s *viaState) string {
 
 	for i := range m.Members {
 		p := &s.procs[i]
-		for seat := range m.Chairs {
-			if p.believes(seat) {
-				fmt.Fprintf(&b, "p%d LEADS seat%d e%d for %d; ", i, seat, p.held[seat], p.left)
+		for election := range m.ElectionCount {
+			if p.believes(election) {
+				fmt.Fprintf(&b, "p%d LEADS election%d e%d for %d; ", i, election, p.held[election], p.left)
 			}
 		}
 	}

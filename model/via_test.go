@@ -23,36 +23,36 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 		shows Witness
 	}{
 		"for_two_members": {
-			small, Via{Members: distinct, Chairs: 1}, viaQuiet},
+			small, Via{Members: distinct, ElectionCount: 1}, viaQuiet},
 		"for_two_members_when_one_crashes": {
-			large, Via{Members: distinct, Chairs: 1, Crashes: 1}, viaQuiet | AppliedLate},
+			large, Via{Members: distinct, ElectionCount: 1, Crashes: 1}, viaQuiet | AppliedLate},
 		"for_two_members_when_an_outcome_is_unknown": {
-			large, Via{Members: distinct, Chairs: 1, Losses: 1}, viaLosses},
+			large, Via{Members: distinct, ElectionCount: 1, Losses: 1}, viaLosses},
 		"for_two_members_when_one_releases_or_leaves": {
-			large, Via{Members: distinct, Chairs: 1, Releases: 1}, viaQuiet | Left},
-		"for_two_seats": {
-			large, Via{Members: distinct, Chairs: 2}, viaQuiet},
+			large, Via{Members: distinct, ElectionCount: 1, Releases: 1}, viaQuiet | Left},
+		"for_two_elections": {
+			large, Via{Members: distinct, ElectionCount: 2}, viaQuiet},
 		"for_two_processes_with_one_id": {
-			small, Via{Members: shared, Chairs: 1}, viaQuiet},
+			small, Via{Members: shared, ElectionCount: 1}, viaQuiet},
 		"for_two_processes_with_one_id_when_an_outcome_is_unknown_and_one_leaves": {
-			large, Via{Members: shared, Chairs: 1, Losses: 1, Releases: 1}, viaLosses | Left},
+			large, Via{Members: shared, ElectionCount: 1, Losses: 1, Releases: 1}, viaLosses | Left},
 		"for_two_processes_with_one_id_when_one_crashes": {
-			large, Via{Members: shared, Chairs: 1, Crashes: 1}, viaQuiet | AppliedLate},
+			large, Via{Members: shared, ElectionCount: 1, Crashes: 1}, viaQuiet | AppliedLate},
 		"for_two_processes_with_one_id_with_every_fault_once": {
-			huge, Via{Members: shared, Chairs: 1, Crashes: 1, Losses: 1, Releases: 1}, viaLosses | Left},
+			huge, Via{Members: shared, ElectionCount: 1, Crashes: 1, Losses: 1, Releases: 1}, viaLosses | Left},
 		"for_two_processes_with_one_id_with_any_number_of_faults": {
-			huge, Via{Members: shared, Chairs: 1, Crashes: Unlimited, Losses: Unlimited, Releases: Unlimited},
+			huge, Via{Members: shared, ElectionCount: 1, Crashes: Unlimited, Losses: Unlimited, Releases: Unlimited},
 			viaLosses | Left},
 		"for_two_processes_with_one_id_and_a_fenced_worker": {
-			huge, Via{Members: shared, Chairs: 1, Tasks: 2, Releases: 1}, viaQuiet | Left | RefusedStale},
+			huge, Via{Members: shared, ElectionCount: 1, Tasks: 2, Releases: 1}, viaQuiet | Left | RefusedStale},
 		"for_two_members_with_two_unknown_outcomes": {
-			huge, Via{Members: distinct, Chairs: 1, Losses: 2}, viaLosses},
+			huge, Via{Members: distinct, ElectionCount: 1, Losses: 2}, viaLosses},
 		"for_two_members_with_every_fault_once": {
-			huge, Via{Members: distinct, Chairs: 1, Crashes: 1, Losses: 1, Releases: 1}, viaLosses | Left},
-		"for_two_seats_when_an_outcome_is_unknown": {
-			huge, Via{Members: distinct, Chairs: 2, Losses: 1}, viaLosses},
+			huge, Via{Members: distinct, ElectionCount: 1, Crashes: 1, Losses: 1, Releases: 1}, viaLosses | Left},
+		"for_two_elections_when_an_outcome_is_unknown": {
+			huge, Via{Members: distinct, ElectionCount: 2, Losses: 1}, viaLosses},
 		"for_three_processes_two_of_them_with_one_id": {
-			huge, Via{Members: []uint8{0, 0, 1}, Chairs: 1}, viaQuiet},
+			huge, Via{Members: []uint8{0, 0, 1}, ElectionCount: 1}, viaQuiet},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.skip(t)
@@ -90,12 +90,12 @@ func TestMemberHeartbeatFailsWith(t *testing.T) {
 		JoinOverLive:        {small, OneLeader, Via{Members: shared}},
 		BelieveAfterLeave:   {small, OneLeader, Via{Begin: Held, Late: 1, Losses: 1, Releases: 1}},
 		ReusedIncarnation:   {small, OneLeader, Via{Begin: Held}},
-		IgnoreOwnSeat:       {small, NeverStuck, Via{Members: shared, Losses: 1, Releases: 1}},
+		IgnoreOwnElection:   {small, NeverStuck, Via{Members: shared, Losses: 1, Releases: 1}},
 	} {
 		t.Run(mutant.String(), func(t *testing.T) {
 			c.skip(t)
 			t.Parallel()
-			c.Mutant, c.Chairs, c.D = mutant, 1, 2
+			c.Mutant, c.ElectionCount, c.D = mutant, 1, 2
 			if c.Members == nil {
 				c.Members = distinct
 			}

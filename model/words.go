@@ -6,15 +6,15 @@ type Verb uint8
 // The verbs. Those before Tick are requests of a process to the store.
 const (
 	idle        Verb = iota
-	Read             // get the record of a seat
-	Claim            // swap the record of a seat to oneself, with the next epoch
-	Renew            // swap the record of a seat, or of a member, to show a new attempt
-	Release          // swap the record of a seat to vacant
+	Read             // get the record of an election
+	Claim            // swap the record of an election to oneself, with the next epoch
+	Renew            // swap the record of an election, or of a member, to show a new attempt
+	Release          // swap the record of an election to vacant
 	Join             // swap the record of a member to a new incarnation
 	Leave            // swap the record of a member to vacant, as its holder
 	Revoke           // swap the record of a member to vacant, after it has run out
 	ReadSelf         // get the record of the own member
-	ReadHolder       // get the record of the member that keeps a seat, or a member ID, taken
+	ReadHolder       // get the record of the member that keeps an election, or a member ID, taken
 	Tick             // time passes
 	Apply            // the store applies or refuses a request
 	Answer           // the process gets the answer
@@ -38,19 +38,19 @@ type Witness uint32
 
 // The witnesses.
 const (
-	TookOverRunOut     Witness = 1 << iota // a seat was claimed that had not been released
-	TookOverRelease                        // a seat was claimed after a release
+	TookOverRunOut     Witness = 1 << iota // an election was claimed that had not been released
+	TookOverRelease                        // an election was claimed after a release
 	Adopted                                // a lost answer was made good by a read
 	AdoptedEarlier                         // the read showed an attempt that was not the last one
 	AppliedLate                            // a request was applied after its sender had given up on it
 	Conflicted                             // a swap was refused
 	BelievedThroughGap                     // an answer came in a later tick than the request, and still counted
-	VacatedUnknown                         // a process found itself on a seat that it does not hold, and vacated it
+	VacatedUnknown                         // a process vacated an election that named it, and that it did not hold
 	RefusedStale                           // the fence refused a task
 	Revoked                                // an incarnation was revoked
-	Rejoined                               // a member joined again while a seat still named its earlier incarnation
+	Rejoined                               // a member joined again while an election named its earlier incarnation
 	JoinedOverOwn                          // a process joined over an incarnation that it had ended
-	FreedByOneDeath                        // a seat was found free since the heartbeat of its holder was gone
+	FreedByOneDeath                        // an election was found free since the heartbeat of its holder was gone
 	Left                                   // a leave was applied
 )
 
@@ -171,9 +171,9 @@ func (w Witness) split() (each []Witness) {
 func (w Witness) String() string {
 	switch w {
 	case TookOverRunOut:
-		return "a seat is claimed that was not released"
+		return "an election is claimed that was not released"
 	case TookOverRelease:
-		return "a vacant seat is claimed"
+		return "a vacant election is claimed"
 	case Adopted:
 		return "a lost answer is made good by a read"
 	case AdoptedEarlier:
@@ -185,7 +185,7 @@ func (w Witness) String() string {
 	case BelievedThroughGap:
 		return "a late answer still counts"
 	case VacatedUnknown:
-		return "a process finds itself on a seat that it does not hold"
+		return "an election names a process that does not hold it"
 	case RefusedStale:
 		return "the fence refuses a task"
 	case Revoked:
@@ -195,7 +195,7 @@ func (w Witness) String() string {
 	case JoinedOverOwn:
 		return "a process joins over an incarnation that it has ended"
 	case FreedByOneDeath:
-		return "a seat is free since its holder's heartbeat is gone"
+		return "an election is free since its holder's heartbeat is gone"
 	case Left:
 		return "a leave is applied"
 	}

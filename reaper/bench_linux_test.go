@@ -9,8 +9,8 @@ import (
 	"github.com/regentd/regent"
 )
 
-// BenchmarkKilled is the time from kill -9 of the leader until a standby leads, at a lease of 30 s. All processes are
-// real, and so are the stores: SQLite takes no notice of deaths here, and Redis never does.
+// BenchmarkKilled is the time from kill -9 of the leader until a standby leads, at a lease of ten minutes. All are real
+// processes, and so are the stores: SQLite takes no notice of deaths here, and Redis never does.
 func BenchmarkKilled(b *testing.B) {
 	const children = "sleep 1000 & sleep 1000 & timeout 1000 sleep 1000 & echo 0; wait"
 	for _, store := range []string{"sqlite", "redis"} {

@@ -180,7 +180,7 @@ func (c *companion) apply(b []byte) {
 		c.bye = c.bye || m.Bye
 		if l := m.Line; l != nil && !l.Over {
 			if l.Holds { // otherwise the store is opened when the process has died
-				c.link.start()
+				c.link.prepare(l.Register)
 			}
 			if l.deadly() && (c.armed == 0 || l.KillAt < c.armed) {
 				c.arm(l.KillAt)

@@ -18,6 +18,10 @@ const (
 	// Opening the store is retried after a tenth of a second, then after twice that.
 	reopenFirst = 100 * time.Millisecond
 	reopenMax   = 2 * time.Second
+	// warmLimit is how long the first requests on a new connection may take.
+	warmLimit = 3 * time.Second
+	// noRevision is a revision that no store gives to a record.
+	noRevision = "no revision: a first request of the reaper"
 )
 
 // link is the companion's own connection to the store.
@@ -29,6 +33,7 @@ type link struct {
 	once    sync.Once
 
 	mu    sync.Mutex
+	first string // the register of the first requests; empty once a release has begun
 	store driver.Store
 	err   error         // why store is nil
 	ready chan struct{} // closed when store is set
@@ -36,6 +41,16 @@ type link struct {
 
 func newLink(ctx context.Context, open Opener, address string, log *slog.Logger) *link {
 	return &link{ctx: ctx, address: address, dial: open, log: log, ready: make(chan struct{})}
+}
+
+// prepare opens the store while the process lives, and makes the first requests, about a register that the process
+// holds.
+func (l *link) prepare(register string) {
+	l.mu.Lock()
+	l.first = register
+	l.mu.Unlock()
+
+	l.start()
 }
 
 // start opens the store, in the background, and tries until it succeeds.
@@ -54,6 +69,7 @@ func (l *link) open() {
 		if err == nil {
 			close(l.ready)
 			l.mu.Unlock()
+			l.warm(store)
 			l.log.Debug("store is open")
 			return
 		}
@@ -61,6 +77,32 @@ func (l *link) open() {
 
 		l.log.Warn("cannot open the store: trying again", "error", err)
 		time.Sleep(wait)
+	}
+}
+
+// warm makes the first two requests on a new connection, so that a release finds its statements prepared and its
+// caches filled: on PostgreSQL that is 10 ms. The swap names a revision that does not exist, so it changes nothing. A
+// failure means nothing: the process may live for long, and a release opens the store again if it fails too.
+func (l *link) warm(store driver.Store) {
+	l.mu.Lock()
+	register := l.first
+	l.mu.Unlock()
+
+	if register == "" {
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(l.ctx, warmLimit)
+	defer cancel()
+
+	record, err := store.Get(ctx, register)
+	if err == nil {
+		record.Rev = noRevision
+		_, err = store.Swap(ctx, record)
+	}
+
+	if !errors.Is(err, driver.ErrConflict) && !errors.Is(err, driver.ErrNotFound) {
+		l.log.Debug("the first requests to the store failed", "error", err)
 	}
 }
 
@@ -80,9 +122,13 @@ func (l *link) renew(broken driver.Store) {
 // release vacates the register of a dead process. It retries until that is done or ctx ends, and opens the store again
 // if an attempt fails.
 func (l *link) release(ctx context.Context, dead line) error {
+	l.mu.Lock()
+	l.first = ""
+	l.mu.Unlock()
+
 	l.start()
 	var last error
-	for {
+	for wait := time.Duration(0); ; wait = reopenFirst {
 		store, err := l.opened(ctx)
 		if err != nil {
 			return fmt.Errorf("release %s: %w", dead.Register, errors.Join(last, err))
@@ -93,13 +139,19 @@ func (l *link) release(ctx context.Context, dead line) error {
 		}
 
 		one, cancel := context.WithTimeout(ctx, attempt)
-		last = regent.Reap(one, store, dead.Register, dead.holder())
+		last = regent.ReapAs(one, store, dead.Register, dead.holder(), dead.reason())
 		cancel()
 		if last == nil || ctx.Err() != nil {
 			return last
 		}
 
 		l.renew(store)
+		if wait > 0 { // the store was opened again before, and it did not help
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+			}
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ type line struct {
 	Holds       bool          `json:"holds,omitempty"`   // a term depends on it
 	Stopped     bool          `json:"stopped,omitempty"` // its terms have ended and their duties have stopped
 	Over        bool          `json:"over,omitempty"`    // the register has been released
+
+	killed bool // the companion has killed the process
 }
 
 // newLine computes when a silent process must be dead: when its deadline and the stop timeout have passed. From then on
@@ -54,6 +56,14 @@ func newLine(l regent.Lifeline, now, stop time.Duration) line {
 }
 
 func (l line) holder() driver.Identity { return driver.Identity{ID: l.ID, Incarnation: l.Incarnation} }
+
+// reason returns why the process ended, as its register shows it.
+func (l line) reason() regent.Reason {
+	if l.killed {
+		return regent.ReasonKilled
+	}
+	return regent.ReasonDied
+}
 
 // deadly reports whether a process that is silent past KillAt must be killed: a term depends on the line, and its
 // duties have not stopped.

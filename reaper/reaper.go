@@ -24,9 +24,14 @@
 //   - The process holds nothing, or has reported that its duties have stopped: the companion does nothing. It never
 //     kills such a process, whatever the store does.
 //   - The pipe is closed: that proves nothing, and the companion does nothing.
+//   - The process is gone, and the store does not answer: the companion tries until the lease has expired, and 5 s
+//     more. Then there is nothing left to release, and it ends.
 //
-// The companion opens the store by itself, with the function given to [Main], once the process holds a term. It gets
-// the store's address over the pipe: a password in it is in no process list and no environment.
+// The companion opens the store by itself, with the function given to [Main], once the process holds a term. It then
+// reads the register that it would release, and sends a swap that cannot apply, so that a later release is as fast as
+// any other request. After that it sends nothing while the process lives, and holds no lock. A connection or a file
+// that has failed meanwhile is found by the release, which opens the store again. The companion gets the store's
+// address over the pipe: a password in it is in no process list and no environment.
 //
 // # What it does not do
 //

@@ -81,12 +81,13 @@ func (c *companion) killTrees(ctx context.Context) error {
 // releaseAll releases every register that the process held.
 func (c *companion) releaseAll(ctx context.Context) error {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, releasesAtOnce)
+	permits := make(chan struct{}, releasesAtOnce)
 	errs := make(chan error, len(c.lines))
 	for _, l := range c.lines {
-		slots <- struct{}{}
+		l.killed = c.killed
+		permits <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-permits }()
 			errs <- c.link.release(ctx, l)
 		})
 	}

@@ -47,7 +47,7 @@ func TestTrack(t *testing.T) {
 	}
 
 	t.Run("everything_that_a_killed_leader_ran_is_gone_before_another_leads", func(t *testing.T) {
-		play(t, regent.Lock(), syscall.SIGKILL, early)
+		play(t, long(regent.Lock()), syscall.SIGKILL, early)
 	})
 
 	t.Run("everything_that_a_frozen_leader_ran_is_gone_before_another_leads", func(t *testing.T) {

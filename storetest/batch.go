@@ -16,12 +16,12 @@ var batchChecks = []check{
 			r.Errorf("SwapAll of nothing has %d outcomes", len(outs))
 		}
 
-		stale := r.swap(s, seat("stale", 1))
+		stale := r.swap(s, taken("stale", 1))
 		r.swap(s, renewed(stale))
 		current := r.swap(s, filled("current"))
-		r.swap(s, seat("written", 1))
+		r.swap(s, taken("written", 1))
 		ls := []driver.Record{
-			handed(stale, "b"), renewed(current), handed(seat("written", 2), "b"), seat("new", 3),
+			handed(stale, "b"), renewed(current), handed(taken("written", 2), "b"), taken("new", 3),
 			{Name: "unwritten", Rev: current.Rev, Nonce: 4}, filled("full"),
 		}
 
@@ -54,7 +54,7 @@ var batchChecks = []check{
 		batch := r.batcher(s)
 		ls := make([]driver.Record, 1000)
 		for i := range ls {
-			ls[i] = seat(fmt.Sprintf("seat/%d", i), 1)
+			ls[i] = taken(fmt.Sprintf("seat/%d", i), 1)
 		}
 
 		for round := range 2 {
@@ -77,10 +77,10 @@ var batchChecks = []check{
 	{"one_of_two_swaps_of_a_register_in_a_batch_wins", func(r *rig) {
 		s := r.client()
 		batch := r.batcher(s)
-		l := r.swap(s, seat("seat", 1))
-		for _, from := range []driver.Record{seat("new", 1), l} {
+		l := r.swap(s, taken("seat", 1))
+		for _, from := range []driver.Record{taken("new", 1), l} {
 			outs := batch.SwapAll(r.ctx,
-				[]driver.Record{handed(from, "b"), seat("between "+from.Name, 1), handed(from, "c")})
+				[]driver.Record{handed(from, "b"), taken("between "+from.Name, 1), handed(from, "c")})
 			if len(outs) != 3 {
 				r.Fatalf("SwapAll of 3 has %d outcomes", len(outs))
 			}
@@ -122,7 +122,7 @@ var batchChecks = []check{
 			r.Skip("the store is no Witness")
 		}
 
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		for range 3 {
 			for what, l := range map[string]driver.Record{
 				"its own record": l, "a record read": r.get(s, "seat"), "no record": {},
@@ -145,7 +145,7 @@ func (r *rig) raceBatches(all []driver.Store, prefix string) {
 	r.together(batches, func(i int) {
 		ls := make([]driver.Record, size)
 		for j := range ls {
-			ls[j] = seat(fmt.Sprint(prefix, j), uint64(i+1))
+			ls[j] = taken(fmt.Sprint(prefix, j), uint64(i+1))
 		}
 
 		if i%2 == 1 { // in the other order: a store that locks registers one by one must not deadlock

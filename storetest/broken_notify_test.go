@@ -28,7 +28,7 @@ func (h *hub) add(n int) chan driver.Record {
 func ownNotifications(after bool, notify func(ctx context.Context, c chan driver.Record, l driver.Record)) Open {
 	var h hub
 	return breakStore(func(t *brokenStore) {
-		t.wake = func(context.Context, string) <-chan driver.Record { return h.add(1) }
+		t.subscribe = func(context.Context, *driver.Interest) <-chan driver.Record { return h.add(1) }
 		t.swap = func(ctx context.Context, l driver.Record) (got driver.Record, err error) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -58,24 +58,26 @@ func brokenExtras(t *testing.T) []mutant {
 
 	return append(brokenBatches(), []mutant{
 		broken("nobody_is_ever_woken", func(t *brokenStore) {
-			t.wake = func(context.Context, string) <-chan driver.Record { return make(chan driver.Record, 1) }
+			t.subscribe = func(context.Context, *driver.Interest) <-chan driver.Record {
+				return make(chan driver.Record, 1)
+			}
 		}, hands),
 		broken("releases_wake_nobody", func(t *brokenStore) {
 			wake := make(chan driver.Record, 1)
-			t.wake = func(context.Context, string) <-chan driver.Record { return wake }
+			t.subscribe = func(context.Context, *driver.Interest) <-chan driver.Record { return wake }
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				if !l.Vacant() {
-					driver.Hint(wake, driver.Record{})
+					driver.Notify(wake, driver.Record{})
 				}
 				return t.fullStore.Swap(ctx, l)
 			}
 		}, hands),
 		{"renewals_notify", []string{"renewals_notify_nobody"}, func() Open {
 			return ownNotifications(false, func(_ context.Context, c chan driver.Record, _ driver.Record) {
-				driver.Hint(c, driver.Record{})
+				driver.Notify(c, driver.Record{})
 			})
 		}},
-		{"a_full_channel_of_hints_blocks_the_writer", []string{"notifications_that_nobody_takes_block_nobody"},
+		{"a_full_channel_of_notices_blocks_the_writer", []string{"notifications_that_nobody_takes_block_nobody"},
 			func() Open {
 				return ownNotifications(false, func(ctx context.Context, c chan driver.Record, _ driver.Record) {
 					select {
@@ -85,10 +87,10 @@ func brokenExtras(t *testing.T) []mutant {
 				})
 			}},
 		broken("a_record_is_sent_with_another_revision", func(t *brokenStore) {
-			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
+			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+				return passedOn(ctx, t.fullStore.Subscribe(ctx, to), func(out chan driver.Record, l driver.Record) {
 					l.Rev += "1"
-					driver.Hint(out, l)
+					driver.Notify(out, l)
 				})
 			}
 		}, whole, named),
@@ -117,13 +119,13 @@ func brokenExtras(t *testing.T) []mutant {
 			})
 		}},
 		broken("prefixes_are_folders", func(t *brokenStore) {
-			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				return t.fullStore.Wake(ctx, strings.TrimRight(prefix, "/")+"/")
+			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+				return t.fullStore.Subscribe(ctx, folders(to))
 			}
 		}, "a_notification_reaches_every_prefix_of_its_name"),
-		broken("the_channel_of_hints_is_closed", func(t *brokenStore) {
-			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				in, out := t.fullStore.Wake(ctx, prefix), make(chan driver.Record, 1)
+		broken("the_channel_of_notices_is_closed", func(t *brokenStore) {
+			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+				in, out := t.fullStore.Subscribe(ctx, to), make(chan driver.Record, 1)
 				go func() {
 					defer close(out)
 
@@ -142,13 +144,18 @@ func brokenExtras(t *testing.T) []mutant {
 		}, "a_subscription_ends_with_its_context_only"),
 		broken("the_living_are_gone", func(t *brokenStore) { t.gone = true }, "a_live_process_is_not_gone"),
 		broken("wakes_never_end", func(t *brokenStore) {
-			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
+			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
 				go func() { <-quit }()
-				return t.fullStore.Wake(ctx, prefix)
+				return t.fullStore.Subscribe(ctx, to)
 			}
 		}, "nothing_is_left_running"),
 		broken("clients_never_end", func(t *brokenStore) { go func() { <-quit }() }, "nothing_is_left_running"),
 	}...)
+}
+
+// folders returns an Interest in the folder that a prefix names.
+func folders(to *driver.Interest) *driver.Interest {
+	return driver.Prefix(strings.TrimRight(strings.TrimSuffix(to.String(), "*"), "/") + "/")
 }
 
 // passedOn forwards notifications to another channel with send.
@@ -173,9 +180,9 @@ func passedOn(
 // reworded makes a store that sends wrong notifications.
 func reworded(name string, how func(driver.Record) driver.Record, caught ...string) mutant {
 	return broken(name, func(t *brokenStore) {
-		t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-			return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
-				driver.Hint(out, how(l))
+		t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+			return passedOn(ctx, t.fullStore.Subscribe(ctx, to), func(out chan driver.Record, l driver.Record) {
+				driver.Notify(out, how(l))
 			})
 		}
 	}, caught...)

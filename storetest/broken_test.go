@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,6 +111,12 @@ func brokenRecords() []mutant {
 			fields),
 		lossy("durations_are_in_seconds", func(l *driver.Record) { l.Duration = l.Duration.Truncate(time.Second) },
 			fields),
+		lossy("terms_have_ended_in_seconds", func(l *driver.Record) {
+			l.Past = slices.Clone(l.Past)
+			for i := range l.Past {
+				l.Past[i].Ended = l.Past[i].Ended.Truncate(time.Second)
+			}
+		}, fields),
 		lossy("the_past_is_short", func(l *driver.Record) { l.Past = l.Past[max(len(l.Past)-31, 0):] }, fields),
 		lossy("epochs_are_signed", func(l *driver.Record) { l.Epoch &= 1<<63 - 1 }, fields,
 			"a_nonce_comes_back_to_the_last_bit"),

@@ -142,7 +142,7 @@ func brokenUnreadables() []unreadableMutant {
 		list    = "a_list_goes_on_after_an_unreadable_register"
 		refresh = "a_refresh_reads_on_beside_an_unreadable_register"
 		swaps   = "swaps_beside_an_unreadable_register_are_applied"
-		hints   = "notifications_come_beside_an_unreadable_register"
+		notices = "notifications_come_beside_an_unreadable_register"
 	)
 
 	return []unreadableMutant{
@@ -207,21 +207,21 @@ func brokenUnreadables() []unreadableMutant {
 				return outs
 			}
 		}},
-		{"an_unreadable_register_ends_all_hints", []string{hints}, func(s *corruptible, t *brokenStore) {
-			t.wake = func(ctx context.Context, prefix string) <-chan driver.Record {
-				return passedOn(ctx, t.fullStore.Wake(ctx, prefix), func(out chan driver.Record, l driver.Record) {
+		{"an_unreadable_register_ends_all_notices", []string{notices}, func(s *corruptible, t *brokenStore) {
+			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+				return passedOn(ctx, t.fullStore.Subscribe(ctx, to), func(out chan driver.Record, l driver.Record) {
 					if s.err("seat/2") == nil {
-						driver.Hint(out, l)
+						driver.Notify(out, l)
 					}
 				})
 			}
 		}},
-		{"an_unreadable_register_wakes_for_ever", []string{hints}, func(s *corruptible, t *brokenStore) {
+		{"an_unreadable_register_wakes_for_ever", []string{notices}, func(s *corruptible, t *brokenStore) {
 			wake := make(chan driver.Record, 1)
-			t.wake = func(context.Context, string) <-chan driver.Record { return wake }
+			t.subscribe = func(context.Context, *driver.Interest) <-chan driver.Record { return wake }
 			t.swap = func(ctx context.Context, l driver.Record) (driver.Record, error) {
 				got, err := t.fullStore.Swap(ctx, l)
-				driver.Hint(wake, driver.Record{})
+				driver.Notify(wake, driver.Record{})
 				return got, err
 			}
 		}},

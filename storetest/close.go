@@ -10,10 +10,10 @@ import (
 var closeChecks = []check{
 	{"a_closed_store_says_so", func(r *rig) {
 		s, other := r.client(), r.client()
-		l := r.swap(s, seat("seat", 1))
-		var hints <-chan driver.Record
-		if w, ok := s.(driver.Waker); ok {
-			hints = w.Wake(r.ctx, "")
+		l := r.swap(s, taken("seat", 1))
+		var notices <-chan driver.Record
+		if w, ok := s.(driver.Notifier); ok {
+			notices = w.Subscribe(r.ctx, driver.Prefix(""))
 		}
 
 		for range 3 {
@@ -46,9 +46,9 @@ var closeChecks = []check{
 				}
 			}
 
-			if w, ok := s.(driver.Waker); ok {
-				r.drain(hints)
-				r.drain(w.Wake(r.ctx, ""))
+			if w, ok := s.(driver.Notifier); ok {
+				r.drain(notices)
+				r.drain(w.Subscribe(r.ctx, driver.Prefix("")))
 			}
 		})
 
@@ -61,7 +61,7 @@ var closeChecks = []check{
 	{"closing_under_load_is_safe", func(r *rig) {
 		for round := range 5 {
 			s, other := r.client(), r.client()
-			r.swap(other, seat(fmt.Sprintf("seat/%d", round), 1))
+			r.swap(other, taken(fmt.Sprintf("seat/%d", round), 1))
 			const busy = 8
 			r.together(busy+2, func(i int) {
 				if i >= busy { // two, because Close may be called concurrently
@@ -77,7 +77,7 @@ var closeChecks = []check{
 					case 0:
 						_, err = s.Get(r.ctx, "none")
 					case 1:
-						_, err = s.Swap(r.ctx, seat(fmt.Sprintf("seat/%d", round), 2))
+						_, err = s.Swap(r.ctx, taken(fmt.Sprintf("seat/%d", round), 2))
 						if err == nil {
 							r.Errorf("a swap at an empty revision was applied while the store was closed")
 						}

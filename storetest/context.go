@@ -11,7 +11,7 @@ import (
 var contextChecks = []check{
 	{"an_ended_context_sends_nothing", func(r *rig) {
 		s := r.client()
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		cancelled, cancel := context.WithCancel(r.ctx)
 		cancel()
 		late, cancel := context.WithDeadline(r.ctx, time.Now().Add(-time.Second))
@@ -34,14 +34,14 @@ var contextChecks = []check{
 				_, err = s.Swap(ctx, renewed(l))
 				ended("Swap", err)
 
-				_, err = s.Swap(ctx, seat("seat", 2))
+				_, err = s.Swap(ctx, taken("seat", 2))
 				ended("Swap at an empty revision", err)
-				_, err = s.Swap(ctx, seat("none", 3))
+				_, err = s.Swap(ctx, taken("none", 3))
 				ended("Swap of nothing", err)
 				ended("List", listError(s, ctx))
 
 				if b, ok := s.(driver.Batcher); ok {
-					for _, o := range b.SwapAll(ctx, []driver.Record{renewed(l), seat("none", 4)}) {
+					for _, o := range b.SwapAll(ctx, []driver.Record{renewed(l), taken("none", 4)}) {
 						ended("SwapAll", o.Err)
 					}
 				}
@@ -59,7 +59,7 @@ var contextChecks = []check{
 	{"a_cancelled_swap_is_applied_or_not", func(r *rig) {
 		s := r.client()
 		begin := time.Now()
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		usual := max(time.Since(begin), 50*time.Microsecond)
 		unsure := map[uint64]bool{} // nonces of attempts that may have been applied, or may still be
 
@@ -105,7 +105,7 @@ var contextChecks = []check{
 	}},
 	{"a_cancelled_call_returns", func(r *rig) {
 		s := r.client()
-		r.swap(s, seat("seat", 1))
+		r.swap(s, taken("seat", 1))
 		for i := range 60 {
 			ctx, cancel := context.WithCancel(r.ctx)
 			stop := time.AfterFunc(time.Duration(i)*20*time.Microsecond, cancel)

@@ -27,7 +27,7 @@ var countChecks = []check{
 		}
 
 		var l driver.Record
-		counted("Swap", func() { l = r.swap(s, seat("seat", 1)) })
+		counted("Swap", func() { l = r.swap(s, taken("seat", 1)) })
 		counted("Get", func() { r.get(s, "seat") })
 		counted("List", func() { r.list(s, "") })
 		counted("a Swap that is refused", func() { r.wantConflict(s, driver.Record{Name: "seat", Rev: "none"}) })

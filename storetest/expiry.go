@@ -74,7 +74,7 @@ var expiryChecks = []check{
 	}},
 	{"a_record_kept_alive_by_another_does_not_run_out", func(r *rig) {
 		s := r.client()
-		l := seat("seat", 1)
+		l := taken("seat", 1)
 		l.Duration, l.Via = brief, driver.MemberRegister("a")
 		l = r.swap(s, l)
 		r.awaitExpiry(s, func(other driver.Record) driver.Record { return other })
@@ -88,7 +88,7 @@ var expiryChecks = []check{
 // returns the last record that was held, and whether it has expired.
 func (r *rig) awaitExpiry(s driver.Store, each func(driver.Record) driver.Record) (held driver.Record, expired bool) {
 	r.Helper()
-	l := seat("brief", 1)
+	l := taken("brief", 1)
 	l.Epoch = 7
 	l.Duration = brief
 	l.Past = full().Past[:2]

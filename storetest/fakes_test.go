@@ -17,7 +17,7 @@ import (
 // fullStore is a store with every optional interface except Witness.
 type fullStore interface {
 	driver.Store
-	driver.Waker
+	driver.Notifier
 	driver.Batcher
 	driver.Refresher
 	driver.Remover
@@ -26,15 +26,15 @@ type fullStore interface {
 // brokenStore is a client of a correct store in which some calls were replaced.
 type brokenStore struct {
 	fullStore
-	get     func(ctx context.Context, name string) (driver.Record, error)
-	swap    func(ctx context.Context, l driver.Record) (driver.Record, error)
-	list    func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error]
-	swapAll func(ctx context.Context, ls []driver.Record) []driver.Outcome
-	refresh func(ctx context.Context, known []driver.Record) []driver.Outcome
-	remove  func(ctx context.Context, l driver.Record) error
-	wake    func(ctx context.Context, prefix string) <-chan driver.Record
-	close   func() error
-	gone    bool
+	get       func(ctx context.Context, name string) (driver.Record, error)
+	swap      func(ctx context.Context, l driver.Record) (driver.Record, error)
+	list      func(ctx context.Context, prefix string) iter.Seq2[driver.Record, error]
+	swapAll   func(ctx context.Context, ls []driver.Record) []driver.Outcome
+	refresh   func(ctx context.Context, known []driver.Record) []driver.Outcome
+	remove    func(ctx context.Context, l driver.Record) error
+	subscribe func(ctx context.Context, to *driver.Interest) <-chan driver.Record
+	close     func() error
+	gone      bool
 }
 
 func (t *brokenStore) Get(ctx context.Context, name string) (driver.Record, error) {
@@ -50,8 +50,8 @@ func (t *brokenStore) Refresh(ctx context.Context, known []driver.Record) []driv
 	return t.refresh(ctx, known)
 }
 func (t *brokenStore) Remove(ctx context.Context, l driver.Record) error { return t.remove(ctx, l) }
-func (t *brokenStore) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	return t.wake(ctx, prefix)
+func (t *brokenStore) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	return t.subscribe(ctx, to)
 }
 func (t *brokenStore) Close() error                             { return t.close() }
 func (t *brokenStore) Gone(context.Context, driver.Record) bool { return t.gone }
@@ -66,7 +66,7 @@ func breakStore(how func(t *brokenStore)) Open {
 		c := s.Client("", memstore.Faults{})
 		t := &brokenStore{
 			fullStore: c, get: c.Get, swap: c.Swap, list: c.List, swapAll: c.SwapAll, refresh: c.Refresh,
-			remove: c.Remove, wake: c.Wake, close: c.Close,
+			remove: c.Remove, subscribe: c.Subscribe, close: c.Close,
 		}
 		how(t)
 		return t, nil

@@ -45,15 +45,15 @@ func (r *rig) visit() {
 	}
 
 	ctx, cancel := context.WithCancel(r.ctx)
-	if w, ok := s.(driver.Waker); ok {
-		w.Wake(ctx, "ends with its context")
-		w.Wake(r.ctx, "ends with its client")
+	if w, ok := s.(driver.Notifier); ok {
+		w.Subscribe(ctx, driver.Prefix("ends with its context"))
+		w.Subscribe(r.ctx, driver.Prefix("ends with its client"))
 	}
 
 	for _, name := range []string{"a", "b", "c"} {
 		l, err := s.Get(ctx, name)
 		if err != nil {
-			l = seat(name, 1)
+			l = taken(name, 1)
 		}
 		r.swap(s, renewed(l))
 	}
@@ -64,7 +64,7 @@ func (r *rig) visit() {
 
 	cancel()
 	s.Get(ctx, "a")
-	s.Swap(ctx, seat("a", 2))
+	s.Swap(ctx, taken("a", 2))
 	if err := s.Close(); err != nil {
 		r.Errorf("close a client: %v", err)
 	}

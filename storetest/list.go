@@ -89,7 +89,7 @@ var listChecks = []check{
 						all[w].Swap(ctx, renewed(l))
 					}
 					if i < 4*n {
-						all[w].Swap(ctx, seat(fmt.Sprintf("seat/%03d-%d", i%n, i), 1))
+						all[w].Swap(ctx, taken(fmt.Sprintf("seat/%03d-%d", i%n, i), 1))
 					}
 				}
 			})
@@ -199,7 +199,7 @@ var listChecks = []check{
 	}},
 	{"list_shows_what_was_answered_before", func(r *rig) {
 		a, b := r.client(), r.client()
-		l := seat("seat", 1)
+		l := taken("seat", 1)
 		for range 40 {
 			l = r.swap(a, l)
 			if got := r.list(b, "")["seat"]; got.Rev != l.Rev {

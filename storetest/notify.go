@@ -9,12 +9,12 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-var notifyChecks = []check{
+var notifyChecks = append(followChecks, []check{
 	{"a_change_of_holder_notifies", func(r *rig) {
 		a, b := r.client(), r.client()
-		l := r.swap(a, seat("seat", 1))
-		hints := r.watch(a, r.ctx, "")
-		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "a")) })
+		l := r.swap(a, taken("seat", 1))
+		notices := r.watch(a, r.ctx, "")
+		r.awaitSubscription(notices, func() { l = r.swap(a, handed(l, "a")) })
 		for _, from := range []struct {
 			who string
 			s   driver.Store
@@ -33,24 +33,24 @@ var notifyChecks = []check{
 			}
 
 			for _, c := range changes {
-				r.wantHint(hints, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
+				r.wantNotice(notices, c.what+" by "+from.who, func() { l = r.swap(from.s, c.change(l)) })
 			}
 
-			r.wantHint(hints, "a creation by "+from.who, func() { r.swap(from.s, seat("new for "+from.who, 1)) })
+			r.wantNotice(notices, "a creation by "+from.who, func() { r.swap(from.s, taken("new for "+from.who, 1)) })
 		}
 	}},
 	{"renewals_notify_nobody", func(r *rig) {
 		a, b := r.client(), r.client()
-		l := r.swap(a, seat("seat", 1))
-		hints := r.watch(b, r.ctx, "")
-		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "a")) })
+		l := r.swap(a, taken("seat", 1))
+		notices := r.watch(b, r.ctx, "")
+		r.awaitSubscription(notices, func() { l = r.swap(a, handed(l, "a")) })
 		const renewals = 20
 		woken := 0
 
 		for i := range renewals {
 			l.Data = fmt.Append(nil, "checkpoint ", i)
 			l = r.swap(a, renewed(l))
-			if r.received(hints, 20*time.Millisecond) {
+			if r.received(notices, 20*time.Millisecond) {
 				woken++
 			}
 		}
@@ -59,61 +59,61 @@ var notifyChecks = []check{
 			r.Errorf("%d renewals woke %d times", renewals, woken)
 		}
 
-		r.wantHint(hints, "a claim after renewals", func() { l = r.swap(a, handed(l, "b")) })
+		r.wantNotice(notices, "a claim after renewals", func() { l = r.swap(a, handed(l, "b")) })
 	}},
 	{"a_notification_reaches_every_prefix_of_its_name", func(r *rig) {
 		a, b := r.client(), r.client()
 		const name = `team_50%/Seat [a]*\é`
-		l := r.swap(a, seat(name, 1))
+		l := r.swap(a, taken(name, 1))
 		for _, prefix := range []string{"", "t", "team_50%/", `team_50%/Seat [a]*\`, name} {
 			if !strings.HasPrefix(name, prefix) {
 				r.Fatalf("the suite's prefix %q is none of %q", prefix, name)
 			}
-			hints := r.watch(b, r.ctx, prefix)
-			r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "b")) })
-			r.wantHint(hints, fmt.Sprintf("a claim of %q below %q", name, prefix),
+			notices := r.watch(b, r.ctx, prefix)
+			r.awaitSubscription(notices, func() { l = r.swap(a, handed(l, "b")) })
+			r.wantNotice(notices, fmt.Sprintf("a claim of %q below %q", name, prefix),
 				func() { l = r.swap(a, handed(l, "c")) })
 		}
 	}},
 	{"a_record_in_a_notification_is_the_whole_change", func(r *rig) {
 		a, b := r.client(), r.client()
-		one, two := r.swap(a, seat("seat 1", 1)), r.swap(a, seat("seat 2", 1))
-		hints := r.watch(b, r.ctx, "seat")
-		r.awaitSubscription(hints, func() { one = r.swap(a, handed(one, "a")) })
+		one, two := r.swap(a, taken("seat 1", 1)), r.swap(a, taken("seat 2", 1))
+		notices := r.watch(b, r.ctx, "seat")
+		r.awaitSubscription(notices, func() { one = r.swap(a, handed(one, "a")) })
 		for range 3 {
-			r.wantHintOf(hints, b, "seat 1", func() { one = r.swap(a, handed(one, "b")) })
-			r.wantHintOf(hints, b, "seat 1", func() { one = r.swap(a, released(one)) })
+			r.wantNoticeOf(notices, b, "seat 1", func() { one = r.swap(a, handed(one, "b")) })
+			r.wantNoticeOf(notices, b, "seat 1", func() { one = r.swap(a, released(one)) })
 		}
 
 		// After two changes no record alone is right. A third change shows that both have arrived.
-		third := r.swap(a, seat("third", 1))
+		third := r.swap(a, taken("third", 1))
 		after := r.watch(b, r.ctx, "third")
 		r.awaitSubscription(after, func() { third = r.swap(a, handed(third, "a")) })
 		one, two = r.swap(a, handed(one, "c")), r.swap(a, handed(two, "c"))
-		r.drain(hints)
-		r.wantHint(after, "two releases and a claim", func() {
+		r.drain(notices)
+		r.wantNotice(after, "two releases and a claim", func() {
 			r.swap(a, released(one))
 			r.swap(a, released(two))
 			r.swap(a, handed(third, "b"))
 		})
 
 		select {
-		case l := <-hints:
-			if l.Name != "" && !r.received(hints, r.timeout) {
+		case l := <-notices:
+			if l.Name != "" && !r.received(notices, r.timeout) {
 				r.Errorf("two registers have changed hands, and a notification carries %q as if it were all", l.Name)
 			}
 		case <-time.After(r.timeout):
-			r.Errorf("no hint after two releases")
+			r.Errorf("no notice after two releases")
 		}
 	}},
 	{"a_notification_names_a_written_register_below_its_prefix", func(r *rig) {
 		const prefix = "seat/"
 		a, b := r.client(), r.client()
 		w := written{}
-		one, two := w.swap(r, a, seat("seat/1", 1)), w.swap(r, a, seat("seat/2", 1))
-		other := w.swap(r, a, seat("seat", 1))
-		hints := r.watch(b, r.ctx, prefix)
-		r.awaitSubscription(hints, func() { one = w.swap(r, a, handed(one, "a")) })
+		one, two := w.swap(r, a, taken("seat/1", 1)), w.swap(r, a, taken("seat/2", 1))
+		other := w.swap(r, a, taken("seat", 1))
+		notices := r.watch(b, r.ctx, prefix)
+		r.awaitSubscription(notices, func() { one = w.swap(r, a, handed(one, "a")) })
 		changes := []func(){
 			func() { one = w.swap(r, a, handed(one, "b")) },
 			func() { other = w.swap(r, a, handed(other, "b")) },
@@ -127,7 +127,7 @@ var notifyChecks = []check{
 			changes[i%len(changes)]()
 			for end := time.After(2 * time.Millisecond); end != nil; {
 				select {
-				case l := <-hints:
+				case l := <-notices:
 					if wrong := w.check(l, prefix); wrong != "" {
 						r.Fatalf("a notification for what is below %q %s", prefix, wrong)
 					}
@@ -140,17 +140,17 @@ var notifyChecks = []check{
 		last := time.After(r.timeout)
 		two = w.swap(r, a, handed(two, "c")) // so that a store with slow notifications sends one as well
 		select {
-		case l := <-hints:
+		case l := <-notices:
 			if wrong := w.check(l, prefix); wrong != "" {
 				r.Errorf("a notification for what is below %q %s", prefix, wrong)
 			}
 		case <-last:
-			r.Errorf("no hint after a claim")
+			r.Errorf("no notice after a claim")
 		}
 	}},
 	{"a_subscription_ends_with_its_context_only", func(r *rig) {
 		s := r.client()
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		stays := r.watch(s, r.ctx, "")
 		r.awaitSubscription(stays, func() { l = r.swap(s, handed(l, "a")) })
 		ended := make([]<-chan driver.Record, 10)
@@ -163,52 +163,58 @@ var notifyChecks = []check{
 		before, cancel := context.WithCancel(r.ctx)
 		cancel()
 		ended = append(ended, r.watch(s, before, ""))
-		for _, hints := range ended {
-			r.drain(hints)
+		for _, notices := range ended {
+			r.drain(notices)
 		}
 
-		r.wantHint(stays, "a claim after other watchers ended", func() { l = r.swap(s, handed(l, "b")) })
+		r.wantNotice(stays, "a claim after other watchers ended", func() { l = r.swap(s, handed(l, "b")) })
 	}},
 	{"notifications_that_nobody_takes_block_nobody", func(r *rig) {
 		s := r.client()
-		l := r.swap(s, seat("seat", 1))
-		idle, hints := r.watch(s, r.ctx, ""), r.watch(s, r.ctx, "")
-		r.awaitSubscription(hints, func() { l = r.swap(s, handed(l, "a")) })
+		l := r.swap(s, taken("seat", 1))
+		idle, notices := r.watch(s, r.ctx, ""), r.watch(s, r.ctx, "")
+		r.awaitSubscription(notices, func() { l = r.swap(s, handed(l, "a")) })
 		r.mustReturn("claims with an idle watcher", func() {
 			for range 200 {
 				l = r.swap(s, handed(l, "b"))
 			}
 		})
 
-		r.wantHint(hints, "a claim with an idle watcher", func() { l = r.swap(s, handed(l, "c")) })
+		r.wantNotice(notices, "a claim with an idle watcher", func() { l = r.swap(s, handed(l, "c")) })
 		if cap(idle) > 1 {
-			r.Errorf("a channel of hints holds %d, want 1: hints are merged", cap(idle))
+			r.Errorf("a channel of notices holds %d, want 1: notices are merged", cap(idle))
 		}
 	}},
-}
+}...)
 
 // watch subscribes to prefix, or skips the test.
 func (r *rig) watch(s driver.Store, ctx context.Context, prefix string) <-chan driver.Record {
 	r.Helper()
-	w, ok := s.(driver.Waker)
+	return r.follow(s, ctx, driver.Prefix(prefix))
+}
+
+// follow subscribes to what an Interest covers, or skips the test.
+func (r *rig) follow(s driver.Store, ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	r.Helper()
+	w, ok := s.(driver.Notifier)
 	if !ok {
-		r.Skip("the store is no Waker")
+		r.Skip("the store is no Notifier")
 	}
 
-	hints := w.Wake(ctx, prefix)
-	if hints == nil {
-		r.Fatalf("Wake returned no channel")
+	notices := w.Subscribe(ctx, to)
+	if notices == nil {
+		r.Fatalf("Subscribe returned no channel")
 	}
-	return hints
+	return notices
 }
 
 // received waits for a notification. A closed channel is a failure: its reader would never block again.
-func (r *rig) received(hints <-chan driver.Record, within time.Duration) bool {
+func (r *rig) received(notices <-chan driver.Record, within time.Duration) bool {
 	r.Helper()
 	select {
-	case _, open := <-hints:
+	case _, open := <-notices:
 		if !open {
-			r.Fatalf("the channel of hints was closed")
+			r.Fatalf("the channel of notices was closed")
 		}
 		return true
 	case <-time.After(within):
@@ -216,16 +222,16 @@ func (r *rig) received(hints <-chan driver.Record, within time.Duration) bool {
 	}
 }
 
-// wantHintOf changes a register and wants a notification of it: the zero Record, one with its name, or its current
+// wantNoticeOf changes a register and wants a notification of it: the zero Record, one with its name, or its current
 // record. A notification of an earlier change may come before.
-func (r *rig) wantHintOf(hints <-chan driver.Record, s driver.Store, name string, change func()) {
+func (r *rig) wantNoticeOf(notices <-chan driver.Record, s driver.Store, name string, change func()) {
 	r.Helper()
-	r.drain(hints)
+	r.drain(notices)
 	change()
-	wrong := "no hint came"
+	wrong := "no notice came"
 	for limit := time.After(r.timeout); ; {
 		select {
-		case l := <-hints:
+		case l := <-notices:
 			if l.Name == "" && l.Rev == "" || l.Name == name && l.Rev == "" {
 				return
 			}
@@ -279,36 +285,36 @@ func (w written) check(l driver.Record, prefix string) string {
 }
 
 // drain receives notifications until none comes any more.
-func (r *rig) drain(hints <-chan driver.Record) {
+func (r *rig) drain(notices <-chan driver.Record) {
 	r.Helper()
-	for n := 0; r.received(hints, 30*time.Millisecond); n++ {
+	for n := 0; r.received(notices, 30*time.Millisecond); n++ {
 		if n > 100 {
-			r.Fatalf("hints come without end")
+			r.Fatalf("notices come without end")
 		}
 	}
 }
 
 // awaitSubscription makes changes until one is notified, because a subscription may take effect some time after Wake
 // has returned.
-func (r *rig) awaitSubscription(hints <-chan driver.Record, change func()) {
+func (r *rig) awaitSubscription(notices <-chan driver.Record, change func()) {
 	r.Helper()
 	for end := time.Now().Add(r.timeout); time.Now().Before(end); {
 		change()
-		if r.received(hints, min(200*time.Millisecond, r.timeout/4)) {
-			r.drain(hints)
+		if r.received(notices, min(200*time.Millisecond, r.timeout/4)) {
+			r.drain(notices)
 			return
 		}
 	}
 
-	r.Fatalf("no change of hands was hinted at in %v", r.timeout)
+	r.Fatalf("no change of hands was notified of in %v", r.timeout)
 }
 
-// wantHint wants a notification after a change.
-func (r *rig) wantHint(hints <-chan driver.Record, what string, change func()) {
+// wantNotice wants a notification after a change.
+func (r *rig) wantNotice(notices <-chan driver.Record, what string, change func()) {
 	r.Helper()
-	r.drain(hints)
+	r.drain(notices)
 	change()
-	if !r.received(hints, r.timeout) {
-		r.Errorf("no hint after %s", what)
+	if !r.received(notices, r.timeout) {
+		r.Errorf("no notice after %s", what)
 	}
 }

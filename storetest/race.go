@@ -17,7 +17,7 @@ const racers = 64
 var raceChecks = []check{
 	{"one_of_64_racing_swaps_wins", func(r *rig) {
 		all := r.clients(4)
-		l := r.swap(all[0], seat("seat", 1))
+		l := r.swap(all[0], taken("seat", 1))
 		for range 20 {
 			l = r.race(all, l)
 		}
@@ -25,7 +25,7 @@ var raceChecks = []check{
 	{"one_of_64_racing_creations_wins", func(r *rig) {
 		all := r.clients(4)
 		for i := range 20 {
-			r.race(all, seat(fmt.Sprintf("seat/%d", i), 0))
+			r.race(all, taken(fmt.Sprintf("seat/%d", i), 0))
 		}
 	}},
 	{"a_concurrent_history_is_linearizable", func(r *rig) {
@@ -127,7 +127,7 @@ func (w *worker) step(ctx context.Context, nonce uint64) (o op, ok bool) {
 		defer cancel()
 	}
 
-	l := seat("seat", nonce)
+	l := taken("seat", nonce)
 	l.Rev = w.rev
 	l, err := w.store.Swap(ctx, l)
 	o = op{

@@ -11,7 +11,7 @@ import (
 )
 
 // differ returns how two records differ apart from the revision, or an empty string. Times are equal if they are the
-// same moment, and nil data equals empty data.
+// same moment, those of ended terms if they are less than a millisecond apart, and nil data equals empty data.
 func differ(want, got driver.Record) string {
 	var d string
 	note := func(field string, same bool, want, got any) {
@@ -36,8 +36,8 @@ func differ(want, got driver.Record) string {
 
 	for i := range min(len(want.Past), len(got.Past)) {
 		w, g := want.Past[i], got.Past[i]
-		same := w.Epoch == g.Epoch && w.Holder == g.Holder && w.Began.Equal(g.Began) && w.Ended.Equal(g.Ended) &&
-			w.Reason == g.Reason
+		same := w.Epoch == g.Epoch && w.Holder == g.Holder && w.Reason == g.Reason && near(w.Began, g.Began) &&
+			near(w.Ended, g.Ended)
 		note(fmt.Sprintf("Past[%d]", i), same, w, g)
 	}
 
@@ -72,6 +72,11 @@ func (r *rig) roundTrip(records []driver.Record) {
 	}
 }
 
+// near reports whether two times of an ended term are the same: see [driver.Past].
+func near(want, got time.Time) bool {
+	return want.IsZero() == got.IsZero() && want.Sub(got).Abs() < time.Millisecond
+}
+
 // full returns a record with every field set, and every number as large as possible.
 func full() driver.Record {
 	// Not a round time, not UTC, and finer than a millisecond.
@@ -98,14 +103,14 @@ var recordChecks = []check{
 	{"every_field_comes_back_as_it_was", func(r *rig) {
 		one := full()
 		one.Past = one.Past[:1]
-		r.roundTrip([]driver.Record{full(), {}, seat("seat", 0), one, {Paused: true},
+		r.roundTrip([]driver.Record{full(), {}, taken("seat", 0), one, {Paused: true},
 			{Epoch: math.MaxInt64 + 1, Next: "b"}, full()})
 	}},
 	{"a_nonce_comes_back_to_the_last_bit", func(r *rig) {
 		var records []driver.Record
 		for _, n := range []uint64{0, 1, 1<<53 + 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 1,
 			math.MaxUint64} {
-			l := seat("seat", n)
+			l := taken("seat", n)
 			l.Epoch = n
 			records = append(records, l)
 		}

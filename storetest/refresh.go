@@ -16,9 +16,9 @@ var refreshChecks = []check{
 		a, b := r.client(), r.client()
 		refresher := r.refresher(a)
 		same := r.swap(b, filled("same"))
-		changed := r.swap(b, seat("changed", 1))
-		renewal := r.swap(b, seat("renewed", 1))
-		edit := r.swap(b, seat("edited", 1))
+		changed := r.swap(b, taken("changed", 1))
+		renewal := r.swap(b, taken("renewed", 1))
+		edit := r.swap(b, taken("edited", 1))
 
 		unread := r.swap(b, filled("unread"))
 
@@ -52,7 +52,7 @@ var refreshChecks = []check{
 		refresher := r.refresher(s)
 		known := make([]driver.Record, 60)
 		for i := range known {
-			known[i] = r.swap(s, seat(fmt.Sprintf("seat/%02d", i), uint64(i)))
+			known[i] = r.swap(s, taken(fmt.Sprintf("seat/%02d", i), uint64(i)))
 		}
 
 		rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
@@ -135,9 +135,9 @@ var refreshChecks = []check{
 	{"a_refresh_may_name_a_register_twice", func(r *rig) {
 		s := r.client()
 		refresher := r.refresher(s)
-		old := r.swap(s, seat("seat", 1))
+		old := r.swap(s, taken("seat", 1))
 		now := r.swap(s, handed(old, "b"))
-		other := r.swap(s, seat("other", 1))
+		other := r.swap(s, taken("other", 1))
 		known := []driver.Record{old, now, other, {Name: "seat"}, now, {Name: "none"}, {Name: "none"}, old}
 		outs := refresher.Refresh(r.ctx, known)
 		if len(outs) != len(known) {
@@ -161,7 +161,7 @@ var refreshChecks = []check{
 	{"a_refresh_shows_what_was_answered_before", func(r *rig) {
 		a, b := r.client(), r.client()
 		refresher := r.refresher(b)
-		known := seat("seat", 1)
+		known := taken("seat", 1)
 		for range 40 {
 			l := r.swap(a, known)
 			for _, o := range refresher.Refresh(r.ctx, []driver.Record{known}) {
@@ -183,7 +183,7 @@ var refreshChecks = []check{
 	{"a_refresh_ends_with_its_context", func(r *rig) {
 		s := r.client()
 		refresher := r.refresher(s)
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		r.mustReturn("a refresh after its context has ended", func() {
@@ -220,7 +220,7 @@ var refreshChecks = []check{
 	{"a_closed_store_refreshes_nothing", func(r *rig) {
 		s := r.client()
 		refresher := r.refresher(s)
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		if err := s.Close(); err != nil {
 			r.Errorf("Close: %v", err)
 		}
@@ -241,7 +241,7 @@ var refreshChecks = []check{
 	{"a_refresh_shows_an_expired_record_as_vacant", func(r *rig) {
 		s := r.client()
 		refresher := r.refresher(s)
-		l := seat("brief", 1)
+		l := taken("brief", 1)
 		l.Duration = brief
 		l = r.swap(s, l)
 		<-time.After(3 * brief) // without a read, which might make it vacant

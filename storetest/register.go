@@ -11,7 +11,7 @@ import (
 var registerChecks = []check{
 	{"an_unwritten_register_is_not_found", func(r *rig) {
 		s := r.client()
-		r.swap(s, seat("other", 1))
+		r.swap(s, taken("other", 1))
 		for _, name := range []string{"none", "othe", "other/", "regent/member/none"} {
 			if l, err := s.Get(r.ctx, name); !errors.Is(err, driver.ErrNotFound) {
 				r.Errorf("Get(%q) = %+v, %v, want ErrNotFound", name, l, err)
@@ -20,7 +20,7 @@ var registerChecks = []check{
 	}},
 	{"a_swap_answers_with_its_record_and_a_new_revision", func(r *rig) {
 		s := r.client()
-		l := seat("seat", 1)
+		l := taken("seat", 1)
 		for range 3 {
 			got := r.swap(s, l)
 			if diff := differ(l, got); diff != "" {
@@ -40,7 +40,7 @@ var registerChecks = []check{
 	}},
 	{"a_swap_is_seen_by_every_client", func(r *rig) {
 		all := r.clients(3)
-		l := seat("seat", 1)
+		l := taken("seat", 1)
 		for i := range 60 {
 			l = r.swap(all[i%3], l)
 			for j, s := range all {
@@ -54,7 +54,7 @@ var registerChecks = []check{
 	}},
 	{"a_stale_revision_is_refused", func(r *rig) {
 		a, b := r.client(), r.client()
-		first := r.swap(a, seat("seat", 1))
+		first := r.swap(a, taken("seat", 1))
 		second := r.swap(b, renewed(first))
 		r.wantConflict(a, handed(first, "b"))
 		r.wantConflict(b, handed(first, "b"))
@@ -65,23 +65,23 @@ var registerChecks = []check{
 	}},
 	{"an_empty_revision_is_refused_on_a_written_register", func(r *rig) {
 		a, b := r.client(), r.client()
-		l := r.swap(a, seat("seat", 1))
-		r.wantConflict(a, handed(seat("seat", 2), "b"))
-		r.wantConflict(b, handed(seat("seat", 3), "b"))
+		l := r.swap(a, taken("seat", 1))
+		r.wantConflict(a, handed(taken("seat", 2), "b"))
+		r.wantConflict(b, handed(taken("seat", 3), "b"))
 
 		// A vacant register has been written too.
 		r.swap(a, driver.Record{Name: "seat", Rev: l.Rev, Epoch: 1, Nonce: 4, Duration: l.Duration})
-		r.wantConflict(b, handed(seat("seat", 5), "b"))
+		r.wantConflict(b, handed(taken("seat", 5), "b"))
 	}},
 	{"a_revision_does_not_fit_an_unwritten_register", func(r *rig) {
 		s := r.client()
-		l := r.swap(s, seat("seat", 1))
+		l := r.swap(s, taken("seat", 1))
 		l.Name = "other"
 		r.wantConflict(s, l)
 	}},
 	{"an_edit_may_keep_the_nonce", func(r *rig) {
 		a, b := r.client(), r.client()
-		l := r.swap(a, seat("seat", 7))
+		l := r.swap(a, taken("seat", 7))
 		l.Next = "b"
 		edited := r.swap(b, l)
 		if edited.Rev == l.Rev {
@@ -98,7 +98,7 @@ var registerChecks = []check{
 	{"registers_do_not_disturb_one_another", func(r *rig) {
 		all := r.clients(4)
 		r.together(16, func(i int) {
-			s, l := all[i%4], seat(fmt.Sprintf("seat/%d", i), 1)
+			s, l := all[i%4], taken(fmt.Sprintf("seat/%d", i), 1)
 			for range 20 {
 				got, err := s.Swap(r.ctx, l)
 				if err != nil {
@@ -121,7 +121,7 @@ var registerChecks = []check{
 			if !driver.ValidName(name) {
 				r.Fatalf("the suite's name %q is not valid", name)
 			}
-			if got, err := a.Swap(r.ctx, seat(name, uint64(i))); err != nil || got.Name != name {
+			if got, err := a.Swap(r.ctx, taken(name, uint64(i))); err != nil || got.Name != name {
 				r.Errorf("Swap(%q) = name %q, %v", name, got.Name, err)
 			}
 		}

@@ -66,7 +66,7 @@ func (r *rig) absent(s driver.Store, name string) {
 // vacated creates a register that nobody holds.
 func (r *rig) vacated(s driver.Store, name string) driver.Record {
 	r.Helper()
-	return r.swap(s, released(r.swap(s, seat(name, 1))))
+	return r.swap(s, released(r.swap(s, taken(name, 1))))
 }
 
 var removeChecks = []check{
@@ -102,7 +102,7 @@ var removeChecks = []check{
 	}},
 	{"only_a_register_that_nobody_holds_is_removed", func(r *rig) {
 		a, b := r.client(), r.client()
-		l := r.swap(a, seat("seat", 1))
+		l := r.swap(a, taken("seat", 1))
 		r.kept(a, l)
 		r.kept(b, l)
 		unheld := l
@@ -119,7 +119,7 @@ var removeChecks = []check{
 			}
 
 			for range 3 { // the records are equal, the revisions must not be
-				held := r.swap(s, seat("seat", 1))
+				held := r.swap(s, taken("seat", 1))
 				vacant := r.swap(s, released(held))
 				for _, old := range all {
 					r.wantConflict(s, handed(old, "b"))
@@ -176,20 +176,20 @@ var removeChecks = []check{
 		a, b := r.client(), r.client()
 		r.remover(a)
 		l := r.vacated(a, "seat")
-		hints := r.watch(b, r.ctx, "")
-		r.awaitSubscription(hints, func() { l = r.swap(a, handed(l, "b")) })
+		notices := r.watch(b, r.ctx, "")
+		r.awaitSubscription(notices, func() { l = r.swap(a, handed(l, "b")) })
 		l = r.swap(a, released(l))
 
-		r.drain(hints)
+		r.drain(notices)
 		woken := 0
 		for range 10 {
 			r.remove(a, l)
-			if r.received(hints, 20*time.Millisecond) {
+			if r.received(notices, 20*time.Millisecond) {
 				woken++
 			}
-			r.wantHint(hints, "a creation after a removal", func() { l = r.swap(a, seat("seat", 1)) })
-			r.wantHint(hints, "a release after a removal", func() { l = r.swap(a, released(l)) })
-			r.drain(hints)
+			r.wantNotice(notices, "a creation after a removal", func() { l = r.swap(a, taken("seat", 1)) })
+			r.wantNotice(notices, "a release after a removal", func() { l = r.swap(a, released(l)) })
+			r.drain(notices)
 		}
 
 		if woken >= 5 {

@@ -17,7 +17,7 @@ var revisionChecks = []check{
 
 		// A, B, A, B, ...: the records are equal, the revisions must not be. Otherwise a swap prepared on the first A
 		// succeeds on the second.
-		l := r.swap(all[0], seat("seat", 1))
+		l := r.swap(all[0], taken("seat", 1))
 		first := l
 		note(l.Rev)
 

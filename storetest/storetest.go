@@ -29,8 +29,9 @@ type Open func() (driver.Store, error)
 
 // Run runs the suite. It calls fresh for every test: fresh prepares an empty backing store that lasts as long as its t,
 // and returns a function that opens clients of it. To simulate a restart, Run closes clients and opens others, so the
-// registers must outlive the clients. Optional interfaces (Waker, Batcher, Refresher, Remover, Witness, Counter) are
-// tested if the clients implement them. Run counts goroutines, so no other test should run at the same time.
+// registers must outlive the clients. Optional interfaces (Notifier, Batcher, Refresher, Skimmer, Ranger, Remover,
+// Witness, Counter) are tested if the clients implement them. Run counts goroutines, so no other test should run at
+// the same time.
 func Run(t *testing.T, fresh func(t *testing.T) Open) {
 	t.Helper()
 	for _, c := range checks() {
@@ -50,7 +51,7 @@ func checks() []check {
 	for _, group := range [][]check{
 		registerChecks, recordChecks, revisionChecks, expiryChecks, raceChecks,
 		contextChecks, closeChecks, listChecks, notifyChecks, batchChecks, refreshChecks, removeChecks,
-		countChecks, leakChecks,
+		skimChecks, rangeChecks, countChecks, leakChecks,
 	} {
 		all = append(all, group...)
 	}
@@ -203,7 +204,7 @@ func (r *rig) fill(s driver.Store, names []string) {
 	const width = 16
 	r.together(width, func(i int) {
 		for ; i < len(names); i += width {
-			if _, err := s.Swap(r.ctx, seat(names[i], 1)); err != nil {
+			if _, err := s.Swap(r.ctx, taken(names[i], 1)); err != nil {
 				r.Errorf("create %q: %v", names[i], err)
 				return
 			}
@@ -211,8 +212,8 @@ func (r *rig) fill(s driver.Store, names []string) {
 	})
 }
 
-// seat returns a simple held record that does not expire during a test.
-func seat(name string, nonce uint64) driver.Record {
+// taken returns a simple record that somebody holds, and that does not expire during a test.
+func taken(name string, nonce uint64) driver.Record {
 	return driver.Record{
 		Name: name, Holder: driver.Identity{ID: "a", Incarnation: "a1"}, Addr: "127.0.0.1:7000",
 		Epoch: 1, Nonce: nonce, Duration: time.Hour,

@@ -24,8 +24,21 @@ func TestSoundStoresPass(t *testing.T) {
 			})
 		},
 		"that_expires_records": func() Open { return new(expiry).open() },
+		"that_skims":           skims(func(*skimming) {}),
 	} {
-		t.Run(name, func(t *testing.T) { Run(t, func(*testing.T) Open { return fresh() }) })
+		for _, c := range checks() {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				parallel(t, c.name)
+				c.run(newRig(t, fresh(), 30*time.Second))
+			})
+		}
+	}
+}
+
+// parallel runs the test of a check beside others, unless the check counts the goroutines of the process.
+func parallel(t *testing.T, name string) {
+	if !slices.ContainsFunc(leakChecks, func(c check) bool { return c.name == name }) {
+		t.Parallel()
 	}
 }
 
@@ -37,8 +50,8 @@ func TestEveryFormOfHintPasses(t *testing.T) {
 	} {
 		for _, c := range notifyChecks {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
-				c.run(
-					newRig(t, reworded(name, form).fresh(), 30*time.Second))
+				t.Parallel()
+				c.run(newRig(t, reworded(name, form).fresh(), 30*time.Second))
 			})
 		}
 	}
@@ -54,7 +67,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	caught := map[string]bool{}
 	for _, m := range slices.Concat(
 		brokenRegisters(), brokenRaces(), brokenCalls(), brokenLists(t), brokenExtras(t), brokenRefreshes(),
-		brokenRemovals(), brokenCounts(),
+		brokenRemovals(), brokenSkims(), brokenFollows(), brokenCounts(),
 	) {
 		for _, by := range m.caught {
 			caught[by] = true
@@ -73,6 +86,7 @@ func wantCaught[C any](t *testing.T, name, by string, all map[string]C, prepare 
 	}
 
 	t.Run(name+"/"+by, func(t *testing.T) {
+		parallel(t, by)
 		run, open := prepare(c)
 		failures, skipped := record(t, run, open, 500*time.Millisecond)
 		if len(failures) == 0 {

@@ -40,7 +40,7 @@ const unreadable = "seat/3"
 func newUnreadableRig(r *rig, corrupt func(name string) error) *unreadableRig {
 	s := &unreadableRig{rig: r, store: r.client(), corrupt: corrupt}
 	for _, name := range []string{"seat/1", "seat/2", unreadable, "seat/4", "seat/5"} {
-		s.all = append(s.all, r.swap(s.store, seat(name, 1)))
+		s.all = append(s.all, r.swap(s.store, taken(name, 1)))
 	}
 	if err := corrupt(unreadable); err != nil {
 		r.Fatalf("make %q unreadable: %v", unreadable, err)
@@ -70,7 +70,7 @@ var unreadableChecks = []unreadableCheck{
 		}
 	}},
 	{"an_unreadable_register_is_not_created_again", func(r *unreadableRig) {
-		if _, err := r.store.Swap(r.ctx, seat(unreadable, 2)); err == nil {
+		if _, err := r.store.Swap(r.ctx, taken(unreadable, 2)); err == nil {
 			r.Errorf("a swap at an empty revision was applied to a register that cannot be read")
 		}
 		_, err := r.client().Get(r.ctx, unreadable)
@@ -144,23 +144,23 @@ var unreadableChecks = []unreadableCheck{
 	{"notifications_come_beside_an_unreadable_register", func(r *unreadableRig) {
 		other := r.client()
 		l := r.all[4]
-		hints := r.watch(r.store, r.ctx, "seat/")
-		r.awaitSubscription(hints, func() { l = r.swap(other, handed(l, "b")) })
+		notices := r.watch(r.store, r.ctx, "seat/")
+		r.awaitSubscription(notices, func() { l = r.swap(other, handed(l, "b")) })
 		if err := r.corrupt("seat/2"); err != nil { // with a subscription
 			r.Fatalf("make %q unreadable: %v", "seat/2", err)
 		}
 
 		for range 3 {
-			r.wantHint(hints, "a claim beside an unreadable register", func() { l = r.swap(other, handed(l, "c")) })
+			r.wantNotice(notices, "a claim beside an unreadable register", func() { l = r.swap(other, handed(l, "c")) })
 		}
 
 		// It does not cause notifications over and over.
 		const renewals = 20
 		woken := 0
-		r.drain(hints)
+		r.drain(notices)
 		for range renewals {
 			l = r.swap(other, renewed(l))
-			if r.received(hints, 20*time.Millisecond) {
+			if r.received(notices, 20*time.Millisecond) {
 				woken++
 			}
 		}

@@ -35,8 +35,8 @@ type journal struct {
 	closed   bool
 }
 
-// entry is a line of a journal.
-type entry struct {
+// journalLine is a line of a journal.
+type journalLine struct {
 	Begin string `json:"begin"`
 	wireResult
 }
@@ -162,8 +162,20 @@ func (j *journal) writeLocked(b []byte) error {
 	}
 
 	j.size += int64(n)
-	if cap(j.buf) > 1<<20 { // it has held a large entry
+	if cap(j.buf) > 1<<20 { // it has held a large line
 		j.buf = nil
+	}
+
+	return nil
+}
+
+// rewrite replaces the file by one that holds what the worker remembers. It adds what could not be written before.
+func (j *journal) rewrite() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+
+	if err := j.rewriteLocked(); err != nil {
+		return fmt.Errorf("write journal: %w", err)
 	}
 
 	return nil
@@ -288,10 +300,10 @@ func (h *history) keepLast(keep int) {
 }
 
 // parse decodes a line. It is fast if the line is a result that this package has written.
-func (e *entry) parse(line []byte) bool {
+func (e *journalLine) parse(line []byte) bool {
 	s := newScan(line)
 	if o := s.result(); s.Done() {
-		*e = entry{wireResult: o}
+		*e = journalLine{wireResult: o}
 		return true
 	}
 	return json.Unmarshal(line, e) == nil
@@ -303,7 +315,7 @@ func readJournal(path string, keep, bytes int) (history, error) {
 	begun := map[string]wireResult{}
 	var order []string
 	err := eachLine(path, func(number int, line []byte, whole bool) {
-		var e entry
+		var e journalLine
 		readable := e.parse(line)
 		switch {
 		case !readable && !whole:

@@ -131,42 +131,6 @@ func (l *link) cancelIfDrained() {
 	}
 }
 
-// complete calls the sender's function with the result. The task is no longer pending, so it is called once.
-func (l *link) complete(c *pendingTask, r Result, why error) {
-	if why != nil {
-		why = fmt.Errorf("worker %s: %w", l.id, why)
-	}
-	l.callbacks.Lock()
-	defer l.callbacks.Unlock()
-
-	c.done(r, why)
-}
-
-func (l *link) send(c *pendingTask) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	switch {
-	case l.p.ctx.Err() != nil:
-		return fmt.Errorf("worker %s: %w", l.id, ErrEnded)
-	case l.closed || l.ctx.Err() != nil:
-		return fmt.Errorf("worker %s: %w", l.id, ErrNoWorker)
-	case l.pending[c.task.ID] != nil:
-		return fmt.Errorf("worker %s: task %s is pending already", l.id, c.task.ID)
-	case len(l.pending) >= l.p.opts.Queue:
-		return fmt.Errorf("worker %s: %w: %d tasks are pending", l.id, ErrBusy, len(l.pending))
-	}
-
-	l.pending[c.task.ID] = c
-	l.queue = append(l.queue, c)
-	wake(l.sendable)
-	if len(l.queue) >= l.p.opts.Batch {
-		wake(l.fullBatch)
-	}
-
-	return nil
-}
-
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -203,3 +203,14 @@ func (l *link) deliver(results []wireResult, running map[string]bool) {
 		}
 	}
 }
+
+// complete calls the sender's function with the result. The task is no longer pending, so it is called once.
+func (l *link) complete(c *pendingTask, r Result, why error) {
+	if why != nil {
+		why = fmt.Errorf("worker %s: %w", l.id, why)
+	}
+	l.callbacks.Lock()
+	defer l.callbacks.Unlock()
+
+	c.done(r, why)
+}

@@ -25,6 +25,32 @@ const (
 	connected                // the request may have reached the worker
 )
 
+// send queues a task for the worker.
+func (l *link) send(c *pendingTask) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	switch {
+	case l.p.ctx.Err() != nil:
+		return fmt.Errorf("worker %s: %w", l.id, ErrEnded)
+	case l.closed || l.ctx.Err() != nil:
+		return fmt.Errorf("worker %s: %w", l.id, ErrNoWorker)
+	case l.pending[c.task.ID] != nil:
+		return fmt.Errorf("worker %s: task %s is pending already", l.id, c.task.ID)
+	case len(l.pending) >= l.p.opts.Queue:
+		return fmt.Errorf("worker %s: %w: %d tasks are pending", l.id, ErrBusy, len(l.pending))
+	}
+
+	l.pending[c.task.ID] = c
+	l.queue = append(l.queue, c)
+	wake(l.sendable)
+	if len(l.queue) >= l.p.opts.Batch {
+		wake(l.fullBatch)
+	}
+
+	return nil
+}
+
 // sendLoop sends the queue, in batches of at least so many tasks. Tasks that are queued during a request go with the
 // next.
 func (l *link) sendLoop(enough int, sendable <-chan struct{}) {
@@ -137,10 +163,32 @@ func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err erro
 		refused, ended = v.byTask()
 	}
 
-	var lost []*pendingTask
-	retry := false
+	lost, retry := l.settleBatch(tasks, v, err, arrived, refused, ended)
+	for _, c := range lost {
+		if err != nil {
+			l.complete(c, Result{}, fmt.Errorf("%w: %w", ErrUnreachable, err))
+		} else {
+			l.complete(c, Result{}, refusalError(refused[c.task.ID]))
+		}
+	}
+	for _, c := range tasks {
+		if o := ended[c.task.ID]; o != nil {
+			l.complete(c, o.result(), nil)
+		}
+	}
 
+	wake(l.readable)
+	return !retry
+}
+
+// settleBatch decides what becomes of each task of a batch: it is with the worker, is sent again, or is lost. It
+// removes from ended the tasks whose results have arrived already.
+func (l *link) settleBatch(
+	tasks []*pendingTask, v *receipt, err error, arrived bool, refused map[string]string, ended map[string]*wireResult,
+) (lost []*pendingTask, retry bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
+
 	l.failing = err
 	for _, c := range tasks {
 		why := refused[c.task.ID]
@@ -171,23 +219,8 @@ func (l *link) applyReceipt(tasks []*pendingTask, code int, v *receipt, err erro
 			l.resync = l.resync || l.session != "" && l.session != v.Session
 		}
 	}
-	l.mu.Unlock()
 
-	for _, c := range lost {
-		if err != nil {
-			l.complete(c, Result{}, fmt.Errorf("%w: %w", ErrUnreachable, err))
-		} else {
-			l.complete(c, Result{}, refusalError(refused[c.task.ID]))
-		}
-	}
-	for _, c := range tasks {
-		if o := ended[c.task.ID]; o != nil {
-			l.complete(c, o.result(), nil)
-		}
-	}
-
-	wake(l.readable)
-	return !retry
+	return lost, retry
 }
 
 // byTask returns, by the ID of a task, why it was refused, and how it has ended.

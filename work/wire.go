@@ -43,6 +43,7 @@ func (i *wireTask) valid() bool {
 // receipt answers a batch: all tasks are accepted except those in Refused.
 type receipt struct {
 	Session string                  `json:"session,omitempty"` // of the worker; an answer without one is not a worker's
+	Code    string                  `json:"code,omitempty"`    // the kind of the error
 	Error   string                  `json:"error,omitempty"`
 	Epoch   uint64                  `json:"epoch,omitempty"` // the newer epoch, if the batch was refused for it
 	Term    string                  `json:"term,omitempty"`  // the term of that epoch, if the worker knows it

@@ -67,6 +67,7 @@ type Worker struct {
 	running         int
 	stopping        bool
 	unwritable      time.Time // until then no task is accepted: the journal could not be written
+	journalErr      error     // why it could not; nil since it can
 	unflushed       []*run    // ended, and not in the journal yet
 	flushing        bool
 	ended           []*run        // by number, from base on
@@ -74,6 +75,7 @@ type Worker struct {
 	reported        uint64        // the last number that a leader has received
 	changed         chan struct{} // closed when a task has ended; nil if nobody waits for that
 	stats           WorkerStats
+	refusals        []Refusal // the last ones, the oldest first
 }
 
 // WorkerStats are counts since the worker was created.

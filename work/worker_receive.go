@@ -127,6 +127,7 @@ func (w *Worker) raiseFence(token regent.Token) (newest uint64, err error) {
 func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried []string, err error) {
 	now, dispatched := time.Now(), time.UnixMilli(b.Dispatched)
 	var refused *regent.StaleError
+	stale := 0
 	var some []run // allocated together, because they are forgotten together
 	runs, tried = make([]*run, 0, len(b.Tasks)), make([]string, 0, len(b.Tasks))
 	for n := range b.Tasks {
@@ -139,6 +140,7 @@ func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried 
 		err := w.Fence.AdmitLate(b.token(), dispatched, i.Idempotent)
 		if errors.As(err, &refused) {
 			v.Refused = append(v.Refused, refusal{i.ID, whyStale})
+			stale++
 			continue
 		}
 		if err != nil {
@@ -168,6 +170,7 @@ func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried 
 		v.Error = refused.Error()
 		v.Epoch = refused.Newest
 		v.Term = refused.NewestTerm
+		w.noteRefusal(b.Leader, refused, stale)
 		w.Log.Warn("refused tasks of a former leader", "leader", b.Leader, "epoch", b.Epoch, "newest", v.Epoch,
 			"refused", len(v.Refused), "reason", refused)
 	}
@@ -177,6 +180,62 @@ func (w *Worker) admit(b *batch, newest uint64, v *receipt) (runs []*run, tried 
 			"newest", newest, "admitted", len(runs))
 	}
 	return runs, tried, nil
+}
+
+// accept records the tasks of a batch that the worker takes. The receipt gets the tasks that are refused, and the
+// results of tasks that were delivered before. The caller must start the tasks that accept returns.
+func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
+	taken := rs[:0]
+	size := 0
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	for i, r := range rs {
+		why := ""
+		switch old := w.runs[r.task.ID]; {
+		case old != nil:
+			w.stats.Duplicates++
+			old.sent = max(old.sent, r.sent)
+			switch {
+			case !old.ended: // its result will be in a report
+			case size > reportBytes:
+				why = whyAgain
+			default:
+				o := old.result
+				o.Number = old.number
+				v.Results = append(v.Results, o)
+				size += resultBytes + len(old.result.Data)
+			}
+		case w.stopping:
+			why = whyStopping
+		case tried[i] != "" && tried[i] != w.session && w.journal == nil:
+			why = whyForgotten
+		case w.handlers[r.task.Kind] == nil:
+			why = whyKind
+			w.stats.Unknown++
+		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payloadBytes+len(r.task.Payload) > w.KeepBytes,
+			w.unreportedBytes > w.KeepBytes/2, time.Now().Before(w.unwritable):
+			why = whyBusy
+			w.stats.Busy++
+		default:
+			w.runs[r.task.ID] = r
+			w.open++
+			w.payloadBytes += len(r.task.Payload)
+			taken = append(taken, r)
+		}
+
+		if why != "" {
+			v.Refused = append(v.Refused, refusal{r.task.ID, why})
+		}
+	}
+
+	w.stats.Taken += uint64(len(taken))
+	if len(taken) > 0 {
+		w.runners.Add(1) // before Close can wait
+	}
+
+	return taken
 }
 
 // fenceFailed answers a request if the fence's file, or the check against the store, has failed. Nothing was accepted.
@@ -265,6 +324,7 @@ func (w *Worker) refuse(rw http.ResponseWriter, code int, err error) {
 }
 
 func answer(rw http.ResponseWriter, code int, v *receipt) {
+	v.Code = v.code(code)
 	body, err := json.Marshal(v)
 	if err != nil { // cannot happen: every result was checked
 		code, body = http.StatusInternalServerError, nil

@@ -39,6 +39,7 @@ func (w *Worker) serveResults(rw http.ResponseWriter, r *http.Request) {
 
 	err := w.Fence.Admit(q.token())
 	if stale := (*regent.StaleError)(nil); errors.As(err, &stale) {
+		w.noteRefusal(q.Leader, stale, 0)
 		gate.SetToken(rw.Header(), regent.Token{Epoch: stale.Newest, Term: stale.NewestTerm})
 		answer(rw, http.StatusConflict, &receipt{Session: w.session, Error: err.Error(), Epoch: stale.Newest,
 			Term: stale.NewestTerm})

@@ -24,65 +24,6 @@ type run struct {
 	number  uint64 // its place among the ended tasks
 }
 
-// accept records the tasks of a batch that the worker takes. The receipt gets the tasks that are refused, and the
-// results of tasks that were delivered before. The caller must start the tasks that accept returns.
-func (w *Worker) accept(rs []*run, tried []string, v *receipt) []*run {
-	taken := rs[:0]
-	size := 0
-
-	w.mu.Lock()
-	defer w.mu.Unlock()
-
-	for i, r := range rs {
-		why := ""
-		switch old := w.runs[r.task.ID]; {
-		case old != nil:
-			w.stats.Duplicates++
-			old.sent = max(old.sent, r.sent)
-			switch {
-			case !old.ended: // its result will be in a report
-			case size > reportBytes:
-				why = whyAgain
-			default:
-				o := old.result
-				o.Number = old.number
-				v.Results = append(v.Results, o)
-				size += resultBytes + len(old.result.Data)
-			}
-		case w.stopping:
-			why = whyStopping
-		case tried[i] != "" && tried[i] != w.session && w.journal == nil:
-			why = whyForgotten
-		case w.handlers[r.task.Kind] == nil:
-			why = whyKind
-			w.stats.Unknown++
-		case w.open >= w.Concurrency+w.Queue, w.open > 0 && w.payloadBytes+len(r.task.Payload) > w.KeepBytes,
-			w.unreportedBytes > w.KeepBytes/2, time.Now().Before(w.unwritable):
-			why = whyBusy
-			w.stats.Busy++
-		default:
-			w.runs[r.task.ID] = r
-			w.open++
-			w.payloadBytes += len(r.task.Payload)
-			taken = append(taken, r)
-		}
-
-		if why != "" {
-			v.Refused = append(v.Refused, refusal{r.task.ID, why})
-		}
-	}
-
-	w.stats.Taken += uint64(len(taken))
-	if len(taken) > 0 {
-		w.runners.Add(1) // before Close can wait
-	}
-
-	return taken
-}
-
-// journalBackoff is how long a worker accepts no tasks after its journal could not be written: others can run them.
-const journalBackoff = 10 * time.Second
-
 // start runs accepted tasks, once the journal has recorded them.
 func (w *Worker) start(taken []*run) {
 	if len(taken) == 0 {
@@ -95,7 +36,7 @@ func (w *Worker) start(taken []*run) {
 		w.Log.Error("journal cannot be written: this worker refuses tasks for a while", "journal", w.Journal,
 			"refuses", journalBackoff, "error", err)
 		w.mu.Lock()
-		w.unwritable = time.Now().Add(journalBackoff)
+		w.journalFailedLocked(err)
 		w.mu.Unlock()
 		for _, r := range taken {
 			w.finish(r, Failed, nil, err)
@@ -237,6 +178,7 @@ func (w *Worker) finish(r *run, how Outcome, data json.RawMessage, err error) {
 		w.mu.Lock()
 		if err != nil {
 			w.Log.Error("journal cannot be written", "journal", w.Journal, "error", err)
+			w.journalFailedLocked(err)
 		}
 
 		for _, r := range rs {

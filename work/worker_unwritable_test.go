@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,15 +39,33 @@ func TestUnwritableJournal(t *testing.T) {
 			t.Errorf("the task that meets the failure: %d", code)
 		}
 		settled(t, w)
+		if err := w.Unwritable(); err == nil || !strings.Contains(err.Error(), "write journal") {
+			t.Errorf("the worker says %v", err)
+		}
 		if code := deliver(w, "third"); code != http.StatusTooManyRequests {
 			t.Errorf("the next task: %d", code)
+		}
+
+		block := w.Journal + ".new"
+		if err := os.MkdirAll(filepath.Join(block, "in the way"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*journalBackoff + time.Second)
+		if err := w.Unwritable(); err == nil || deliver(w, "still") != http.StatusTooManyRequests {
+			t.Errorf("the disk is still full: %v", err)
 		}
 
 		w.journal.mu.Lock()
 		_ = w.journal.file.Close()
 		w.journal.file = good
 		w.journal.mu.Unlock()
+		if err := os.RemoveAll(block); err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(journalBackoff)
+		if err := w.Unwritable(); err != nil {
+			t.Errorf("the disk has room again: %v", err)
+		}
 		if code := deliver(w, "fourth"); code != http.StatusOK {
 			t.Errorf("a task when the disk has room again: %d", code)
 		}

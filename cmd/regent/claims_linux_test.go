@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -73,6 +74,13 @@ func (l *ledger) await(from time.Duration, limit <-chan time.Time) (claim, error
 	}
 }
 
+// last returns the newest claim.
+func (l *ledger) last() claim {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[len(l.all)-1]
+}
+
 // within returns the claims whose leader led between two times.
 func (l *ledger) within(from, to time.Duration) []claim {
 	l.mu.Lock()
@@ -115,6 +123,18 @@ func overlaps(all []session) (found []string) {
 			if max(a.first, b.first) < min(a.last, b.last) {
 				found = append(found, fmt.Sprintf("%+v and %+v lead at once", a, b))
 			}
+		}
+	}
+
+	return found
+}
+
+// fallen returns the pairs of terms of which the later one has no higher epoch.
+func fallen(all []session) (found []string) {
+	all = slices.SortedFunc(slices.Values(all), func(a, b session) int { return cmp.Compare(a.first, b.first) })
+	for i := range all[1:] {
+		if all[i+1].epoch <= all[i].epoch {
+			found = append(found, fmt.Sprintf("%+v comes after %+v", all[i+1], all[i]))
 		}
 	}
 

@@ -26,7 +26,8 @@ import (
 type cluster struct {
 	t       *testing.T
 	store   string
-	dir     string // of the configuration file, and of the data of workers
+	env     func(node string) []string // nil for none
+	dir     string                     // of the configuration file, and of the data of workers
 	polls   int
 	args    map[string][]string
 	nodes   map[string]*daemon // the last process of each node
@@ -54,7 +55,11 @@ func (c *cluster) start(name string, args ...string) *daemon {
 // again starts a node as before.
 func (c *cluster) again(name string) *daemon {
 	c.t.Helper()
-	c.nodes[name] = start(c.t, name, c.store, nil, c.args[name]...)
+	var env []string
+	if c.env != nil {
+		env = c.env(name)
+	}
+	c.nodes[name] = start(c.t, name, c.store, env, c.args[name]...)
 	c.all = append(c.all, c.nodes[name])
 	return c.nodes[name]
 }
@@ -163,7 +168,7 @@ func (c *cluster) check() slots.Report {
 
 	c.t.Logf("%d slots of %d polls in %v, %d retries, %d runs cut short; from due to begun p50 %v, p99 %v, longest %v",
 		r.Slots, r.Polls,
-		r.To.Sub(r.From).Round(time.Second), r.Retries, r.Cut, r.DelayP50, r.DelayP99, r.DelayMax)
+		r.To.Sub(r.From).Round(time.Second), r.Retries, r.Cut, r.DelayP50Ms, r.DelayP99Ms, r.DelayMaxMs)
 
 	if r.Polls != c.polls {
 		c.t.Errorf("the journals have %d polls, there are %d", r.Polls, c.polls)
@@ -245,7 +250,7 @@ func (c *cluster) hurried() bool { return c.anySaid("stopping with tasks under w
 func (c *cluster) excuse(since time.Time, format string, args ...any) {
 	c.t.Helper()
 	stalled := slices.ContainsFunc(c.all, func(d *daemon) bool {
-		return len(d.saidSince("reason=partition|context deadline exceeded", since)) > 0
+		return len(d.saidSince("reason=partition|no answer in time", since)) > 0
 	})
 	c.excused++
 

@@ -54,7 +54,7 @@ func TestClusterHealth(t *testing.T) {
 			}
 
 			for _, m := range got.Members {
-				if m.Version == "" || m.LatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy ||
+				if m.Version == "" || m.ProbeLatencyMs < 0 || m.Addr == "" || m.Why != "" || !m.Healthy ||
 					m.Eligible != (m.ID != "w") {
 					t.Errorf("%s answers %+v", d.name, m)
 				}
@@ -70,10 +70,10 @@ func TestClusterHealth(t *testing.T) {
 		}
 
 		// Without a notification the leader lists members twice a minute. A member that joins notifies it.
-		hint := func(name string) { c.start(name, append([]string{"--eligible=false"}, timing...)...) }
+		notice := func(name string) { c.start(name, append([]string{"--eligible=false"}, timing...)...) }
 		b.signal(syscall.SIGKILL)
 		<-b.gone
-		hint("x")
+		notice("x")
 
 		e := a.happens(health.EventNodeDown, func(e regent.Event) bool { return e.Metadata["member"] == "b" })
 		if e.Epoch != 1 || e.Metadata["to"] != string(health.Unreachable) ||
@@ -89,7 +89,7 @@ func TestClusterHealth(t *testing.T) {
 
 		standby.signal(syscall.SIGKILL)
 		<-standby.gone
-		hint("y")
+		notice("y")
 		seen(w, "/v1/status", func(s api.Status) bool {
 			return s.Cluster != nil && s.Cluster.Status == health.Critical && s.Cluster.Counts.Unreachable == 2 &&
 				says(s.Cluster.Reasons, "no other member could take over", "2 of 6 members are not healthy")

@@ -14,15 +14,16 @@ import (
 // binary is the command as users have it, built once.
 var binary = sync.OnceValues(func() (string, error) { return build("regent", ".") })
 
-// build builds a program, and returns its path.
-func build(name, dir string) (string, error) {
+// build builds a program with flags of the Go tool, and returns its path.
+func build(name, dir string, flags ...string) (string, error) {
 	tmp, err := os.MkdirTemp("", "regent-test-")
 	if err != nil {
 		return "", err
 	}
 
 	bin := filepath.Join(tmp, name)
-	out, err := exec.Command("go", "build", "-o", bin, dir).CombinedOutput()
+	args := append(append([]string{"build", "-o", bin}, flags...), dir)
+	out, err := exec.Command("go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -30,9 +31,15 @@ func build(name, dir string) (string, error) {
 	return bin, nil
 }
 
-// sqliteStore returns the address of a database that is not there yet. It is in memory where the system has a place for
-// that: a disk that takes seconds to sync, because other tests use it, would cost leaders their leases.
+// sqliteStore returns the address of a database that is not there yet.
 func sqliteStore(t testing.TB) string {
+	t.Helper()
+	return "sqlite:" + filepath.Join(inMemory(t), "regent.db")
+}
+
+// inMemory returns a directory for a store. It is in memory where the system has a place for that: a disk that takes
+// seconds to sync, because other tests use it, would cost leaders their leases.
+func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "regent-test-")
 	if err != nil {
@@ -40,7 +47,7 @@ func sqliteStore(t testing.TB) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 
-	return "sqlite:" + filepath.Join(dir, "regent.db")
+	return dir
 }
 
 // writeFile writes a file for its owner alone, and returns its path.
@@ -55,7 +62,13 @@ func writeFile(t testing.TB, path, content string) string {
 // command returns the built command with arguments. It does not inherit variables that would configure it.
 func command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	bin, err := binary()
+	return commandOf(t, binary, env, args...)
+}
+
+// commandOf returns one of the built commands with arguments.
+func commandOf(t testing.TB, built func() (string, error), env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

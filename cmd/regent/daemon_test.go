@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,7 +28,9 @@ type daemon struct {
 	name string
 	cmd  *exec.Cmd
 	url  string
-	gone chan struct{}
+	gone chan struct{} // closed when it has ended, and its reaper too
+
+	stderr string // the name of the pipe
 
 	mu    sync.Mutex
 	lines []string
@@ -75,6 +80,8 @@ func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *da
 		t.Fatal(err)
 	}
 
+	d.stderr, _ = os.Readlink(fmt.Sprintf("/proc/%d/fd/2", cmd.Process.Pid)) // empty where there is no /proc
+
 	readers.Go(func() {
 		for in := bufio.NewScanner(stderr); in.Scan(); {
 			d.mu.Lock()
@@ -96,6 +103,7 @@ func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *da
 		select { // until its reaper has ended, which writes to the store too
 		case <-d.gone:
 		case <-time.After(10 * time.Second):
+			d.endRest()
 		}
 
 		if t.Failed() {
@@ -104,6 +112,28 @@ func launch(t testing.TB, name string, cmd *exec.Cmd, out func(line []byte)) *da
 	})
 
 	return d
+}
+
+// endRest kills what a process has left behind, and waits until it is gone: its reaper tries to release for as long as
+// the lease lasts, though the store is gone for good. What is left has the same standard error.
+func (d *daemon) endRest() {
+	d.t.Helper()
+	all, _ := filepath.Glob("/proc/[0-9]*/fd/2")
+	for _, path := range all {
+		if name, err := os.Readlink(path); err != nil || name != d.stderr {
+			continue
+		}
+		pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
+		if p, err := os.FindProcess(pid); err == nil && pid != os.Getpid() {
+			_ = p.Kill() // it has ended meanwhile, or dies
+		}
+	}
+
+	select {
+	case <-d.gone:
+	case <-time.After(time.Minute):
+		d.t.Errorf("%s has ended, and something that it has started has not", d.name)
+	}
 }
 
 // serves waits until a node serves.

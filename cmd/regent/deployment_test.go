@@ -14,11 +14,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const operations = "../../docs/operations/"
+const deploy = "../../deploy/"
 
 // TestUnit checks the unit that we ship with systemd-analyze.
 func TestUnit(t *testing.T) {
-	text, err := os.ReadFile(operations + "regent.service")
+	text, err := os.ReadFile(deploy + "regent.service")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ type manifest struct {
 
 // TestManifest checks that names and volumes outlive a pod.
 func TestManifest(t *testing.T) {
-	text, err := os.ReadFile(operations + "kubernetes.yaml")
+	text, err := os.ReadFile(deploy + "kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

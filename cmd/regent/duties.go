@@ -16,12 +16,20 @@ import (
 
 // programs returns a duty for each program in the configuration. It runs while the node leads, as under 'regent run'.
 func programs(s *config.Settings, companion *reaper.Reaper, log *slog.Logger) []regent.Duty {
-	all := make([]regent.Duty, len(s.Duties))
+	all := make([]regent.Duty, 0, len(s.Duties)+1)
+	before := node.Duties
+	// Duties stop in turn, the last one first, each a share of the stop timeout after the one before. The duties that
+	// every leader has stop after these. The label of the pod is the first one: it goes when all programs have ended.
+	share := func(at int) time.Duration {
+		return s.Regent.StopTimeout * time.Duration(at) / time.Duration(before+len(s.Duties))
+	}
+	if s.PodLabel != "" {
+		before++
+		all = append(all, podLabel(s, share(before)))
+	}
+
 	for i, d := range s.Duties {
-		// Duties stop in turn, the last one first, each a share of the stop timeout after the one before. The duties
-		// that every leader has stop after these.
-		shares := time.Duration(len(s.Duties) + node.Duties)
-		left := s.Regent.StopTimeout * time.Duration(node.Duties+i+1) / shares
+		left := share(before + i + 1)
 
 		p := &program{duty: d, log: log, command: func() *runner.Command {
 			return &runner.Command{
@@ -31,7 +39,7 @@ func programs(s *config.Settings, companion *reaper.Reaper, log *slog.Logger) []
 				OnKill: warnOfKill(log, s.Regent.StopTimeout, "duty", d.Name),
 			}
 		}}
-		all[i] = regent.Duty{Election: s.Election, Name: d.Name, Run: p.run}
+		all = append(all, regent.Duty{Election: s.Election, Name: d.Name, Run: p.run})
 	}
 
 	return all

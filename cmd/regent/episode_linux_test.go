@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,6 +53,13 @@ func cells(lock regent.Config) []*cell {
 	return all
 }
 
+// fewCells returns one kind of process with each profile, one of them with a reaper.
+func fewCells() []*cell {
+	return slices.DeleteFunc(cells(shortLock()), func(c *cell) bool {
+		return c.kind == "run" || (c.kind == "serve") != c.reaper || (c.profile == "cluster") != c.reaper
+	})
+}
+
 // shortLock is the profile lock with the lease of the profile cluster.
 func shortLock() regent.Config {
 	c := regent.Lock()
@@ -69,7 +77,7 @@ func shortLock() regent.Config {
 type episode struct {
 	t     *testing.T
 	fault fault
-	redis *redisServer
+	store faultyStore
 	proxy *proxy
 	cells []*cell
 	began time.Duration
@@ -79,17 +87,17 @@ type episode struct {
 	done  chan struct{} // closed when the fault is over
 }
 
-// newEpisode starts a store and all processes.
-func newEpisode(t *testing.T, f fault, cells []*cell) *episode {
+// newEpisode starts all processes on a store.
+func newEpisode(t *testing.T, f fault, store faultyStore, cells []*cell) *episode {
 	t.Helper()
 	e := &episode{
-		t: t, fault: f, redis: startRedis(t), cells: cells,
+		t: t, fault: f, store: store, cells: cells,
 		quit: make(chan struct{}),
 		done: make(chan struct{}),
 	}
 
 	if f.proxied {
-		e.proxy = startProxy(t, "127.0.0.1:"+e.redis.port)
+		e.proxy = startProxy(t, store.endpoint())
 	}
 	for _, c := range cells {
 		c.name = fmt.Sprintf("%s-%s-%v", c.kind, c.profile, c.cfg.LeaseDuration)
@@ -114,12 +122,11 @@ func (e *episode) launch(c *cell, name string) *daemon {
 		e.t.Fatal(err)
 	}
 
-	store := e.redis.address()
+	at := e.store.endpoint()
 	if e.proxy != nil {
-		store = e.proxy.address()
+		at = e.proxy.listener.Addr().String()
 	}
-
-	store += "?prefix=" + c.name + ":"
+	store := e.store.address(at, c.name)
 
 	flags := []string{
 		"--election", c.name, "--profile", c.profile, "--reaper=" + strconv.FormatBool(c.reaper),
@@ -173,6 +180,33 @@ func (e *episode) ready() {
 	}
 }
 
+// loseTerms saves what the store holds, and ends the term of each election while it does so. It returns when the next
+// terms have begun, which the store will forget and all members know of.
+func (e *episode) loseTerms() {
+	e.t.Helper()
+	e.store.kill()
+	began := boottime()
+	e.store.save()
+	for _, c := range e.cells {
+		for _, n := range c.nodes {
+			if n.name == c.ledger.last().Node {
+				n.await(`msg="lost leadership"`)
+			}
+		}
+	}
+	e.store.start()
+
+	for _, c := range e.cells {
+		next, err := c.ledger.await(began+c.cfg.LeaseDuration, time.After(2*time.Minute))
+		if err != nil {
+			e.t.Fatalf("%s: %v in a term that is to be lost", c.name, err)
+		}
+		for _, n := range c.nodes {
+			n.await(fmt.Sprintf(`msg="(?:became leader|leader changed)".* epoch=%d\b`, next.Epoch))
+		}
+	}
+}
+
 // play begins and ends the fault. It begins later than the others by a little, so that not all programs are stopped at
 // once.
 func (e *episode) play(later time.Duration) {
@@ -193,6 +227,9 @@ func (e *episode) verify(t *testing.T) {
 	for _, c := range e.cells {
 		bound := c.cfg.LeaseDuration + c.cfg.TakeoverDelay
 		limit := e.heals + max(3*bound, 30*time.Second)
+		if e.fault.keeps { // the store does not answer with one voice
+			limit += 3 * time.Minute
+		}
 		found, err := c.ledger.await(e.ended, time.After(limit-boottime()))
 		if err != nil {
 			t.Errorf("%s: %v since the store answers again", c.name, err)
@@ -226,6 +263,9 @@ func (e *episode) verify(t *testing.T) {
 	for _, c := range e.cells {
 		c.gone(t)
 		for _, text := range overlaps(c.ledger.sessions()) {
+			t.Errorf("%s: %s", c.name, text)
+		}
+		for _, text := range fallen(c.ledger.sessions()) {
 			t.Errorf("%s: %s", c.name, text)
 		}
 	}
@@ -280,6 +320,17 @@ func playAll(t *testing.T, all []*episode) {
 	for _, e := range all {
 		e.ready()
 	}
+	var prepared sync.WaitGroup
+	for _, e := range all {
+		if e.fault.prepare != nil {
+			prepared.Go(func() { e.fault.prepare(e) })
+		}
+	}
+	prepared.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+
 	for i, e := range all {
 		go e.play(time.Duration(i) * time.Second)
 	}

@@ -10,14 +10,18 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/natstest"
 )
 
 // fault is a fault of a store.
 type fault struct {
 	name    string
 	lasts   time.Duration
-	total   bool // no request is answered while it lasts
-	proxied bool // of the network, not of the server
+	total   bool           // no request is answered while it lasts
+	proxied bool           // of the network, not of the server
+	cluster bool           // of a store with several servers
+	keeps   bool           // a minority of the servers keeps what the others lose
+	prepare func(*episode) // before any fault begins; nil for nothing
 	begin   func(*episode)
 	end     func(*episode)
 }
@@ -25,12 +29,12 @@ type fault struct {
 func hung(lasts time.Duration) fault {
 	return fault{
 		name: "hung_for_" + lasts.String(), lasts: lasts, total: true,
-		begin: func(e *episode) { freeze(e.redis.cmd.Process.Pid) },
-		end:   func(e *episode) { _ = e.redis.cmd.Process.Signal(syscall.SIGCONT) },
+		begin: func(e *episode) { e.store.freeze() },
+		end:   func(e *episode) { e.store.thaw() },
 	}
 }
 
-// storeFaults returns the faults of the short form. Each but the first lasts longer than a lease of 6 s.
+// storeFaults returns the faults that every store can have. Each but the first lasts longer than a lease of 6 s.
 func storeFaults() []fault {
 	heal := func(e *episode) { e.proxy.heal() }
 	const lasts = 8 * time.Second
@@ -39,11 +43,8 @@ func storeFaults() []fault {
 		hung(8 * time.Second),
 		{
 			name: "refused", lasts: lasts, total: true,
-			begin: func(e *episode) {
-				_ = e.redis.cmd.Process.Kill()
-				_ = e.redis.cmd.Wait()
-			},
-			end: func(e *episode) { e.redis.start() },
+			begin: func(e *episode) { e.store.kill() },
+			end:   func(e *episode) { e.store.start() },
 		},
 		{
 			name: "each_answer_3s_late", lasts: lasts, proxied: true,
@@ -68,6 +69,55 @@ func storeFaults() []fault {
 	}
 }
 
+// restarted is a server that is killed and started at once.
+func restarted() fault {
+	return fault{
+		name:  "restarted",
+		begin: func(e *episode) { e.store.kill() },
+		end:   func(e *episode) { e.store.start() },
+	}
+}
+
+// rolledBack is a store that forgets a whole term of each election, and maybe once more what was written since.
+func rolledBack(times int) fault {
+	f := fault{
+		name:    "rolled_back",
+		prepare: (*episode).loseTerms,
+		begin:   func(e *episode) { e.store.rollBack() },
+		end:     func(*episode) {},
+	}
+	if times > 1 {
+		f.name = "rolled_back_twice"
+		f.lasts = 4 * time.Second
+		f.end = f.begin
+	}
+	return f
+}
+
+// failedOver is a cluster whose servers are killed one after another. Each is back before the next one is killed, so
+// that no answered write is lost.
+func failedOver() fault {
+	return fault{
+		name: "failed_over", cluster: true,
+		begin: func(e *episode) { e.store.failOver() },
+		end:   func(*episode) {},
+	}
+}
+
+// failedOverWithLoss is a cluster in which a majority comes back without the last writes. A server that has them
+// comes back empty, or keeps them: NATS does not notice that its replicas differ, and reads from any of them. Members
+// are then shown a register by turns as it was before and after, and each time wait for a lease.
+func failedOverWithLoss(keeps bool) fault {
+	f := rolledBack(1)
+	f.name = "failed_over_with_loss"
+	f.cluster = true
+	f.keeps = keeps
+	if keeps {
+		f.name = "failed_over_with_loss_and_replicas_that_differ"
+	}
+	return f
+}
+
 // TestStoreFaults runs real processes on a real store with faults. No process dies, nobody leads past its deadline, and
 // somebody leads when the store answers again. Several faults run at the same time, each on a server of its own,
 // because most of this is waiting.
@@ -81,7 +131,7 @@ func TestStoreFaults(t *testing.T) {
 			if f.name == "hung_for_8s" {
 				which = append(which, &cell{kind: "serve", profile: "lock", reaper: true, cfg: regent.Lock()})
 			}
-			all = append(all, newEpisode(t, f, which))
+			all = append(all, newEpisode(t, f, newRedisStore(t), which))
 		}
 
 		playAll(t, all)
@@ -93,7 +143,63 @@ func TestStoreFaultsLong(t *testing.T) {
 	if os.Getenv("REGENT_LONG") == "" {
 		t.Skip("it takes minutes: set REGENT_LONG, or run 'make faults'")
 	}
-	playAll(t, []*episode{newEpisode(t, hung(time.Minute), cells(regent.Lock()))})
+	playAll(t, []*episode{newEpisode(t, hung(time.Minute), newRedisStore(t), cells(regent.Lock()))})
+}
+
+// natsFaults returns the faults of NATS. Those of the network are of a single server.
+func natsFaults() []fault {
+	return append(storeFaults()[1:], restarted(), rolledBack(2), failedOver(), failedOverWithLoss(false))
+}
+
+// TestStoreFaultsNATS is TestStoreFaults on NATS, with two kinds of processes.
+func TestStoreFaultsNATS(t *testing.T) {
+	t.Parallel()
+	playNATS(t, natsFaults(), fewCells)
+}
+
+// TestStoreFaultsNATSLong has every kind of process, and more faults.
+func TestStoreFaultsNATSLong(t *testing.T) {
+	if os.Getenv("REGENT_LONG") == "" {
+		t.Skip("it takes minutes: set REGENT_LONG, or run 'make faults'")
+	}
+	const atOnce = 3
+	all := append(natsFaults(), storeFaults()[0], rolledBack(1), failedOverWithLoss(true), hung(time.Minute))
+	for faults := range slices.Chunk(all, atOnce) {
+		playNATS(t, faults, func() []*cell { return cells(shortLock()) })
+	}
+}
+
+// playNATS plays faults at the same time, each with servers of its own.
+func playNATS(t *testing.T, faults []fault, which func() []*cell) {
+	t.Helper()
+	lab, err := natstest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(lab.Close)
+
+	var all []*episode
+	for _, f := range faults {
+		all = append(all, newEpisode(t, f, newNATSStore(t, lab, f), which()))
+	}
+	playAll(t, all)
+}
+
+// TestKubeFaults is TestStoreFaults on Kubernetes. An API server takes a core to start, so few run at once.
+func TestKubeFaults(t *testing.T) {
+	const atOnce = 3
+	t.Parallel()
+	which := fewCells
+	if os.Getenv("REGENT_LONG") != "" {
+		which = func() []*cell { return cells(shortLock()) }
+	}
+	for faults := range slices.Chunk(append(storeFaults()[1:], restarted(), rolledBack(2)), atOnce) {
+		var all []*episode
+		for _, f := range faults {
+			all = append(all, newEpisode(t, f, kubeStore{t, startKube(t)}, which()))
+		}
+		playAll(t, all)
+	}
 }
 
 // TestRunWithHungStore runs two 'regent run' without --restart on a store that hangs. The leader stops its program and

@@ -8,14 +8,23 @@ import (
 	"time"
 )
 
-// fleet is many real nodes of profile fleet on one Redis server.
+// fleet is many real nodes of profile fleet on one server.
 type fleet struct {
 	t     *testing.T
-	redis *redisServer
+	home  *testing.T   // whose end is the end of all nodes
+	redis *redisServer // nil on S3
+	log   *s3Log       // nil on Redis
+	store string       // the address
+	env   func(name string) []string
 	size  int
 	args  []string
 	dirs  []string // of the nodes, kept over restarts
 	nodes []*daemon
+	began []time.Time // when each process was started
+	next  bool        // after each leader the smallest ID must lead
+
+	// how long after the claim of a new leader the last node knows of it; 0 for any time
+	follow time.Duration
 }
 
 func newFleet(t *testing.T, size int, args ...string) *fleet {
@@ -28,33 +37,47 @@ func newFleet(t *testing.T, size int, args ...string) *fleet {
 	r.sync = "no" // the test measures what nodes send, not the disk
 	r.start()
 
-	f := &fleet{t: t, redis: r, size: size, args: append([]string{"--profile", "fleet"}, args...)}
-	for range size {
-		f.dirs = append(f.dirs, t.TempDir())
-	}
-
+	none := func(string) []string { return nil }
+	f := &fleet{t: t, home: t, redis: r, store: r.address(), env: none}
+	f.args = append([]string{"--profile", "fleet"}, args...)
+	f.of(size)
 	return f
+}
+
+// of gives the fleet its size.
+func (f *fleet) of(size int) {
+	f.size = size
+	f.nodes = make([]*daemon, size)
+	f.began = make([]time.Time, size)
+	for range size {
+		f.dirs = append(f.dirs, f.t.TempDir())
+	}
 }
 
 // start starts all nodes at once, the one with the smallest ID in the middle.
 func (f *fleet) start() {
-	f.nodes = make([]*daemon, f.size)
 	for i := range f.size {
-		k := (i + f.size/2) % f.size
-		name := fmt.Sprintf("n%03d", k)
-		args := append(serveArgs(f.t, name, f.redis.address()), "--data-dir", f.dirs[k])
-		f.nodes[k] = launch(f.t, name, command(f.t, nil, append(args, f.args...)...), nil)
+		f.launch((i + f.size/2) % f.size)
 	}
+}
+
+// launch starts one node.
+func (f *fleet) launch(k int) {
+	name := fmt.Sprintf("n%03d", k)
+	args := append(serveArgs(f.home, name, f.store), "--data-dir", f.dirs[k])
+	f.began[k] = time.Now()
+	f.nodes[k] = launch(f.home, name, command(f.home, f.env(name), append(args, f.args...)...), nil)
 }
 
 // stop stops all nodes at once, and waits for them.
 func (f *fleet) stop() {
 	f.t.Helper()
 
-	for _, d := range f.nodes {
+	all := f.alive()
+	for _, d := range all {
 		d.signal(syscall.SIGTERM)
 	}
-	for _, d := range f.nodes {
+	for _, d := range all {
 		select {
 		case <-d.gone:
 		case <-time.After(60 * time.Second):

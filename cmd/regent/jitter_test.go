@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -73,14 +72,6 @@ func (d *door) first(t *testing.T, after time.Time) time.Time {
 // TestStartupJitter checks when the binary first connects to its store, as the store sees it.
 func TestStartupJitter(t *testing.T) {
 	const second = time.Second
-	waited := func(d *daemon) time.Duration {
-		s, err := strconv.ParseFloat(d.await(`member:started.* waited=(\S+)`), 64)
-		if err != nil {
-			t.Error(err)
-		}
-		return time.Duration(s * float64(second))
-	}
-
 	for _, tt := range []struct {
 		name      string
 		args      []string
@@ -98,7 +89,7 @@ func TestStartupJitter(t *testing.T) {
 			began := time.Now()
 			d := start(t, "a", "redis://"+store.listener.Addr().String(), nil,
 				append([]string{"--profile", "fleet"}, tt.args...)...)
-			wait := waited(d)
+			wait := d.waited()
 			if wait < tt.low || wait > tt.high+10*second { // a busy machine may be late
 				t.Errorf("it waited %v, want %v to %v", wait, tt.low, tt.high)
 			}

@@ -152,4 +152,11 @@ func TestAddressInUse(t *testing.T) {
 	if code != exitFailure || !strings.Contains(out, "address already in use") || !strings.Contains(out, "--listen") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
+
+	elsewhere := serveArgs(t, "b", "memory:", "--listen", "192.0.2.1:7468", "--insecure") // of no machine
+	code, out = ends(t, command(t, nil, elsewhere...))
+	if code != exitFailure || !strings.Contains(out, `listen "192.0.2.1:7468": `) ||
+		!strings.Contains(out, "must be an address of this machine") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
 }

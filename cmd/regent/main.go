@@ -13,38 +13,24 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/regentd/regent/cmd/regent/internal/cli"
+	"github.com/regentd/regent/cmd/regent/internal/cli/output"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/container"
-	"github.com/regentd/regent/cmd/regent/internal/demo"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/reaper"
 )
 
 // Exit codes, besides those of a program under 'regent run'.
 const (
-	exitFailure     = 1
-	exitUsage       = 64
-	exitUnreachable = 69 // the store was not reached within 'regent run --timeout'
-	exitConfig      = 78
+	exitFailure     = cli.ExitFailure
+	exitUsage       = cli.ExitUsage
+	exitUnreachable = cli.ExitUnreachable // the store was not reached within 'regent run --timeout'
+	exitConfig      = cli.ExitConfig
 )
 
-// errUsage means that the command line makes no sense.
-var errUsage = errors.New("see 'regent help'")
-
 // exitError is an error with an exit code of its own.
-type exitError struct {
-	code int
-	err  error // nil to print nothing
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
+type exitError = cli.ExitError
 
 func main() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil))) // of the reaper
@@ -52,7 +38,7 @@ func main() {
 
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	var exit *exitError
-	if err != nil && (!errors.As(err, &exit) || exit.err != nil) {
+	if err != nil && (!errors.As(err, &exit) || exit.Err != nil) {
 		fmt.Fprintln(os.Stderr, "regent:", err)
 	}
 
@@ -67,10 +53,10 @@ func exitCode(err error) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &exit):
-		return exit.code
+		return exit.Code
 	case errors.As(err, &conf), errors.Is(err, driver.ErrRefused):
 		return exitConfig
-	case errors.Is(err, errUsage), errors.Is(err, config.ErrUsage):
+	case errors.Is(err, cli.ErrUsage), errors.Is(err, config.ErrUsage):
 		return exitUsage
 	}
 
@@ -94,35 +80,18 @@ func run(ctx context.Context, args []string, in *os.File, out, errs io.Writer) e
 		return contain(args)
 	}
 
-	args = args[1:]
-
-	if command == "run" { // it forwards signals
-		return runProgram(ctx, args, in, out, errs)
+	if command != "run" { // which forwards signals
+		var stop func()
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
 	}
 
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
-	switch command {
-	case "help", "-h", "--help":
-		return help(out, args)
-	case "version", "--version":
-		_, err := fmt.Fprintln(out, "regent", version())
-		return err
-	case "serve":
-		return serve(ctx, args, out, errs)
-	case "slots":
-		return checkSlots(args, out)
-	case "demo":
-		if len(args) > 0 {
-			return fmt.Errorf("demo takes no argument, got %q: %w", args[0], errUsage)
-		}
-		return demo.Run(ctx, out)
-	case demo.NodeCommand:
-		return demo.RunNode(ctx, args, in, out)
+	stream := output.NewStream(out)
+	err := execute(ctx, newRoot(streams{in, stream, errs}), args)
+	if err == nil && command != "run" && command != "is-leader" { // whose exit codes have meanings of their own
+		err = stream.Err()
 	}
-
-	return fmt.Errorf("unknown command %q: %w", command, errUsage)
+	return err
 }
 
 // contain runs a command as a child of this process, and returns when the child and its reaper have ended.
@@ -131,17 +100,18 @@ func contain(args []string) error {
 	if code == 0 && err == nil {
 		return nil
 	}
-	return &exitError{code, err}
+	return &exitError{Code: code, Err: err}
 }
 
 // startReaper starts the reaper. It returns nil if there is none: then the lease of a dead leader has to expire.
-func startReaper(ctx context.Context, s *config.Settings, log *slog.Logger) *reaper.Reaper {
-	if !s.Reaper || strings.HasPrefix(s.Store, "memory:") { // a store in memory ends with this process
+// The reaper uses the store at an address, which is empty if the store ends with this process.
+func startReaper(ctx context.Context, s *config.Settings, store string, log *slog.Logger) *reaper.Reaper {
+	if !s.Reaper || store == "" || strings.HasPrefix(store, "memory:") {
 		return nil
 	}
 
 	r, err := reaper.Start(ctx, reaper.Options{
-		Store: s.Store, StopTimeout: s.Regent.StopTimeout, Log: log, Adopter: container.Adopter(),
+		Store: store, StopTimeout: s.Regent.StopTimeout, Log: log, Adopter: container.Adopter(),
 	})
 	if err != nil {
 		log.Warn("no reaper: after a crash a standby takes over when the lease expires", "error", err)

@@ -3,12 +3,15 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/regentd/regent/cmd/regent/internal/cli"
 )
 
 func TestCommands(t *testing.T) {
@@ -44,10 +47,39 @@ func TestCommands(t *testing.T) {
 	})
 
 	t.Run("a_topic_that_is_not_there_is_refused_with_those_that_are", func(t *testing.T) {
-		_, err := run("help", "nosuch")
-		if exitCode(err) != exitUsage || !strings.Contains(err.Error(), `"nosuch"`) ||
-			!strings.Contains(err.Error(), "config, run, serve") {
-			t.Errorf("%v", err)
+		for _, c := range [][3]string{
+			{"nosuch", `"nosuch"`, "resume, run, serve, slots, status"}, {"serv", `"serv"`, `did you mean "serve"?`},
+		} {
+			_, err := run("help", c[0])
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), c[1]) ||
+				!strings.Contains(err.Error(), c[2]) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+
+	t.Run("a_mistyped_command_or_flag_gets_the_nearest", func(t *testing.T) {
+		for want, args := range map[string][]string{
+			`did you mean "serve"?`:      {"sevre"},
+			`did you mean --restart?`:    {"run", "x", "--restrat", "--", "true"},
+			`did you mean --no-wait?`:    {"run", "x", "--nowait", "--", "true"},
+			`did you mean --store?`:      {"serve", "-store", "memory:"},
+			"--once":                     {"run", "x", "--once", "--", "true"}, // it was removed
+			"see 'regent run --help'":    {"run", "x"},
+			"--eligible=false":           {"serve", "--eligible", "false"},
+			`"y" is no flag`:             {"run", "x", "y", "--", "true"},
+			"--no-wait and --restart":    {"run", "x", "--no-wait", "--restart", "--", "true"},
+			`serve takes flags only`:     {"serve", "now"},
+			`version takes no argument`:  {"version", "now"},
+			"run needs an election":      {"run", "--", "true"},
+			"slots needs the journals":   {"slots"},
+			`output format "xml": must`:  {"slots", "-o", "xml", "j"},
+			"flag --timeout needs a val": {"run", "x", "--timeout"},
+		} {
+			_, err := run(args...)
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v", args, err)
+			}
 		}
 	})
 
@@ -60,26 +92,72 @@ func TestCommands(t *testing.T) {
 		}
 	})
 
+	t.Run("a_value_of_a_flag_that_is_no_duration_or_number_is_refused_in_plain_words", func(t *testing.T) {
+		for want, args := range map[string][]string{
+			`invalid value "5" for flag --timeout: must be a duration such as 500ms, 30s or 5m: see`: {
+				"status", "--timeout", "5"},
+			`invalid value "x" for flag --members: must be a whole number: see`: {"doctor", "--members", "x"},
+		} {
+			if _, err := run(args...); exitCode(err) != exitUsage || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%q: %v", args, err)
+			}
+		}
+	})
+
+	t.Run("an_address_of_a_node_is_refused_as_it_was_given_and_without_its_password", func(t *testing.T) {
+		for given, shown := range map[string]string{
+			"": "", "localhost": "localhost", "127.0.0.1:99999": "127.0.0.1:99999", "ftp://h:1": "ftp://h:1",
+			"http://ada:hush@h:1": "http://ada:***@h:1", "ada:hush@h:1": "ada:***@h:1",
+			"h:1?token=hush": "h:1?token=***",
+		} {
+			_, err := run("status", "--addr", given)
+			if exitCode(err) != exitUsage || !strings.HasPrefix(err.Error(), fmt.Sprintf("--addr %q: must be", shown)) {
+				t.Errorf("%q: %v", given, err)
+			}
+		}
+	})
+
 	t.Run("version_says_something", func(t *testing.T) {
 		if out, err := run("version"); err != nil || !strings.HasPrefix(out, "regent ") {
 			t.Errorf("%q, %v", out, err)
 		}
 	})
 
+	t.Run("an_output_that_cannot_be_written_is_no_success", func(t *testing.T) {
+		for _, args := range [][]string{{"help"}, {"status", "--help"}, {"version"}, {"config", "explain"}} {
+			err := onFullDisk(t, args...)
+			if exitCode(err) != exitFailure || !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("%q: %v", args, err)
+			}
+		}
+	})
+
 	t.Run("nonsense_is_refused_by_name", func(t *testing.T) {
 		for _, args := range [][]string{{"rule"}, {"demo", "now"}} {
-			if _, err := run(args...); !errors.Is(err, errUsage) || !strings.Contains(err.Error(), args[len(args)-1]) {
+			_, err := run(args...)
+			if !errors.Is(err, cli.ErrUsage) || !strings.Contains(err.Error(), args[len(args)-1]) {
 				t.Errorf("%v: %v", args, err)
 			}
 		}
 	})
 }
 
+// fullDisk is a stream on a disk that is full.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// onFullDisk runs a command whose standard output is on a disk that is full.
+func onFullDisk(t *testing.T, args ...string) error {
+	return run(t.Context(), args, nil, fullDisk{}, io.Discard)
+}
+
 // TestDemo runs what 'make demo' runs: real processes, real signals.
 func TestDemo(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "regent")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	t.Parallel()
+	bin, err := binary()
+	if err != nil {
+		t.Fatal(err)
 	}
 
 	out, err := exec.CommandContext(t.Context(), bin, "demo").CombinedOutput()
@@ -88,8 +166,13 @@ func TestDemo(t *testing.T) {
 	}
 
 	t.Logf("\n%s", out)
-	if got := regexp.MustCompile(`leads, epoch \d: [\d.]+ ms later`).FindAll(out, -1); len(got) != 3 {
+	if got := regexp.MustCompile(`leads, epoch \d+: [\d.]+ m?s later`).FindAll(out, -1); len(got) != 4 {
 		t.Errorf("%d takeovers in\n%s", len(got), out)
+	}
+	for _, part := range []string{"kill -9", "handoff", "kill -STOP", "takes no writes", "http://127.0.0.1:"} {
+		if !strings.Contains(string(out), part) {
+			t.Errorf("it does not say %q:\n%s", part, out)
+		}
 	}
 
 	t.Run("a_wrong_command_exits_with_64", func(t *testing.T) {

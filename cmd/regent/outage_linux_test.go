@@ -46,17 +46,23 @@ func TestUnwritableFile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for way, args := range everyStart(t, "sqlite:"+db, "--worker=false") {
-		cmd := command(t, nil, args...)
-		cmd.Dir = dir
+	refusesNobody := func(store, words string) {
+		for way, args := range everyStart(t, "sqlite:"+store, "--worker=false") {
+			cmd := command(t, nil, args...)
+			cmd.Dir = dir
 
-		if os.Getuid() == 0 {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			if os.Getuid() == 0 {
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+			}
+			code, out := ends(t, cmd)
+			if code != exitConfig || !strings.Contains(out, words) {
+				t.Errorf("%s: exit code %d, want 78 and %q in\n%s", way, code, words, out)
+			}
 		}
-		code, out := ends(t, cmd)
-		if code != exitConfig || !strings.Contains(out, "this user must be able to write "+db) {
-			t.Errorf("%s: exit code %d, want 78 and the path in\n%s", way, code, out)
-		}
+	}
+	refusesNobody(db, "this user must be able to write "+db)
+	if os.Getuid() == 0 { // who owns the directory
+		refusesNobody(filepath.Join(dir, "other.db"), "this user must be able to write ")
 	}
 
 	if code, _ := owner.get("/leader"); code != http.StatusOK {
@@ -127,8 +133,7 @@ func TestStoreTurnsAway(t *testing.T) {
 // TestWritesAlone uses a server that is full: it answers every read, and refuses every write.
 func TestWritesAlone(t *testing.T) {
 	r := startRedis(t)
-	quick := []string{"--heartbeat-interval", "300ms", "--lease-duration", "2s", "--stop-timeout", "300ms",
-		"--takeover-delay", "300ms", "--election-interval", "300ms"}
+	quick := quickLease()
 	a := start(t, "a", r.address(), nil, quick...)
 	a.until("/leader", http.StatusOK)
 	b := start(t, "b", r.address(), nil, quick...)
@@ -158,6 +163,11 @@ func TestWritesAlone(t *testing.T) {
 		}
 	}
 
+	for _, args := range [][]string{{"pause", "--yes"}, {"resume"}} {
+		says(t, exitFailure, []string{"refused: b cannot write to its store ", "OOM", "nothing was changed"},
+			append(args, "--addr", b.url)...)
+	}
+
 	// Nobody can write that a does not lead any more. Still nobody may name it as the leader.
 	named := func() (any, map[string]any) {
 		status := b.until("/v1/status?local=1", http.StatusOK)
@@ -171,7 +181,8 @@ func TestWritesAlone(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // the time between two polls
 	}
 
-	if text, _ := checks["leader"].(string); leader != "" || !strings.Contains(text, "a led; its last heartbeat came") {
+	text, _ := checks["leader"].(string)
+	if leader != "" || !strings.Contains(text, "a leads no more: its last heartbeat came") {
 		t.Errorf("b names %v, and says %v", leader, checks)
 	}
 

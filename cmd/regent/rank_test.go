@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/api"
 )
 
 // TestRanks checks which real process leads next. Others wait one heartbeat for a better candidate: the heartbeat is
@@ -70,6 +73,31 @@ func TestRanks(t *testing.T) {
 		a.until("/standby", 200)
 		b.stop()
 		a.stop()
+	})
+
+	t.Run("N02_the_node_nearest_to_the_store_leads_next", func(t *testing.T) {
+		t.Parallel()
+		r := startRedis(t)
+		join := func(name string, delay time.Duration) *daemon {
+			p := startProxy(t, "127.0.0.1:"+r.port)
+			p.delay.Store(int64(delay))
+			d := start(t, name, p.address(), nil, "--rank", "latency", "--heartbeat-interval", "1s", "--lease-duration",
+				"20s", "--election-interval", "2s", "--reaper=false")
+			d.await("member:joined")
+			return d
+		}
+		a := join("a", 0)
+		a.until("/leader", 200)
+		far := join("far", 600*time.Millisecond)
+		near := join("near", 60*time.Millisecond)
+		for _, d := range []*daemon{far, near} {
+			seen(d, "/v1/metrics", func(f api.Figures) bool { return f.Heartbeats > 12 })
+		}
+
+		stops(t, a, near, far)
+		near.stop()
+		far.until("/leader", 200)
+		far.stop()
 	})
 
 	t.Run("P04_the_first_region_of_the_list_leads_next", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
@@ -19,8 +20,10 @@ type reloader struct {
 	certs  *certificates
 	log    *slog.Logger
 	signal <-chan os.Signal
+	inUse  *config.HealthCheck
 
-	publish func(token string) error // publishes the digest of a new token to other members
+	publish     func(token string) error        // publishes the digest of a new token to other members
+	healthCheck func(settings *config.Settings) // replaces the health check
 }
 
 // run reloads at each signal, until ctx ends.
@@ -60,6 +63,11 @@ func (r *reloader) reload() {
 	}
 	if keys := r.began.Changed(now); len(keys) > 0 {
 		r.log.Warn("configuration has changed in keys that take effect at a restart", "keys", strings.Join(keys, ","))
+	}
+
+	if r.healthCheck != nil && !reflect.DeepEqual(now.HealthCheck, r.inUse) {
+		r.healthCheck(now)
+		r.inUse = now.HealthCheck
 	}
 
 	newToken := now.Token != r.token.Token()

@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/cli"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/container"
 	"github.com/regentd/regent/cmd/regent/internal/node"
@@ -20,52 +21,69 @@ import (
 	"github.com/regentd/regent/reaper/proctree"
 )
 
-// runProgram is 'regent run ELECTION [flags] -- CMD ...': it runs a program while this process leads.
-func runProgram(ctx context.Context, args []string, in *os.File, out, errs io.Writer) error {
-	if asksForHelp(args) {
-		return helpWithKeys(out, runHelp)
+// runCmd is 'regent run ELECTION [flags] -- CMD ...': it runs a program while this process leads.
+func runCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run ELECTION [flags] -- CMD ...",
+		Short: "run a program while this process leads",
+		Long:  runLong,
+		Example: `  regent run nightly --store redis://db:6379 -- ./nightly.sh
+  regent run nightly --no-wait -- ./nightly.sh
+  regent run proxy --restart -- haproxy -f /etc/haproxy.cfg`,
+		GroupID: cli.GroupRun,
 	}
 
-	split := slices.Index(args, "--")
-	if split < 0 || split+1 >= len(args) {
-		return fmt.Errorf("run needs a program: regent run ELECTION -- CMD: %w", errUsage)
-	}
-
-	flags := args[:split]
-	program := args[split+1:]
-	named := len(flags) > 0 && flags[0] != "" && flags[0][0] != '-'
-	if named {
-		flags = append([]string{"--election=" + flags[0]}, flags[1:]...)
-	}
-
-	set := flag.NewFlagSet("regent run", flag.ContinueOnError)
 	var policy runner.Policy
-	set.BoolVar(&policy.Once, "once", false, "run the program at most once; this is the default")
-	set.BoolVar(&policy.Restart, "restart", false,
+	flags := cmd.Flags()
+	flags.BoolVar(&policy.Restart, "restart", false,
 		"run the program again when it fails, and when this process leads again")
-	set.Func("timeout", "how long to wait for leadership; 0 for ever", waitFlag(&policy.Timeout))
-	source := config.Flags(set)
+	flags.BoolVar(&policy.NoWait, "no-wait", false,
+		"end with exit code 75 at once if another process leads, or if the election is paused")
+	flags.Var(&waitFlag{&policy.Timeout}, "timeout",
+		"how long to wait for leadership, as a `duration` such as 30s; 0s waits for ever")
+	source := config.Flags(flags)
 
-	if err := config.Parse(set, flags); err != nil {
-		return fmt.Errorf("run: %w", err)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := policy.Validate(); err != nil {
+			return cli.UsageError(cmd, "run: %v", err)
+		}
+		election, program, err := splitProgram(cmd, args)
+		if err != nil {
+			return err
+		}
+		if err := flags.Set("election", election); err != nil {
+			return err
+		}
+
+		settings, err := source.Load(os.Environ(), config.ReadFile)
+		if err != nil {
+			return err
+		}
+
+		if policy.NoWait && policy.Timeout == 0 { // a store that does not answer is not waited for
+			policy.Timeout = settings.Regent.LeaseDuration + settings.Regent.StartupJitterMax
+		}
+
+		storeUnshared(settings)
+		return supervise(cmd.Context(), settings, policy, program, io.in, io.errs)
 	}
 
-	settings, err := source.Load(os.Environ(), config.ReadFile)
+	return cmd
+}
+
+// splitProgram returns the election and the program that the arguments of 'regent run' name.
+func splitProgram(cmd *cobra.Command, args []string) (election string, program []string, err error) {
+	dash := cmd.ArgsLenAtDash()
 	switch {
-	case err != nil:
-		return err
-	case !named:
-		return fmt.Errorf("run needs an election: regent run ELECTION -- CMD: %w", errUsage)
-	case len(settings.Args) > 0:
-		return fmt.Errorf("run: %q is no flag, and the program must follow --: %w", settings.Args[0], errUsage)
+	case dash < 0 || dash >= len(args):
+		return "", nil, cli.UsageError(cmd, "run needs a program: regent run ELECTION -- CMD")
+	case dash == 0 || args[0] == "":
+		return "", nil, cli.UsageError(cmd, "run needs an election: regent run ELECTION -- CMD")
+	case dash > 1:
+		return "", nil, cli.UsageError(cmd, "run: %q is no flag, and the program must follow --", args[1])
 	}
 
-	if err := policy.Validate(); err != nil {
-		return fmt.Errorf("run: %w: %w", err, errUsage)
-	}
-
-	storeUnshared(settings)
-	return supervise(ctx, settings, policy, program, in, errs)
+	return args[0], args[dash:], nil
 }
 
 // supervise campaigns, and runs the program while this process leads.
@@ -82,7 +100,7 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 			"not found", "reason", err)
 	}
 
-	companion := startReaper(context.WithoutCancel(ctx), s, log)
+	companion := startReaper(context.WithoutCancel(ctx), s, s.Store, log)
 	defer companion.Close()
 
 	ctx, refuse := context.WithCancelCause(ctx)
@@ -97,6 +115,8 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		Store: store, ID: s.Node, Facts: node.Process(), Config: s.Regent, OnLifeline: companion.Lifeline,
 		OnEvent: beginStore(store, regent.LogEvents(log)),
 	}
+	defer checkHealth(ctx, m, s)()
+
 	c := &runner.Command{
 		Path: program[0], Args: program[1:], Env: config.ForChildren(os.Environ()), Node: s.Node,
 		Stdin: in, Stdout: os.Stdout, Stderr: os.Stderr, Adopter: container.Adopter(),
@@ -117,10 +137,14 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 		return cause
 	}
 	if at, cause := store.Answered(); at.IsZero() && errors.Is(err, runner.ErrNotAcquired) {
-		return &exitError{exitUnreachable, unreachable(s, policy.Timeout, cause)}
+		code := exitUnreachable
+		if errors.Is(cause, driver.ErrCredentials) {
+			code = exitConfig
+		}
+		return &exitError{Code: code, Err: unreachable(s, policy.Timeout, cause)}
 	}
 
-	return &exitError{code, err}
+	return &exitError{Code: code, Err: err}
 }
 
 // openStore starts to open the store, and retries in the background. If the store refuses this configuration, it calls
@@ -131,6 +155,7 @@ func openStore(ctx context.Context, s *config.Settings, log *slog.Logger,
 	open := opener(s.Store, storeUse{children: true, jitter: s.Regent.StartupJitterMax}, storeWarning(log))
 	store := node.NewStore(forElection(s.Election, storeWarning(log), open))
 	store.Log = log
+	store.Address = location(s.Store)
 
 	if s.Regent.StartupJitterMax == 0 {
 		store.Begin()
@@ -139,7 +164,7 @@ func openStore(ctx context.Context, s *config.Settings, log *slog.Logger,
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		err := store.Run(life, func(err error) {
-			log.Error("store unreachable", "store", location(s.Store), "error", err)
+			log.Error(node.NotOpen(err), "store", location(s.Store), "error", err)
 		})
 		if err != nil {
 			refuse(err)
@@ -175,18 +200,27 @@ func unreachable(s *config.Settings, waited time.Duration, cause error) error {
 	if cause == nil {
 		cause = errors.New("it does not answer")
 	}
-	return fmt.Errorf("store %s was not reached within %v: %w", config.Redact(s.Store), waited, cause)
+	what := "reached"
+	if errors.Is(cause, driver.ErrCredentials) {
+		what = "opened"
+	}
+	return fmt.Errorf("store %s was not %s within %v: %w", config.Redact(s.Store), what, waited, cause)
 }
 
-// waitFlag returns a function that parses --timeout.
-func waitFlag(to *time.Duration) func(string) error {
-	return func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil || d < 0 {
-			return fmt.Errorf("must be a duration such as 500ms, 30s or 5m, and not negative; 0 waits for ever")
-		}
+// waitFlag is the value of --timeout.
+type waitFlag struct{ to *time.Duration }
 
-		*to = d
-		return nil
+func (f *waitFlag) String() string { return f.to.String() }
+
+// Type returns the type of the value, as help shows it.
+func (f *waitFlag) Type() string { return "duration" }
+
+func (f *waitFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New("must be a duration such as 500ms, 30s or 5m, and not negative; 0 waits for ever")
 	}
+
+	*f.to = d
+	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,27 +14,44 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/regentd/regent/cmd/regent/internal/api"
+	"github.com/regentd/regent/cmd/regent/internal/cli"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/internal/signed"
 	"github.com/regentd/regent/reaper"
 )
 
-// serve is 'regent serve [flags]': it runs a node until ctx ends.
-func serve(ctx context.Context, args []string, out, errs io.Writer) error {
-	set := flag.NewFlagSet("regent serve", flag.ContinueOnError)
-	check := set.Bool("check-config", false, "print the configuration, check the store, and exit")
-	format := set.String("o", "text", "with --check-config: text or json")
-	source := config.Flags(set)
+// serveCmd is 'regent serve [flags]': it runs a node until its context ends.
+func serveCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve [flags]",
+		Short: "run a node, with an HTTP API for health, role, metrics and events",
+		Long:  serveLong,
+		Example: `  regent serve --store sqlite:/var/lib/regent.db --node node-a
+  regent serve --config regent.yaml --check-config`,
+		GroupID:           cli.GroupRun,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	check := cmd.Flags().Bool("check-config", false,
+		"print the configuration and where each value comes from, check the store, and exit")
+	format := cmd.Flags().StringP("output", "o", "text", "with --check-config: the `format`: text, json or yaml")
+	source := config.Flags(cmd.Flags())
 
-	switch err := config.Parse(set, args); {
-	case errors.Is(err, flag.ErrHelp):
-		return helpWithKeys(out, serveHelp)
-	case err != nil:
-		return fmt.Errorf("serve: %w", err)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return cli.UsageError(cmd, "serve takes flags only, got %q", args[0])
+		}
+		return serve(cmd.Context(), source, *check, *format, io)
 	}
 
+	return cmd
+}
+
+// serve runs a node, or checks its configuration.
+func serve(ctx context.Context, source *config.Source, check bool, format string, io streams) error {
 	// From now on a hang-up reloads the configuration. Before, it would end the process.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -46,24 +62,22 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if len(settings.Args) > 0 {
-		return fmt.Errorf("serve takes flags only, got %q: %w", settings.Args[0], errUsage)
-	}
 
 	storeUnshared(settings)
 	if err := settings.ChooseAdvertise(config.ThisMachine()); err != nil {
 		return err
 	}
 
-	if *check {
+	if check {
 		refused := probeStore(ctx, settings)
-		return errors.Join(settings.Explain(out, *format), refused)
+		return errors.Join(settings.Explain(io.out, format), refused)
 	}
 
 	level := new(slog.LevelVar)
 	level.Set(settings.LogLevel)
 	return runNode(ctx, settings, &reloader{
-		load: load, began: settings, level: level, log: logger(settings, level, errs), signal: hangups,
+		load: load, began: settings, inUse: settings.HealthCheck, level: level, log: logger(settings, level, io.errs),
+		signal: hangups,
 	})
 }
 
@@ -105,21 +119,31 @@ func runNode(ctx context.Context, s *config.Settings, reload *reloader) error {
 
 	reload.token = signed.NewSecret(s.Token)
 
-	companion := startReaper(context.WithoutCancel(ctx), s, log)
+	member, err := newLocalMember(s, log)
+	if err != nil {
+		return err
+	}
+	companion := startReaper(context.WithoutCancel(ctx), s, member.reaperStore(s), log)
 	defer companion.Close()
+	defer member.Close()
 
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Listen)
 	if err != nil {
-		return cannotListen(err)
+		return cannotListen(s.Listen, err)
 	}
 
 	d := &daemonProcess{
-		settings: s, log: log, reload: reload, notifier: notifier, companion: companion,
+		settings: s, log: log, reload: reload, notifier: notifier, companion: companion, member: member,
 		listener: listener, advertise: s.Advertise, stopping: make(chan struct{}),
 	}
 
 	if !s.Given("advertise") {
 		d.advertise = withPort(s.Advertise, listener) // the system may have chosen the port
+	}
+
+	if d.sidecar, err = listenSidecar(ctx, s.Sidecar); err != nil {
+		_ = listener.Close()
+		return err
 	}
 
 	if err := d.build(); err != nil {
@@ -137,7 +161,9 @@ type daemonProcess struct {
 	reload    *reloader
 	notifier  node.Notifier
 	companion *reaper.Reaper
+	member    *localMember // nil if the store is elsewhere
 	listener  net.Listener
+	sidecar   net.Listener // nil for none
 	advertise string
 	stopping  chan struct{} // closed when the node has stopped: event streams end
 
@@ -148,7 +174,7 @@ type daemonProcess struct {
 // facts returns what the member publishes about itself. The token is published as a digest.
 func (d *daemonProcess) facts(token string) (map[string]string, error) {
 	s := d.settings
-	return node.Facts(s.Election, token, s.Profile, version(), s.Regent.LeaseDuration)
+	return node.Facts(s.Election, token, s.Profile, version(), s.Regent)
 }
 
 // build makes the node and its server. It starts nothing.
@@ -160,13 +186,13 @@ func (d *daemonProcess) build() error {
 	}
 
 	client, scheme := d.reload.certs.client()
-	use := storeUse{children: len(s.Duties) > 0, jitter: s.Regent.StartupJitterMax}
+	use := storeUse{children: len(s.Duties) > 0, jitter: s.Regent.StartupJitterMax, member: d.member}
 	open := opener(s.Store, use, storeWarning(d.log))
 	d.node, err = node.New(node.Options{
 		Config: s.Regent, Election: s.Election, ID: s.Node, Addr: d.advertise, Facts: facts, Log: d.log,
 		Store: location(s.Store), Open: forElection(s.Election, storeWarning(d.log), open),
 		Lifeline: d.companion.Lifeline, Duties: programs(s, d.companion, d.log),
-		Now: testClock(os.Getenv(testClockFile)),
+		Now: testClock(os.Getenv(testClockFile)), HealthCheck: healthCheck(s),
 		Coordination: node.Coordination{
 			Token: d.reload.token, Client: client, Scheme: scheme, Polls: s.Polls, Worker: s.Worker,
 			DataDir: s.DataDir, Tasks: s.Tasks, TaskBytes: s.TaskBytes, ExecPolls: s.ExecPolls,
@@ -177,6 +203,7 @@ func (d *daemonProcess) build() error {
 		return err
 	}
 
+	d.reload.healthCheck = func(s *config.Settings) { d.node.SetHealthCheck(healthCheck(s)) }
 	d.reload.publish = func(token string) error {
 		facts, err := d.facts(token)
 		if err != nil {
@@ -190,6 +217,7 @@ func (d *daemonProcess) build() error {
 	handler := api.New(api.Options{
 		Node: d.node, Log: d.log, Token: d.reload.token, Guarded: s.Exposed(),
 		Hosts: []string{host}, Version: version(), Limits: limits,
+		EventPrefix: s.EventPrefix,
 	}, d.stopping)
 	d.server = api.Server(handler, d.log)
 	d.server.TLSConfig = d.reload.certs.server()
@@ -203,7 +231,7 @@ func (d *daemonProcess) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() {
 		if err := d.accept(); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("listener: %w", err)
@@ -211,6 +239,18 @@ func (d *daemonProcess) run(ctx context.Context) error {
 		}
 	}()
 
+	go func() {
+		select {
+		case err := <-d.member.Failed():
+			failed <- err
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+
+	if d.sidecar != nil {
+		go serveSidecar(ctx, d.sidecar, d.node, d.log)
+	}
 	go d.node.Watchdog(ctx, d.notifier)
 	go d.reload.certs.watch(ctx)
 	go d.reload.run(ctx)
@@ -256,8 +296,12 @@ func (d *daemonProcess) shutDown() {
 	d.log.Info("stopped")
 }
 
-// cannotListen adds to an error what to do about it, if another process listens already.
-func cannotListen(err error) error {
+// cannotListen adds to an error the key, its value, and what to do about it.
+func cannotListen(address string, err error) error {
+	err = fmt.Errorf("listen %q: %w", address, err)
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return fmt.Errorf("%w: the host of listen must be an address of this machine, or 0.0.0.0 for all of them", err)
+	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another process listens there: stop it, or choose another address with --listen "+
 			"(port 0 takes any free one)", err)

@@ -1,51 +1,63 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/regentd/regent/cmd/regent/internal/cli"
+	"github.com/regentd/regent/cmd/regent/internal/cli/output"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/cmd/regent/internal/schedule"
 	"github.com/regentd/regent/cmd/regent/internal/slots"
 )
 
-// checkSlots is 'regent slots [flags] JOURNAL ...': it checks that workers have completed each slot of each poll once.
-func checkSlots(args []string, out io.Writer) error {
-	set := flag.NewFlagSet("regent slots", flag.ContinueOnError)
-	format := set.String("o", "text", "text or json")
-	source := config.Flags(set, "config")
+// slotsCmd is 'regent slots [flags] JOURNAL ...': it checks that workers have completed each slot of each poll
+// once.
+func slotsCmd(io streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "slots [flags] JOURNAL ...",
+		Short:   "check the journals of all workers: each slot of each poll once, none left out",
+		Long:    slotsLong,
+		Example: "  regent slots --config regent.yaml regent-data/node-a/journal regent-data/node-b/journal",
+		GroupID: cli.GroupSee,
+	}
+	format := cmd.Flags().StringP("output", "o", "text", "the `format`: text, json or yaml")
+	source := config.Flags(cmd.Flags(), "config")
 
-	switch err := config.Parse(set, args); {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(out, usage)
-		return err
-	case err != nil:
-		return fmt.Errorf("slots: %w", err)
-	case *format != "text" && *format != "json":
-		return fmt.Errorf("output format %q: must be text or json: %w", *format, errUsage)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !slices.Contains([]string{"text", "json", "yaml"}, *format):
+			return cli.UsageError(cmd, "output format %q: must be text, json or yaml", *format)
+		case len(args) == 0:
+			return cli.UsageError(cmd, "slots needs the journals of all workers: regent slots JOURNAL ...")
+		}
+
+		settings, err := source.Load(os.Environ(), config.ReadFile)
+		if err != nil {
+			return err
+		}
+
+		return checkSlots(settings, *format, io)
 	}
 
-	settings, err := source.Load(os.Environ(), config.ReadFile)
-	if err != nil {
-		return err
-	}
-	if len(settings.Args) == 0 {
-		return fmt.Errorf("slots needs the journals of all workers: regent slots JOURNAL ...: %w", errUsage)
-	}
+	return cmd
+}
 
+func checkSlots(settings *config.Settings, format string, io streams) error {
 	report, err := checkJournals(settings)
 	if err != nil {
 		return err
 	}
-	if err := writeReport(out, report, *format); err != nil {
+	if err := writeReport(io.out, report, format); err != nil {
 		return err
 	}
 	if !report.OK() {
-		return &exitError{exitFailure, nil}
+		return &exitError{Code: exitFailure}
 	}
 
 	return nil
@@ -85,12 +97,11 @@ func readJournal(c *slots.Checker, name string) error {
 	return c.Read(name, f)
 }
 
-// writeReport writes a report as text or as JSON.
+// writeReport writes a report as text, JSON or YAML.
 func writeReport(out io.Writer, r *slots.Report, format string) error {
-	if format == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
+	if format != "text" {
+		p := output.Printer{Out: out, Format: output.Format(format)}
+		return p.Data(r)
 	}
 
 	writeSlots(out, "never ran", r.Never)
@@ -103,8 +114,9 @@ func writeReport(out io.Writer, r *slots.Report, format string) error {
 		fmt.Fprintf(out, "%d slots were run again, because a clock went back\n", r.Again)
 	}
 	if r.Slots > 0 {
-		fmt.Fprintf(out, "from due to begun: p50 %v, p99 %v, longest %v (%s)\n", r.DelayP50, r.DelayP99, r.DelayMax,
-			r.Latest)
+		delay := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+		fmt.Fprintf(out, "from due to begun: p50 %v, p99 %v, longest %v (%s)\n", delay(r.DelayP50Ms),
+			delay(r.DelayP99Ms), delay(r.DelayMaxMs), r.Latest)
 	}
 
 	return nil

@@ -108,6 +108,10 @@ func TestSlotsCommand(t *testing.T) {
 			}
 		}
 
+		if out, err := command(t, nil, "slots", "-o", "yaml", even).Output(); err != nil ||
+			!strings.Contains(string(out), "polls: ") {
+			t.Errorf("%v\n%s", err, out)
+		}
 		cmd := command(t, nil, "slots", "-o", "xml", even)
 		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage ||
 			!strings.Contains(string(out), "xml") {

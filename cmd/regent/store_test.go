@@ -47,7 +47,8 @@ func TestPermanentStoreErrors(t *testing.T) {
 
 	for name, c := range map[string]struct{ store, want string }{
 		"an_unknown_scheme": {"mysql://host/db",
-			`store "mysql://host/db": store must begin with sqlite:, memory:, redis://, rediss:// or s3://`},
+			`store "mysql://host/db": store must begin with sqlite:, memory:, redis://, rediss://, postgres://, ` +
+				`postgresql://, etcd://, nats://, kube:// or s3://`},
 		"a_port_that_cannot_be": {"redis://localhost:99999",
 			`host "localhost:99999": host must be host or host:port`},
 		"an_unknown_option":                  {"redis://" + at + "?color=red", `color "red": color is not known`},
@@ -56,6 +57,8 @@ func TestPermanentStoreErrors(t *testing.T) {
 		"a_database_that_the_server_has_not": {"redis://" + at + "/9999", "DB index is out of range"},
 		"a_missing_directory": {"sqlite:" + t.TempDir() + "/no/such/regent.db",
 			"its directory must exist"},
+		"an_option_of_a_file": {"sqlite:" + t.TempDir() + "/x.db?banana=1",
+			`sqlite: takes a path and no options: leave out "?banana=1"`},
 		"a_directory_in_place_of_a_file":       {"sqlite:" + t.TempDir(), "it is a directory"},
 		"a_file_that_is_no_database":           {"sqlite:" + text, "it is not a SQLite database"},
 		"an_unknown_option_of_a_bucket":        {"s3://bucket?color=red", `color "…": color is not known`},

@@ -5,13 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/cli"
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/store/etcd"
+	"github.com/regentd/regent/store/kube"
+	"github.com/regentd/regent/store/nats"
+	"github.com/regentd/regent/store/postgres"
 	"github.com/regentd/regent/store/redis"
 	"github.com/regentd/regent/store/s3"
 	"github.com/regentd/regent/store/sqlite"
@@ -36,8 +43,8 @@ func storeUnshared(s *config.Settings) {
 	if strings.HasPrefix(s.Store, "memory:") {
 		s.Warnings = append(s.Warnings,
 			"store memory: is for this process alone: it leads whoever else does, and forgets every "+
-				"epoch when it ends; use it to try things out, and sqlite:, redis:// or s3:// for more than one "+
-				"process")
+				"epoch when it ends; use it to try things out, and sqlite:, redis://, postgres://, etcd://, "+
+				"nats://, kube:// or s3:// for more than one process")
 	}
 	if !s.Given("store") {
 		s.Warnings = append(s.Warnings, "store was not named, so it is "+location(s.Store)+", in the working "+
@@ -50,12 +57,25 @@ func storeUnshared(s *config.Settings) {
 func validateStore(s *config.Settings) error {
 	address := s.Store
 	scheme, rest, _ := strings.Cut(address, ":")
+	if s.PodLabel != "" && scheme != "kube" {
+		return driver.Refused(&regent.ConfigError{Key: "podLabel", Value: s.PodLabel,
+			Rule: "needs a store kube://, in the namespace of the pod"})
+	}
 	switch scheme {
 	case "sqlite":
-		_, err := sqlite.Locate(rest)
-		return err
+		return validatePath(rest)
 	case "redis", "rediss":
 		return redis.Validate(address)
+	case "postgres", "postgresql":
+		return postgres.Validate(address)
+	case "etcd":
+		return etcd.Validate(address)
+	case "etcd+embedded":
+		return validateEmbedded(s)
+	case "nats":
+		return nats.Validate(address)
+	case "kube":
+		return kube.Validate(address)
 	case "s3":
 		if err := s3.Validate(address); err != nil {
 			return err
@@ -63,6 +83,22 @@ func validateStore(s *config.Settings) error {
 		if err := s.Regent.ValidateWriteInterval(s3.WriteInterval(address)); err != nil {
 			return driver.Refused(fmt.Errorf("store %s: %w", config.Redact(address), err))
 		}
+	}
+	return nil
+}
+
+// validatePath returns what is wrong with the path of a database. An option is taken for a part of the name, unless
+// there is such a file.
+func validatePath(path string) error {
+	real, err := sqlite.Locate(path)
+	if err != nil {
+		return err
+	}
+
+	_, option, found := strings.Cut(filepath.Base(real), "?")
+	if _, missing := os.Lstat(real); found && strings.Contains(option, "=") && missing != nil {
+		return driver.Refused(fmt.Errorf("store %q: sqlite: takes a path and no options: leave out %q",
+			"sqlite:"+config.Redact(path), "?"+option))
 	}
 	return nil
 }
@@ -111,6 +147,9 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 	if err := validateStore(s); err != nil {
 		return err
 	}
+	if _, err := newLocalMember(s, slog.Default()); err != nil {
+		return err
+	}
 	if path, ok := strings.CutPrefix(s.Store, "sqlite:"); ok {
 		if fresh, err := wouldCreate(path); fresh || err != nil {
 			return err
@@ -120,8 +159,13 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	warn := func(w string) { s.Warnings = append(s.Warnings, w) }
-	store, err := forElection(s.Election, warn, opener(s.Store, storeUse{children: true, unchecked: true}, warn))(ctx)
+	use := storeUse{children: true, unchecked: true, present: true}
+	store, err := forElection(s.Election, warn, opener(s.Store, use, warn))(ctx)
 	switch {
+	case errors.Is(err, postgres.ErrNoTable): // a node creates it
+		return nil
+	case errors.Is(err, nats.ErrNoStream):
+		return nil // a node creates it
 	case errors.Is(err, driver.ErrRefused):
 		return err
 	case err != nil:
@@ -129,6 +173,47 @@ func probeStore(ctx context.Context, s *config.Settings) error {
 		return nil
 	}
 	return store.Close()
+}
+
+// openExisting opens a store for a command that reads and edits registers. It creates nothing.
+func openExisting(ctx context.Context, address string) (driver.Store, error) {
+	return openPresent(ctx, address, storeUse{children: true, unchecked: true}, func(string) {})
+}
+
+// openChecked opens a store with all checks of its driver, for 'regent doctor'.
+func openChecked(ctx context.Context, address string, warn func(string)) (driver.Store, error) {
+	if err := validateStore(&config.Settings{Store: address, Regent: regent.Fleet()}); err != nil {
+		return nil, err
+	}
+	return openPresent(ctx, address, storeUse{children: true, present: true}, warn)
+}
+
+// openForDemo opens a part of a store for 'regent demo', which uses it and removes it.
+func openForDemo(ctx context.Context, address string) (driver.Store, error) {
+	store, err := opener(address, storeUse{children: true}, func(string) {})(ctx)
+	if err == nil || errors.Is(err, driver.ErrRefused) {
+		return store, err
+	}
+	return nil, &exitError{Code: cli.ExitUnreachable, Err: err}
+}
+
+// openPresent opens a store unless that would create a database.
+func openPresent(ctx context.Context, address string, use storeUse, warn func(string)) (driver.Store, error) {
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		switch fresh, err := wouldCreate(path); {
+		case err != nil:
+			return nil, err
+		case fresh:
+			return nil, driver.Refused(fmt.Errorf("store %s: there is no database: %w", location(address),
+				cli.ErrUnused))
+		}
+	}
+
+	store, err := opener(address, use, warn)(ctx)
+	if errors.Is(err, postgres.ErrNoTable) {
+		return nil, driver.Refused(fmt.Errorf("store %s: there is no table: %w", location(address), cli.ErrUnused))
+	}
+	return store, err
 }
 
 // wouldCreate reports whether there is no database yet, and refuses a directory in which this user cannot create one.

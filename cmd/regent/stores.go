@@ -10,6 +10,10 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/config"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
+	"github.com/regentd/regent/store/etcd"
+	"github.com/regentd/regent/store/kube"
+	"github.com/regentd/regent/store/nats"
+	"github.com/regentd/regent/store/postgres"
 	"github.com/regentd/regent/store/redis"
 	"github.com/regentd/regent/store/s3"
 	"github.com/regentd/regent/store/sqlite"
@@ -22,10 +26,18 @@ type storeUse struct {
 	children bool
 	// jitter is the longest start-up jitter. With it many processes may start at once. Each of them then checks its
 	// Redis server in steps, over one to six times that jitter. How long is random, unlike every wait of the protocol
-	// (rule 11): no election waits for the check, and the phase of the member is not known here.
+	// (rule 11): no election waits for the check, and the phase of the member is not known here. The one process that
+	// checks an S3 server does so in steps too.
 	jitter time.Duration
-	// unchecked leaves out the check of an S3 server, which writes objects: for a process that only reads or releases.
+	// unchecked leaves out the check of an S3 server, which writes objects, of the permission to write to etcd, NATS or
+	// Kubernetes, and the creation of a stream of NATS: for a process that only reads or releases. It creates no table
+	// of PostgreSQL: one that is missing has no registers.
 	unchecked bool
+	// member is the etcd member in this process: for 'regent serve' on a store etcd+embedded: alone. Other commands are
+	// clients of it.
+	member *localMember
+	// present refuses a database of PostgreSQL without the table, and does not create it.
+	present bool
 }
 
 // opener returns a function that opens the store at an address. Warnings of the store go to warn.
@@ -59,8 +71,36 @@ func opener(address string, use storeUse, warn func(string)) func(context.Contex
 				warn(w)
 			}
 			return store, nil
+		case "postgres", "postgresql":
+			store, err := postgres.Open(ctx, address, postgres.Options{
+				NoCreate: use.present, AllowMissing: use.unchecked && !use.present, OnWarning: warn,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		case "etcd":
+			store, err := etcd.Open(ctx, address, etcd.Options{NoProbe: use.unchecked, OnWarning: warn})
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		case "etcd+embedded":
+			return openEmbedded(ctx, address, use, warn)
+		case "nats":
+			store, err := nats.Open(ctx, address, nats.Options{NoProbe: use.unchecked, OnWarning: warn})
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		case "kube":
+			store, err := kube.Open(ctx, address, kube.Options{NoProbe: use.unchecked, OnWarning: warn})
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
 		case "s3":
-			store, err := s3.Open(ctx, address, s3.Options{NoProbe: use.unchecked})
+			store, err := s3.Open(ctx, address, s3.Options{NoProbe: use.unchecked, CheckOver: 4 * use.jitter})
 			if err != nil {
 				return nil, err
 			}

@@ -19,7 +19,7 @@ import (
 type pollSeen struct {
 	Name, Target, Source, State string
 	Waiting                     int
-	Interval                    string
+	IntervalMs                  float64
 	Counts                      map[string]uint64
 	Results                     []orchestrate.Run
 }

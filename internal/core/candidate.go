@@ -1,7 +1,7 @@
 package core
 
 import (
-	"slices"
+	"time"
 
 	"github.com/regentd/regent/driver"
 )
@@ -31,6 +31,10 @@ func (c *Core) campaign(e *election) {
 		return
 	}
 
+	if c.claimKnown(e) {
+		return
+	}
+
 	if !c.current(e) {
 		c.refreshRecord(e)
 		return
@@ -50,7 +54,10 @@ func (c *Core) contend(e *election) {
 	}
 
 	c.attach(e) // whose incarnation it names may have ended since the record was received
-	e.wake(e.pollAt)
+	if !c.idling(e) {
+		e.wake(e.pollAt)
+	}
+
 	if e.claimed {
 		return
 	}
@@ -92,13 +99,13 @@ func (c *Core) current(e *election) bool {
 	}
 
 	expiring := c.followed(e) && e.rec.Via == "" && c.now >= e.own.readAt(c.cfg.TakeoverDelay)
-	return e.seen && !e.stale && c.now < e.pollAt && !expiring
+	return e.seen && !e.stale && (c.now < e.pollAt || c.idling(e)) && !expiring
 }
 
 // refreshRecord reads the record, if that is not to be waited for. With every notification lost, this is all that
 // it takes (rule 12).
 func (c *Core) refreshRecord(e *election) {
-	if at := max(e.retry.at, c.lookAt); c.now < at {
+	if at := max(e.retry.at, c.readFrom); c.now < at {
 		e.wake(at)
 		return
 	}
@@ -170,87 +177,6 @@ func (c *Core) judge(e *election) (verdict, Time) {
 	return taken, Never // the sight wakes the election
 }
 
-// claimFree claims an election that was judged free, unless somebody else should have it first.
-func (c *Core) claimFree(e *election) {
-	at := max(c.notBefore(e, &e.rec), e.hold, c.backoff)
-	switch {
-	case !e.wanted || !c.mayLead() && !c.lastResort() || exhausted(e.rec.Epoch):
-	case c.now < at:
-		e.wake(at)
-	case !c.floorFresh():
-		c.needFloor(&e.entity)
-	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
-		c.explainClaim(e)
-		c.bid(e, &e.rec)
-	}
-}
-
-// explainClaim says why an election is free.
-func (c *Core) explainClaim(e *election) {
-	switch {
-	case !c.cfg.Explain:
-	case e.rec.Rev == "":
-		c.decided(6, e.name, "the register was never written: claim it")
-	case e.rec.Vacant():
-		c.decided(10, e.name, "it is vacant: claim it, without a takeover delay")
-	case e.rec.Via == "":
-		c.decided(2, e.name, "its lease has expired on this member's clock: claim it")
-	default:
-		c.decided(6, e.name, "its holder's incarnation is dead: claim it")
-	}
-}
-
-// settleOwn settles an election whose record names this member although it does not hold it: the answer to its
-// claim was lost, or its release was. A claim that is known, was not released and still lives is adopted. Anything
-// else is given back at once, since nobody else could claim it while this member's heartbeat goes on (rule 6).
-func (c *Core) settleOwn(e *election) {
-	k := e.claimIndex()
-	if k >= 0 && e.wanted && !c.closing && c.begin(e, e.claims[k]) {
-		return
-	}
-
-	c.decided(6, e.name, "the record names this member, which does not hold it: give it back")
-
-	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows
-	// (rule 3).
-	who := e.rec.Holder
-	if c.cfg.OwnLease {
-		e.unreleased = who
-	}
-
-	e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool {
-		return k.nonce == e.rec.Nonce && k.who == who
-	})
-	e.vac = vacating{on: true, who: who, epoch: e.rec.Epoch, reason: ReasonAbandoned, until: c.now.Add(c.timeout)}
-	c.giveBack(e)
-}
-
-// claimIndex returns which of this member's claims the record shows, or -1.
-func (e *election) claimIndex() int {
-	return slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
-}
-
-// giveBack sends the next request of the release of a record that this member does not hold a term on.
-func (c *Core) giveBack(e *election) {
-	sent, kept := c.vacate(&e.entity, &e.vac, &e.rec)
-	if sent {
-		return
-	}
-
-	e.vac = vacating{}
-	e.stale = true
-	if kept { // it is tried again after the next read
-		e.retry.at = c.now.Add(c.failureWait())
-	}
-
-	c.enqueue(e.ref)
-}
-
-// wantsNothing reports whether nobody is interested in an election any more.
-func (c *Core) wantsNothing(e *election) bool {
-	return !e.wanted && e.watchers == 0 && len(e.claims) == 0 && len(e.asks) == 0 && !c.mine(e, e.rec.Holder)
-}
-
 // rest is what an election does while the member closes: a claim with a lease of its own that may have been applied is
 // read once, and given back. Any other ends with the member's heartbeat.
 func (c *Core) rest(e *election) {
@@ -267,4 +193,41 @@ func (c *Core) rest(e *election) {
 	}
 
 	c.dropElection(e)
+}
+
+// moved makes the next poll come soon. The poll interval grows only while nothing changes.
+func (c *Core) moved(e *election) {
+	e.quiet = 0
+	e.pollAt = min(e.pollAt, c.pollTime(c.cfg.ElectionInterval))
+}
+
+// pollInterval doubles while nothing changes, up to its maximum.
+func (c *Core) pollInterval(e *election) time.Duration {
+	d := c.cfg.ElectionInterval
+	for range e.quiet {
+		if d > c.cfg.ElectionIntervalMax/2 {
+			return c.cfg.ElectionIntervalMax
+		}
+
+		d *= 2
+	}
+
+	return d
+}
+
+// pollTime is when an election is polled that is to be polled within d. The polls of all elections come at moments
+// that are the election interval apart, so that the shell can send many of them as one batch. Those of a fleet's
+// member come in its phase.
+func (c *Core) pollTime(d time.Duration) Time {
+	if c.spreads() {
+		return c.now.Add(c.untilPhase(c.now, d))
+	}
+
+	every := c.cfg.ElectionInterval
+	if c.pollAt <= c.now {
+		c.pollAt = c.now.Add(every)
+	}
+
+	at := c.now.Add(max(d, every))
+	return at - (at-c.pollAt)%Time(every)
 }

@@ -59,7 +59,7 @@ func (x *choices) settle() {
 		switch {
 		case s.Verb == List:
 			x.lists++
-			a.Records = x.members
+			a.Records, a.Partial = s.Seek.End(x.members)
 		case s.Verb == Swap && s.Record.Name != x.c.member.rec.Name:
 			x.claims++
 		case s.Verb == Swap:
@@ -149,7 +149,7 @@ func TestChoiceGrowth(t *testing.T) {
 	})
 
 	t.Run("a_list_that_shows_nothing_new_is_compared_and_no_more", func(t *testing.T) {
-		x := freed(ranked(RankPriority), members, 1)
+		x := freed(ranked(RankPriority), members, 2) // for one alone the list ends at the first better candidate
 		x.settle()
 		equal(t, "lists", x.lists, 1)
 		cost := 0

@@ -24,38 +24,35 @@ func (e *election) claimedAs(who driver.Identity) bool {
 	return slices.ContainsFunc(e.claims, func(c claim) bool { return c.who == who })
 }
 
-// notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided
-// before.
-func (c *Core) notBefore(e *election, r *driver.Record) Time {
-	at := max(e.barred, e.standBack)
-	if r.Next != c.cfg.ID { // whoever is asked for does not hold back
-		at = max(at, e.holdBack)
-		if end := c.coldStartEnd(e); end > 0 {
-			at = max(at, end.Add(c.turn()))
-		}
+// claimFree claims an election that was judged free, unless somebody else should have it first.
+func (c *Core) claimFree(e *election) {
+	at := max(c.notBefore(e, &e.rec), e.hold, c.backoff)
+	switch {
+	case !e.wanted || !c.mayLead() && !c.lastResort() || exhausted(e.rec.Epoch):
+	case c.now < at:
+		e.wake(at)
+	case !c.floorFresh():
+		c.needFloor(&e.entity)
+	case c.mayLead() && c.prefers(e), c.lastResort() && c.aloneFor(e):
+		c.explainClaim(e)
+		c.bid(e, &e.rec)
 	}
-
-	if c.returned(r) || r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID {
-		at = max(at, c.headStart(e, r).Add(c.cfg.HeartbeatInterval))
-	}
-
-	return at
 }
 
-// returned reports whether the holder of a record has joined again before anybody took over: it has a head start,
-// unless a rank decides who should lead.
-func (c *Core) returned(r *driver.Record) bool {
-	i, ok := c.sighted[r.Via]
-	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID || c.rank.kind != rankFirst {
-		return false
+// explainClaim says why an election is free.
+func (c *Core) explainClaim(e *election) {
+	switch {
+	case !c.cfg.Explain:
+	case e.rec.Rev == "":
+		c.decided(6, e.name, "the register was never written: claim it")
+	case e.rec.Vacant():
+		c.decided(10, e.name, "it is vacant: claim it, without a takeover delay")
+	case e.rec.Via == "":
+		c.decided(2, e.name, "its lease has expired on this member's clock: claim it")
+	default:
+		c.decided(6, e.name, "its holder's incarnation is dead: claim it")
 	}
-
-	now := c.sights.all[i].watch.rec.Holder
-	return now.ID == r.Holder.ID && now != r.Holder
 }
-
-// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
-func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
 // bid sends the claim of an election in place of r. The epoch grows over everything seen anywhere (rule 5), and over
 // the floor (rule 13).
@@ -78,10 +75,13 @@ func (c *Core) bid(e *election, r *driver.Record) {
 		next.Via = c.member.beat.register
 	}
 
+	unsaid := c.unsaid(e, r, next.Past)
+	next.Past = c.withForgotten(r, next.Past)
+
 	keep := e.claims[max(0, len(e.claims)-maxClaims+1):]
 	e.claims = append(slices.Clip(keep), claim{
 		nonce: next.Nonce, epoch: next.Epoch, sent: c.now, floor: c.floor.read, who: next.Holder,
-		ended: c.unsaid(e, r, next.Past),
+		ended: unsaid,
 	})
 	c.swap(&e.entity, claimCall, next)
 }
@@ -91,32 +91,8 @@ func (c *Core) epochAfter(e *election, r *driver.Record) uint64 {
 	return max(r.Epoch, c.memory[e.name], c.floor.epoch) + 1
 }
 
-// claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it
-// did: if somebody else has released the election in the very term that is known to be the last. A notification
-// proves nothing (rule 12): that the record stands is proved by the swap, on its revision.
-func (c *Core) claimOnNotice(e *election, r *driver.Record) bool {
-	switch {
-	case r.Rev == "" || !r.Vacant() || r.Paused || r.Epoch != c.memory[e.name]:
-		return false
-	case !e.wanted || e.stale && e.call.id == 0 || e.call.old || e.call.write() || e.vac.on || !c.followed(e):
-		return false
-	case r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID:
-		return false
-	case c.rank.kind != rankFirst: // others may have to come first
-		return false
-	case !c.mayLead() || !c.floorFresh() || exhausted(r.Epoch):
-		return false
-	case c.now < max(c.notBefore(e, r), e.hold, c.backoff):
-		return false
-	}
-
-	c.decided(12, e.name, "the notification shows it vacant: claim that revision without a read")
-	e.dropRead()
-	c.bid(e, r)
-	e.stale = true
-	c.enqueue(e.ref)
-	return true
-}
+// exhausted reports whether no term can follow an epoch: its successor is one that no fence accepts.
+func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
 // claimAnswered takes in what became of a claim.
 func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record) {
@@ -133,10 +109,85 @@ func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record
 
 	if o == Conflict {
 		c.decided(4, e.name, "somebody else was first: the claim was not applied, and never will be")
-		e.hold = c.now.Add(conflictWait)
+		if e.seen { // else the record was that of an earlier term
+			e.hold = c.now.Add(conflictWait)
+		}
 	} else {
 		c.decided(3, e.name, "the outcome of the claim is not known: read the register")
 		c.failed()
 	}
 	e.stale = true
+}
+
+// settleOwn settles an election whose record names this member although it does not hold it. That is the normal way
+// from a claim to its term: the answer has shown the record. It is also the way after a lost answer to a claim or to a
+// release. A claim that is known, was not released and still lives is adopted. Anything else is given back at once,
+// since nobody else could claim it while this member's heartbeat goes on (rule 6).
+func (c *Core) settleOwn(e *election) {
+	k := e.claimIndex()
+	if k >= 0 && e.wanted && !c.closing && c.begin(e, e.claims[k]) {
+		return
+	}
+
+	c.decided(6, e.name, "the record names this member, which does not hold it: give it back")
+
+	// Before the release is sent the claim is forgotten, so that it is never believed again, whatever a read shows
+	// (rule 3).
+	who := e.rec.Holder
+	if c.cfg.OwnLease {
+		e.unreleased = who
+	}
+
+	e.claims = slices.DeleteFunc(slices.Clone(e.claims), func(k claim) bool {
+		return k.nonce == e.rec.Nonce && k.who == who
+	})
+	e.vac = vacating{on: true, who: who, epoch: e.rec.Epoch, reason: ReasonAbandoned, until: c.now.Add(c.timeout)}
+	c.giveBack(e)
+}
+
+// claimIndex returns which of this member's claims the record shows, or -1.
+func (e *election) claimIndex() int {
+	return slices.IndexFunc(e.claims, func(k claim) bool { return k.nonce == e.rec.Nonce && k.who == e.rec.Holder })
+}
+
+// giveBack sends the next request of the release of a record that this member does not hold a term on.
+func (c *Core) giveBack(e *election) {
+	sent, kept := c.vacate(&e.entity, &e.vac, &e.rec)
+	if sent {
+		return
+	}
+
+	e.vac = vacating{}
+	e.stale = true
+	if kept { // it is tried again after the next read
+		e.retry.at = c.now.Add(c.failureWait())
+	}
+
+	c.enqueue(e.ref)
+}
+
+// dropClaims forgets claims that cannot come true any more: under an incarnation that has ended, or on a record
+// that has moved on to another holder. Should a store that forgets bring one back, it is not adopted but released
+// (rule 6).
+func (c *Core) dropClaims(e *election) {
+	if len(e.claims) == 0 {
+		return
+	}
+
+	r := &e.rec
+	passed := func(k claim) bool {
+		if !c.cfg.OwnLease && !c.member.is(k.who) {
+			return true
+		}
+		passed := !r.Vacant() && r.Holder != k.who && r.Epoch >= k.epoch
+		if passed && c.cfg.OwnLease {
+			e.unreleased = k.who
+		}
+
+		return passed
+	}
+
+	if slices.ContainsFunc(e.claims, passed) { // else nothing is copied
+		e.claims = slices.DeleteFunc(slices.Clone(e.claims), passed)
+	}
 }

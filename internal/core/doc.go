@@ -11,18 +11,22 @@
 //
 //   - input.go, effect.go: what goes in and what comes out; view.go: what may be asked between two steps; record.go:
 //     what a register goes through (what it holds is driver.Record)
-//   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate
-//   - candidate.go and claim.go, leader.go, former.go: what each of the three does
+//   - step.go: from an input to the effects, and from an answer to whoever waits for it
+//   - election.go: an election; advanceElection is the one place where candidate, leader and former leader alternate,
+//     and receive is what every record goes through that an answer shows
+//   - candidate.go, claim.go and known.go, leader.go, former.go: what each of the three does; interest.go: who wants
+//     an election; notice.go: notifications (rule 12)
 //   - heartbeat.go, watch.go: the two sides of a lease: who keeps it, and who watches it expire
-//   - rollback.go: what every record that is received goes through, and rule 5; shown.go: what answers show to others
-//   - member.go, join.go: the member's own register; sweep.go, poll.go: when elections are read
+//   - rollback.go: a store that has lost writes (rule 5); shown.go: what answers show to others
+//   - member.go, join.go: the member's own register; sweep.go: when held elections are read
 //   - ending.go, event.go: why terms end, and which events say so
-//   - request.go: checkpoints, and requests to whoever leads
-//   - rank.go: who should claim a free election; roster.go, order.go: the members, as they were last listed; share.go:
-//     the sharing of many free elections
+//   - save.go: checkpoints; request.go: requests to whoever leads
+//   - rank.go, latency.go: who should claim a free election; roster.go, peer.go, order.go: the members, as they were
+//     last listed; share.go: the sharing of many free elections
+//   - watchers.go, idle.go: who watches a leader closely, and what the others do
 //   - unhealthy.go: who should not lead, and who should lead instead; spread.go: the members of a fleet
 //   - floor.go, retire.go: registers that nobody uses are removed, and no epoch comes again for that (rule 13)
-//   - core.go, queue.go, heap.go, slab.go: Step, and what makes it cost no more than what has changed
+//   - core.go, entity.go, queue.go, slab.go: the state, and what makes a step cost no more than what has changed
 //   - clone.go, encode.go, encode_election.go, encode_roster.go, encode_retire.go: for the explorer
 //
 // # How it works

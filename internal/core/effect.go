@@ -19,6 +19,7 @@ const (
 	Remove             // remove the register if its revision is still Rev
 	Named              // find an election that somebody holds and whose record names Name as its heartbeat register
 	List               // read all records whose names begin with Name
+	Skim               // the same, but of each record all except its revision may be older
 )
 
 // The effects.
@@ -31,8 +32,10 @@ type (
 		Verb    Verb
 		Record  driver.Record // for a Get, a List or Named, Name alone; for a Remove, Name, Rev and Epoch
 		Timeout time.Duration
-		Asked   bool // somebody waits for the outcome: a checkpoint is written
-		Witness bool // also ask the store, if it can tell, whether the process that wrote the record is dead
+		Asked   bool  // somebody waits for the outcome: a checkpoint is written
+		Urgent  bool  // a deadline depends on it: a heartbeat is written
+		Seek    *Seek // where a List may end, if it need not show all records
+		Witness bool  // also ask the store, if it can tell, whether the process that wrote the record is dead
 	}
 	// Begin starts a term. It is believed until the deadline, which Renewed moves.
 	Begin struct {
@@ -57,6 +60,9 @@ type (
 		Epoch    uint64
 		Kept     bool // the store did not take the release
 	}
+	// Measured says that the latency of the store, as this member publishes it, has changed. It is so under rank
+	// latency only.
+	Measured struct{ Latency time.Duration }
 	// Renewed is the new deadline of all terms that depend on a heartbeat register. A deadline in the past ends them,
 	// for that cause; an End of each of them follows.
 	Renewed struct {
@@ -119,7 +125,15 @@ type (
 	Wake struct{ At Time }
 	// Subscribe says, once, that notifications are of use from now on. Members of a fleet do not all ask for them at
 	// once.
-	Subscribe struct{}
+	Subscribe struct {
+		Members bool // notifications of all member registers are of use
+	}
+
+	// Follow says that notifications of a register are of use from now on: of an election that somebody is interested
+	// in, or of the heartbeat register of its holder.
+	Follow struct{ Name string }
+	// Unfollow says that notifications of a register are of no more use.
+	Unfollow struct{ Name string }
 	// Decision says what was decided and by which rule, before the effects of that, if Config.Explain asks for it. A
 	// shell has nothing to do about it.
 	Decision struct {
@@ -148,8 +162,11 @@ func (Result) effect()    {}
 func (Withdrawn) effect() {}
 func (Wake) effect()      {}
 func (Subscribe) effect() {}
+func (Follow) effect()    {}
+func (Unfollow) effect()  {}
 func (Closed) effect()    {}
 func (Decision) effect()  {}
+func (Measured) effect()  {}
 
 // Spent returns how much work the last step was, in units of one advanced entity.
 func (c *Core) Spent() int { return c.spent }

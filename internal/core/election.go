@@ -1,7 +1,6 @@
 package core
 
 import (
-	"strings"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -10,7 +9,6 @@ import (
 const (
 	conflictWait = 20 * time.Millisecond // after somebody else was first
 	echoWait     = 20 * time.Millisecond // after a claim, until a notification about it is no longer taken for its own
-	unreadable   = 3                     // how many failures in a row are reported, if the store answers otherwise
 )
 
 // election is one election as this member sees it.
@@ -27,6 +25,7 @@ type election struct {
 	after    uint64        // the last request before that: later reads of the heartbeat register prove something
 	stale    bool          // it has changed since, for all we know
 	fresh    uint64        // the core's refresh when it was last read
+	released bool          // it is what this member's release has written
 	own      watch         // the record as its own heartbeat, if it has a lease of its own
 	via      string        // the sight that it is attached to; empty for none
 	dep      int           // its place there
@@ -42,13 +41,15 @@ type election struct {
 	vanished  bool            // it has no register any more, and the floor must be read to tell why
 	shown     uint64          // the highest epoch of any answer since the record was received, its own included
 	forgotten driver.Identity // the holder whose joining the store has forgotten
-	lastHeld  driver.Record   // who held it last, and since when
+	lastHeld  holding         // who held it last, and since when
 	heldAt    Time            // when the last request was sent that showed it held; 0 if none did
 	exhausted bool            // its epoch is one that no term can follow, which was reported
 
 	open       bool            // it was judged free
 	openSince  Time            // when that began
 	holdBack   Time            // not to be claimed before, so that others have a chance
+	betterAt   Time            // when a list has shown a better candidate; 0 if none did
+	bestAt     Time            // when a list has shown that there is none; 0 if none did
 	standBack  Time            // the members are not listed again before: one of them is better
 	loose      bool            // it is free, or was never judged
 	claimed    bool            // it was vacant and has changed since: it is read at the next poll
@@ -75,6 +76,13 @@ type election struct {
 	led     spot // in the core's led
 	rival   spot // in the core's rivals
 	tidied  bool // while closing: it was read once more
+}
+
+// holding is what is kept of a record that somebody held. A whole record would take three times the memory.
+type holding struct {
+	Holder driver.Identity
+	Epoch  uint64
+	Since  time.Time
 }
 
 // term is one unbroken holding of an election by this member.
@@ -119,94 +127,149 @@ func (c *Core) advanceElection(e *election) {
 	}
 }
 
-// elect returns an election, new if need be.
-func (c *Core) elect(name string) *election {
-	if i, ok := c.names[name]; ok {
-		return c.elections.all[i]
+// electionAnswered takes in what became of a request about an election's register.
+func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Record) {
+	if o == NotFound {
+		r = driver.Record{Name: e.name}
 	}
-	e := &election{name: name}
-	i := c.elections.add(e)
-	if c.all == int(i) {
-		c.all++ // it is queued by itself
+
+	known := o == Done || o == NotFound
+	keeps := e.term.state != noTerm && c.cfg.OwnLease && !e.beat.ended
+	e.settled = known && done.kind == readCall
+
+	switch {
+	case e.vac.on:
+		c.vacateAnswered(e, done, o, &r)
+	case done.kind == claimCall:
+		c.claimAnswered(e, done, o, &r)
+	case done.kind == saveCall:
+		c.saveAnswered(e, done, o, &r)
+	case done.kind == editCall:
+		c.editAnswered(e, done, o, &r)
+	case keeps && (done.kind == renewCall || e.beat.check):
+		c.renewAnswered(e, done, o, &r)
+	case known:
+		c.receive(e, &r, done)
+	case done.kind == readCall:
+		c.unread(&e.retry, e.name, done, o)
+		e.stale = true
+		if e.saving && len(e.saves) > 0 { // nobody waits for a store that does not answer
+			c.saved(e, OutcomeUnknown)
+		}
 	}
-	e.init(makeRef(electionKind, i))
-	c.names[name] = i
-	c.live++
-	c.judged(e, true) // for all we know
-	c.enqueue(e.ref)
-	return e
+
+	if known && done.kind == readCall {
+		c.settleSave(e, &r)
+	}
 }
 
-// campaignIn makes the member a candidate.
-func (c *Core) campaignIn(name string) {
-	e := c.elect(name)
-	if e.wanted || c.closing {
+// receive takes in a record that the store has shown of an election, by the answer to a request. Every record goes
+// through here: it notices a store that has gone back, a new leader, and the end of a term.
+func (c *Core) receive(e *election, r *driver.Record, done call) {
+	c.learn(e.name, r.Epoch)
+	c.forgetKnown(e.name)
+	c.see(&e.own, r, done) // every one, also if nobody else holds a lease of its own by it
+	highest := c.memory[e.name]
+	if r.Epoch < highest && done.old {
+		e.stale = true // it was sent before the higher epoch was learned, so it may be older
+		e.shown = max(e.shown, r.Epoch)
 		return
 	}
-	e.wanted = true
-	c.wanted++
-	c.show(e)
-	c.attendable(e)
-	c.enqueue(e.ref)
-	c.enqueue(c.member.ref)
-	c.enqueue(c.floor.ref)
-}
 
-// withdraw ends a candidacy.
-func (c *Core) withdraw(name string) {
-	i, ok := c.names[name]
-	if !ok {
-		c.emit(Withdrawn{name})
-		return
-	}
-	e := c.elections.all[i]
-	c.unwant(e)
-	c.enqueue(e.ref)
-	if e.term.state == noTerm {
-		c.emit(Withdrawn{name})
+	removed, known := c.retired(e, r)
+	if e.vanished = !known; e.vanished {
+		e.stale = true // it is read again once the floor is known
+		c.needFloor(&e.entity)
 		return
 	}
 
-	e.withdrawn = true
-	if e.term.state == leading {
-		c.end(e, Shutdown, "")
-	}
-}
-
-func (c *Core) unwant(e *election) {
-	if e.wanted {
-		e.wanted = false
-		c.wanted--
-		c.attendable(e)
-	}
-}
-
-func (c *Core) unwatch(name string) {
-	if i, ok := c.names[name]; ok && c.elections.all[i].watchers > 0 {
-		c.elections.all[i].watchers--
-		c.enqueue(c.elections.all[i].ref)
-	}
-}
-
-// dropElection forgets an election.
-func (c *Core) dropElection(e *election) {
-	for len(e.asks) > 0 {
-		c.askDone(e, Unanswered)
+	if !removed && c.wentBack(e, r, highest) {
+		c.reportBack(e, r, highest)
 	}
 
-	c.unwant(e)
-	e.seen = false
-	e.rec = driver.Record{}
+	c.reportExhausted(e, r)
+
+	previous := e.rec
+	first := !e.seen
+	c.keepRecord(e, r, done)
+	if c.cfg.Explain && done.kind == readCall && e.term.state == noTerm && e.claimIndex() >= 0 {
+		c.decided(6, e.name, "the record shows this member's own claim, not released yet: adopt it")
+	}
+
+	c.noteLeader(e, &previous, first)
+	c.checkTerm(e)
 	c.attach(e)
-	c.judged(e, false)
-	c.unschedule(&e.entity)
-	c.elections.drop(e.index())
-	delete(c.names, e.name)
-	c.noteDropped(e.name, e.heldAt)
-	c.live--
-	if c.closing && c.resting() {
-		c.enqueue(c.member.ref)
+}
+
+// keepRecord makes a record the one that is known of an election, and forgets claims that it rules out.
+func (c *Core) keepRecord(e *election, r *driver.Record, done call) {
+	if !r.Vacant() {
+		e.heldAt = done.sent
 	}
+
+	if !r.Vacant() && r.Duration <= maxDuration { // else somebody holds it who does not use Regent
+		e.lastHeld = holding{Holder: r.Holder, Epoch: r.Epoch, Since: r.Since}
+	}
+
+	previous := e.rec
+	if !e.seen || r.Rev != previous.Rev {
+		e.received = c.now
+		if !e.seen || r.Holder != previous.Holder { // an edit names the same incarnation
+			e.after = c.seq
+		}
+
+		e.standBack = 0
+	}
+
+	if !e.seen {
+		e.foundHeld = !r.Vacant()
+	}
+
+	if notable(r, &previous) && (r.Vacant() || r.Holder != previous.Holder) {
+		e.open = false // a reservation counts from when the record that makes it was first found free
+	}
+
+	e.rec = *r
+	e.seen = true
+	e.released = done.kind == vacateCall
+	e.shown = r.Epoch
+	e.stale = done.old
+	e.claimed = false
+	e.retry = retry{}
+	c.dropClaims(e)
+
+	e.check = 0
+	if e.wanted && (r.Next == c.cfg.ID || c.eager(r)) && c.followed(e) {
+		e.check = c.now.Add(c.cfg.HeartbeatInterval / 3) // the others hold back no longer than one heartbeat interval
+	}
+}
+
+// noteLeader emits what watchers and events are to show of an election.
+func (c *Core) noteLeader(e *election, previous *driver.Record, first bool) {
+	r := &e.rec
+	moved := notable(r, previous)
+	if moved || first {
+		c.emit(Changed{*r})
+	}
+
+	if moved {
+		c.moved(e)
+	}
+
+	if r.Vacant() || r.Holder.ID == c.cfg.ID || r.Holder == previous.Holder && r.Epoch == previous.Epoch {
+		return
+	}
+
+	e.holdBack = 0 // what it held back for has come
+	was := c.termBefore(r)
+	if previous.Holder.ID != "" {
+		was.leader = previous.Holder.ID
+	}
+
+	c.emit(Event{
+		Kind: EventLeaderChanged, Election: e.name, Epoch: r.Epoch, Holder: r.Holder, Previous: was.leader,
+		PreviousReason: was.reason,
+	})
 }
 
 // mine reports whether a holder is this member: in its present incarnation, in a claim that it made, or in a term
@@ -221,80 +284,4 @@ func (c *Core) mine(e *election, who driver.Identity) bool {
 // followed reports whether somebody else seems to hold the election, so that its heartbeat matters.
 func (c *Core) followed(e *election) bool {
 	return e.seen && e.term.state == noTerm && !e.rec.Vacant() && !c.mine(e, e.rec.Holder)
-}
-
-// notice takes in a notification (rule 12: it only shortens a wait, and proves nothing).
-func (c *Core) notice(r driver.Record) {
-	if r.Name == "" {
-		c.refresh++
-		c.enqueueAll()
-		c.sweepSoon()
-		return
-	}
-
-	if strings.HasPrefix(r.Name, driver.MemberPrefix) {
-		c.memberNotice(r.Name)
-	}
-	if i, ok := c.sighted[r.Name]; ok && strings.HasPrefix(r.Name, driver.MemberPrefix) {
-		s := c.sights.all[i]
-		s.again = true
-		c.enqueue(s.ref)
-		return
-	}
-
-	i, ok := c.names[r.Name]
-	if !ok {
-		return
-	}
-
-	e := c.elections.all[i]
-	switch {
-	case c.claimOnNotice(e, &r):
-	case e.seen && r.Rev != "" && r.Rev == e.rec.Rev:
-	case c.claimedByOther(e, &r):
-	case e.term.state == noTerm:
-		c.decided(12, e.name, "a notification proves nothing: read the register")
-		e.stale = true
-		e.call.old = true
-		c.enqueue(e.ref)
-	default: // one about this member's own claim is given time to pass
-		c.decided(12, e.name, "a notification proves nothing: read the register")
-		e.check = max(c.now, e.received.Add(echoWait), 1)
-		c.enqueue(e.ref)
-	}
-}
-
-// retry is when to read a register again that could not be read. One such register holds up nothing but the
-// elections that depend on it.
-type retry struct {
-	failed   int  // how often in a row
-	since    Time // the first of these
-	at       Time // not before
-	reported bool
-}
-
-func (r *retry) passed(now Time) bool { return now >= r.at }
-
-// unread notes that a register could not be read. It is read again after a while, which grows if the store answers
-// otherwise.
-func (c *Core) unread(r *retry, name string, done call, o Outcome) {
-	answers := r.failed > 0 && c.answered >= r.since
-	wait := c.failureWait()
-	switch {
-	case answers:
-		wait = min(wait<<min(r.failed, 3), c.cfg.ElectionInterval)
-	case c.answered < done.sent: // else it may be this register alone
-		c.failed()
-	}
-
-	if r.failed == 0 {
-		r.since = c.now
-	}
-
-	r.failed++
-	r.at = c.now.Add(wait)
-	if answers && r.failed >= unreadable && !r.reported {
-		r.reported = true
-		c.emit(Event{Kind: EventUnreadable, Register: name, Error: done.faultText(o)})
-	}
 }

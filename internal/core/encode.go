@@ -35,7 +35,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 		x.ahead(c.tidyEnd)
 	}
 
-	x.number(len(c.queue))
+	x.number(len(c.queue) - c.head)
 	x.number(len(c.elections.all) - c.all)
 
 	x.member(c)
@@ -47,6 +47,7 @@ func (c *Core) Encode(b []byte, now Time, canon Canon) []byte {
 		}
 	}
 
+	x.known(c)
 	for _, s := range c.sights.all {
 		x.flags(s != nil)
 		if s != nil {
@@ -260,6 +261,13 @@ func (x *encoder) sight(c *Core, s *sight) {
 	x.text(s.name)
 	x.watch(&s.watch, c.cfg.TakeoverDelay, &s.call)
 	x.retry(c, &s.retry)
+	if c.cfg.Watchers > 0 {
+		x.flags(s.spare, s.idles, s.anew, s.watch.renewed)
+		x.ahead(s.idleUntil)
+		x.ahead(s.closeUntil)
+		x.ahead(s.eagerUntil)
+	}
+
 	x.flags(s.proof != 0, s.again, s.fresh != c.refresh, s.revoke, s.watch.renewed && c.rank.kind == rankLexicographic)
 	x.number(s.cleared)
 	x.number(len(s.deps))
@@ -272,5 +280,6 @@ func (x *encoder) sight(c *Core, s *sight) {
 	for _, p := range s.pokes {
 		x.identity(p.holder, true)
 		x.ahead(p.until)
+		x.flags(p.sent)
 	}
 }

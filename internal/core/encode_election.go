@@ -24,7 +24,7 @@ func (x *encoder) election(c *Core, e *election) {
 		x.number(min(e.quiet, 8))
 	}
 
-	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished)
+	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished, e.released)
 	x.ahead(e.check)
 	x.ahead(e.barred)
 	x.unsigned(x.canon.Epoch(e.name, e.barredFor))
@@ -62,6 +62,19 @@ func (x *encoder) election(c *Core, e *election) {
 		x.unsigned(x.canon.Epoch(e.name, a.at))
 		x.ahead(a.until)
 	}
+}
+
+// known encodes the records that this member may claim on without a read.
+func (x *encoder) known(c *Core) {
+	for i := range c.known {
+		if k := &c.known[i]; c.lately(k) {
+			x.text(k.rec.Name)
+			x.record(&k.rec)
+			x.within(k.at, c.cfg.ElectionInterval)
+		}
+	}
+
+	x.number(-1)
 }
 
 // proofs encodes what the election may take from its heartbeat register: by the last read, and by one that is under

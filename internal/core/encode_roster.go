@@ -1,10 +1,16 @@
 package core
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // ranked encodes what decides who should lead.
 func (x *encoder) ranked(c *Core) {
 	x.flags(c.failing, c.subscribed, c.outranked)
 	if !c.subscribed {
-		x.ahead(c.lookAt)
+		x.ahead(c.readFrom)
 	}
 
 	x.ahead(c.coldStartEnd(nil))
@@ -14,12 +20,20 @@ func (x *encoder) ranked(c *Core) {
 		x.number(int(x.now % Time(c.cfg.LeaseDuration)))
 	}
 
+	if c.rank.kind == rankLatency {
+		x.number(int(c.latency))
+		for _, l := range c.stats.Latencies {
+			x.number(int(l))
+		}
+	}
+
 	x.roster(c)
 }
 
 func (x *encoder) roster(c *Core) {
 	r := &c.roster
-	used := r.known || r.wanted || r.call.id != 0 || r.queued || r.place >= 0
+	used := c.cfg.Watchers > 0 || r.known || len(r.byName) > 0 || r.wanted || r.call.id != 0 ||
+		r.queued || r.place >= 0
 	x.flags(used)
 	if !used {
 		return
@@ -27,8 +41,21 @@ func (x *encoder) roster(c *Core) {
 
 	x.entity(&r.entity)
 	x.flags(r.known, r.wanted, r.attending, c.recent())
+	if r.wanted {
+		x.seek(r.seek)
+	}
+
+	if r.call.id != 0 || len(r.coming) > 0 {
+		x.seek(r.sought)
+		x.flags(len(r.coming) > 0 && r.partial)
+	}
+
 	if c.recent() {
 		x.within(r.listedAt, c.recentFor())
+	}
+
+	if c.cfg.Watchers > 0 {
+		x.watchers(c)
 	}
 
 	x.ahead(r.retryAt)
@@ -57,6 +84,53 @@ func (x *encoder) roster(c *Core) {
 	}
 }
 
+// texts encodes a list of names.
+func (x *encoder) texts(all []string) {
+	x.number(len(all))
+	for _, s := range all {
+		x.text(s)
+	}
+}
+
+// seek encodes where a list may end.
+func (x *encoder) seek(s *Seek) {
+	x.flags(s != nil)
+	if s == nil {
+		return
+	}
+
+	x.text(s.election)
+	x.identity(s.but, true)
+	x.number(s.self.place)
+	x.number(len(s.dead))
+	for _, name := range slices.Sorted(maps.Keys(s.dead)) {
+		x.text(name)
+		x.unsigned(x.canon.Rev(s.dead[name]))
+	}
+}
+
+// watchers encodes what decides whom this member names as its watchers.
+func (x *encoder) watchers(c *Core) {
+	r := &c.roster
+	x.number(r.appointSoon)
+	x.number(int(x.now % Time(c.idleTime(0)))) // a standby's phase counts from the beginning of time
+	x.flags(r.skims, r.came.kind == listCall, c.notified, r.informs, r.heard != nil)
+	x.texts(r.uninformed)
+	x.texts(r.informing)
+	x.ahead(r.informAt)
+	x.within(r.appointedAt, c.cfg.LeaseDuration)
+	x.text(string(r.published))
+	if heard := c.heardLately(); heard != nil {
+		x.text(strings.Join(heard.IDs, " "))
+		x.text(strings.Join(heard.Elections, " "))
+		x.within(r.heardAt, 2*c.cfg.LeaseDuration)
+	}
+
+	for _, p := range r.peers.all {
+		x.flags(p != nil && p.beats)
+	}
+}
+
 func (x *encoder) peer(p *peer, listed bool) {
 	x.identity(p.who, true)
 	x.unsigned(x.canon.Rev(p.rev))
@@ -73,6 +147,15 @@ func (x *encoder) peer(p *peer, listed bool) {
 func (x *encoder) preference(c *Core, e *election) {
 	x.flags(e.loose, e.claimed, e.led.in, e.rival.in)
 	x.ahead(e.standBack)
+	x.flags(c.outrankedLately(e), c.bestLately(e))
+	if c.outrankedLately(e) {
+		x.within(e.betterAt, c.recentFor())
+	}
+
+	if c.bestLately(e) {
+		x.within(e.bestAt, c.recentFor())
+	}
+
 	if c.rank.kind == rankFirst && !c.failing {
 		return
 	}

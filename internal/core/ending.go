@@ -14,6 +14,7 @@ import (
 const (
 	ReasonExpired   = "expired"   // the successor, or the store itself, found the heartbeat expired
 	ReasonDied      = "died"      // its companion process, or the store's witness, proved its process dead
+	ReasonKilled    = "killed"    // its companion process killed it, because it was silent past its deadline
 	ReasonRejoined  = "rejoined"  // its member has joined anew: it was restarted, or had lost its lease
 	ReasonAbandoned = "abandoned" // a claim was applied after it had been given up
 	ReasonFirst     = "first"     // there was no term before: nobody has led
@@ -120,7 +121,7 @@ type lifeEnd struct {
 	ending
 }
 
-// maxEnds is how many of them are remembered: more than can still show up in a store.
+// maxEnds is how many of them are remembered at least: more than can still show up in a store.
 const maxEnds = 64
 
 // noteEnd remembers how a heartbeat of this process is about to end: at its deadline at the latest, even where the
@@ -131,12 +132,16 @@ func (c *Core) noteEnd(b *beat, cause Cause) {
 	}
 
 	end := lifeEnd{b.who, ending{string(cause), c.wallAt(b.deadline)}}
-	c.ends = append(slices.Clip(c.ends[max(0, len(c.ends)-maxEnds+1):]), end)
+	if len(c.ends) == 2*maxEnds { // seldom, because it copies them
+		c.ends = c.ends[:copy(c.ends, c.ends[maxEnds:])]
+	}
+
+	c.ends = append(c.ends, end)
 }
 
 // endOf returns how an incarnation of this process ended, and whether it was one that has.
 func (c *Core) endOf(who driver.Identity) (ending, bool) {
-	for i := range c.ends {
+	for i := len(c.ends) - 1; i >= 0; i-- { // it is the last one, most likely
 		if c.ends[i].who == who {
 			return c.ends[i].ending, true
 		}
@@ -162,7 +167,8 @@ func (c *Core) unsaid(e *election, r *driver.Record, past []driver.Past) driver.
 	}
 
 	last := past[len(past)-1]
-	if last.Epoch != r.Epoch || last.Holder == "" || last.Reason != ReasonExpired && last.Reason != ReasonDied {
+	silent := []string{ReasonExpired, ReasonDied, ReasonKilled}
+	if last.Epoch != r.Epoch || last.Holder == "" || !slices.Contains(silent, last.Reason) {
 		return driver.Past{}
 	}
 
@@ -171,6 +177,17 @@ func (c *Core) unsaid(e *election, r *driver.Record, past []driver.Past) driver.
 	}
 
 	return last
+}
+
+// withForgotten returns the past of a claim, with an entry for the terms that this member knows of and the store has
+// lost: otherwise the last term that the store still has would pass for the one before.
+func (c *Core) withForgotten(r *driver.Record, past []driver.Past) []driver.Past {
+	highest := c.memory[r.Name]
+	if r.Rev == "" || highest <= r.Epoch {
+		return past
+	}
+
+	return ended(&driver.Record{Epoch: highest, Past: past}, time.Time{}, ReasonForgotten)
 }
 
 // before is how the term before another one ended.

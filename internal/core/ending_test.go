@@ -73,7 +73,7 @@ func TestEndings(t *testing.T) {
 		r.start()
 		r.run(10 * time.Second)
 		_, reason, vacant := became(r)
-		equal(t, "reason", reason, ReasonExpired) // of epoch 4, by nobody that is known
+		equal(t, "reason", reason, ReasonForgotten) // of epoch 9, not of epoch 4, which the store still has
 		equal(t, "vacant", vacant, -1)
 
 		r = newRig(t, cfg)

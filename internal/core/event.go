@@ -3,6 +3,8 @@ package core
 import (
 	"strconv"
 	"time"
+
+	"github.com/regentd/regent/internal/millis"
 )
 
 // Metadata returns what an event carries, under the names that people know. The text of EventWaiting, and the
@@ -54,13 +56,13 @@ func (e *Event) Measurements() map[string]float64 {
 	switch e.Kind {
 	case EventBecameLeader:
 		if e.Vacant >= 0 {
-			return map[string]float64{"vacant": e.Vacant.Seconds()}
+			return map[string]float64{"vacantMs": millis.Of(e.Vacant)}
 		}
 	case EventStarted:
-		return map[string]float64{"waited": e.Took.Seconds()}
+		return map[string]float64{"waitedMs": millis.Of(e.Took)}
 	case EventContention:
 		return map[string]float64{
-			"duration": e.Took.Seconds(), "expected": e.Expected.Seconds(), "ratio": e.ratio(),
+			"durationMs": millis.Of(e.Took), "expectedMs": millis.Of(e.Expected), "ratio": e.ratio(),
 		}
 	}
 
@@ -69,11 +71,7 @@ func (e *Event) Measurements() map[string]float64 {
 
 func (e *Event) ratio() float64 { return float64(e.Took) / float64(e.Expected) }
 
-const (
-	latencies = 100 // heartbeats whose latency is kept
-
-	contentionQuiet = 30 * time.Second // how long after a contention event none is sent
-)
+const latencies = 100 // heartbeats whose latency is kept
 
 // Stats are figures since the core was made, or since the first core of its process was.
 type Stats struct {
@@ -88,23 +86,22 @@ type Stats struct {
 // Stats returns the core's figures.
 func (c *Core) Stats() Stats { return c.stats }
 
-// countBeat counts a heartbeat that was applied: how long its last request took, and the whole cycle, from when it was
-// due.
-func (c *Core) countBeat(b *beat) {
-	s := &c.stats
-	latency := time.Duration(c.now - b.tries[0].sent)
-	s.Latencies[s.Heartbeats%latencies] = latency
-	s.Heartbeats++
-	s.HeartbeatTime += latency
-
-	slow := Event{Kind: EventContention, Took: time.Duration(c.now - b.cycle), Expected: b.every}
-	if c.cfg.ContentionThreshold <= 0 || slow.ratio() <= c.cfg.ContentionThreshold {
-		return
+// decided says what was decided, and by which rule, if anybody wants to know.
+func (c *Core) decided(rule int, name, what string) {
+	if c.cfg.Explain {
+		c.emit(Decision{rule, name, what})
 	}
+}
 
-	s.Contention++
-	if c.contended == 0 || c.now >= c.contended.Add(contentionQuiet) {
-		c.contended = c.now
-		c.emit(slow)
+// explainSight says since when a heartbeat counts.
+func (c *Core) explainSight(s *sight) {
+	w := &s.watch
+	switch {
+	case !c.cfg.Explain || w.rec.Vacant():
+	case w.since == c.now:
+		c.decided(2, s.name, "a new heartbeat: it counts from now on, on this member's clock")
+	case w.expired(c.cfg.TakeoverDelay):
+	case c.now >= w.expires():
+		c.decided(10, s.name, "expired on this member's clock: wait for the takeover delay, and read again")
 	}
 }

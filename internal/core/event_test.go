@@ -21,7 +21,7 @@ func TestEventKinds(t *testing.T) {
 		measurements string
 		happen       func(*testing.T) *rig
 	}{
-		EventBecameLeader: {"previous_leader previous_reason term", "vacant", func(t *testing.T) *rig {
+		EventBecameLeader: {"previous_leader previous_reason term", "vacantMs", func(t *testing.T) *rig {
 			r := watching(t, clusterConfig())
 			r.run(10 * time.Second)
 			return r
@@ -37,7 +37,7 @@ func TestEventKinds(t *testing.T) {
 		EventLeaderChanged: {"new_leader previous_leader previous_reason term", "", func(t *testing.T) *rig {
 			return watching(t, clusterConfig())
 		}},
-		EventContention: {"", "duration expected ratio", func(t *testing.T) *rig {
+		EventContention: {"", "durationMs expectedMs ratio", func(t *testing.T) *rig {
 			cfg := lockConfig()
 			cfg.ContentionThreshold = 1.1
 			r := newRig(t, cfg)
@@ -58,7 +58,7 @@ func TestEventKinds(t *testing.T) {
 			r.serve()
 			return r
 		}},
-		EventStarted: {"", "waited", func(t *testing.T) *rig {
+		EventStarted: {"", "waitedMs", func(t *testing.T) *rig {
 			cfg := clusterConfig()
 			cfg.StartDelayMax = 5 * time.Second
 			cfg.StartDelay = 2 * time.Second

@@ -78,7 +78,7 @@ func (c *Core) advanceFloor() {
 		return
 	}
 
-	needed := c.wanted > 0 || len(f.waiting) > 0 || f.again
+	needed := c.wanted > 0 && !c.spares() || len(f.waiting) > 0 || f.again
 	old := !f.seen || f.again || !c.floorFresh() || c.now >= c.refreshFloorAt()
 
 	switch {
@@ -200,9 +200,10 @@ func (c *Core) noteDropped(name string, heldAt Time) {
 	c.droppedAt[name] = dropTimes{at: c.now, held: max(heldAt, last.held), queued: true}
 }
 
-// forgetRetired forgets the epochs of an election whose register was removed: the floor covers them.
-func (c *Core) forgetRetired(name string) {
-	if _, used := c.names[name]; !used && c.memory[name] > 0 && c.memory[name] <= c.floor.epoch {
+// forgetRetired forgets the epochs of an election whose register was removed: the floor covers them, up to the one of
+// the record that was removed. A later one was lost by the store, and whoever held it may hold it still (rule 5).
+func (c *Core) forgetRetired(name string, epoch uint64) {
+	if _, used := c.names[name]; !used && c.memory[name] > 0 && c.memory[name] <= epoch {
 		delete(c.memory, name)
 		c.emit(Forgotten{name})
 	}
@@ -217,6 +218,7 @@ func (c *Core) pruneMemory() {
 		f.prune--
 		name := c.dropped[0]
 		c.dropped = c.dropped[1:]
+
 		_, used := c.names[name]
 		rested := c.droppedAt[name].at.Add(max(c.cfg.Rest, c.cfg.LeaseDuration))
 		switch {

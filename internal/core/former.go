@@ -20,6 +20,7 @@ func (c *Core) end(e *election, cause Cause, next string) {
 	c.decided(7, e.name, "the term ends: its duty stops first, then the election is released")
 	c.emit(End{Election: e.name, Epoch: t.epoch, Cause: cause, Next: next, Detail: t.detail})
 	c.endSaves(e)
+	c.callSuccessor(next)
 	c.enqueue(e.ref)
 }
 
@@ -64,7 +65,7 @@ func (c *Core) dutyStopped(name string, epoch uint64) {
 		c.unwant(e)
 	}
 
-	b := c.line(e)
+	b := c.beatOf(e)
 	c.decided(7, e.name, "the duty has stopped: the election may be released")
 	t.state = releasing
 	b.held--
@@ -106,7 +107,7 @@ func (c *Core) finish(e *election, kept bool) {
 	t := e.term
 	e.term = term{}
 	e.vac = vacating{}
-	e.stale = true
+	e.stale = e.stale || e.wanted || !e.released
 	if c.cfg.OwnLease {
 		if kept {
 			e.unreleased = t.who
@@ -114,7 +115,7 @@ func (c *Core) finish(e *election, kept bool) {
 			c.lifeline(&e.beat, true, true)
 		}
 	} else {
-		c.letGo(e)
+		c.dropHeld(e)
 	}
 
 	switch t.cause {
@@ -162,40 +163,54 @@ func (e *election) fencedAgain(lasted time.Duration) time.Duration {
 	return min(fencedWait<<min(e.fencedRow-2, 10), fencedWaitMax)
 }
 
-// electionAnswered takes in what became of a request about an election's register.
-func (c *Core) electionAnswered(e *election, done call, o Outcome, r driver.Record) {
-	if o == NotFound {
-		r = driver.Record{Name: e.name}
-	}
+// vacating is the release of a register that this member holds, or the leave of the member: the swap, and a read after
+// every swap that was not plainly applied.
+type vacating struct {
+	on     bool
+	who    driver.Identity
+	epoch  uint64
+	reason string
+	next   string // the successor to name
+	tries  int
+	until  Time // a store that does not answer is not asked any longer
+	check  bool // the last outcome is not plain: the register is to be read
+}
 
-	known := o == Done || o == NotFound
-	keeps := e.term.state != noTerm && c.cfg.OwnLease && !e.beat.ended
-	e.settled = known && done.kind == readCall
+// maxVacate is how often a release is tried.
+const maxVacate = 4
 
+// vacate sends the next request of a release. It reports false if nothing is left to send: the record is not ours any
+// more, or the store did not take the release (kept).
+func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool) {
 	switch {
-	case e.vac.on:
-		c.vacateAnswered(e, done, o, &r)
-	case done.kind == claimCall:
-		c.claimAnswered(e, done, o, &r)
-	case done.kind == saveCall:
-		c.saveAnswered(e, done, o, &r)
-	case done.kind == editCall:
-		c.editAnswered(e, done, o, &r)
-	case keeps && (done.kind == renewCall || e.beat.check):
-		c.renewAnswered(e, done, o, &r)
-	case known:
-		c.receive(e, &r, done)
-	case done.kind == readCall:
-		c.unread(&e.retry, e.name, done, o)
-		e.stale = true
-		if e.saving && len(e.saves) > 0 { // nobody waits for a store that does not answer
-			c.saved(e, OutcomeUnknown)
-		}
+	case v.check && c.now >= v.until:
+		return false, true
+	case v.check:
+		c.read(e, r.Name)
+		return true, false
+	case !heldBy(r, v.who, v.epoch): // rule 4: a release changes only its own record
+		return false, false
+	case v.tries == maxVacate || v.tries > 0 && c.now >= v.until:
+		return false, true
 	}
 
-	if known && done.kind == readCall {
-		c.settleSave(e, &r)
+	c.decided(4, r.Name, "release this very record, if nobody has changed it")
+	v.tries++
+	v.check = true
+	if e.ref.kind() == memberKind {
+		c.swap(e, vacateCall, vacatedBeat(r, c.src.Nonce(), c.src.Wall(), v.reason))
+		return true, false
 	}
+
+	end, known := c.endOf(v.who)
+	if !known {
+		end = ending{v.reason, c.src.Wall()}
+	}
+
+	vacant := vacated(r, c.src.Nonce(), end.at, end.reason)
+	vacant.Next = v.next
+	c.swap(e, vacateCall, vacant)
+	return true, false
 }
 
 // vacateAnswered takes in what became of a release, or of the read after it.

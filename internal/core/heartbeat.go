@@ -224,52 +224,26 @@ func (c *Core) lifeline(b *beat, stopped, over bool) {
 	c.emit(l)
 }
 
-// vacating is the release of a register that this member holds, or the leave of the member: the swap, and a read after
-// every swap that was not plainly applied.
-type vacating struct {
-	on     bool
-	who    driver.Identity
-	epoch  uint64
-	reason string
-	next   string // the successor to name
-	tries  int
-	until  Time // a store that does not answer is not asked any longer
-	check  bool // the last outcome is not plain: the register is to be read
-}
+const contentionQuiet = 30 * time.Second // how long after a contention event none is sent
 
-// maxVacate is how often a release is tried.
-const maxVacate = 4
+// countBeat counts a heartbeat that was applied: how long its last request took, and the whole cycle, from when it was
+// due.
+func (c *Core) countBeat(b *beat) {
+	s := &c.stats
+	latency := time.Duration(c.now - b.tries[0].sent)
+	s.Latencies[s.Heartbeats%latencies] = latency
+	s.Heartbeats++
+	s.HeartbeatTime += latency
+	c.measure()
 
-// vacate sends the next request of a release. It reports false if nothing is left to send: the record is not ours any
-// more, or the store did not take the release (kept).
-func (c *Core) vacate(e *entity, v *vacating, r *driver.Record) (sent, kept bool) {
-	switch {
-	case v.check && c.now >= v.until:
-		return false, true
-	case v.check:
-		c.read(e, r.Name)
-		return true, false
-	case !heldBy(r, v.who, v.epoch): // rule 4: a release changes only its own record
-		return false, false
-	case v.tries == maxVacate || v.tries > 0 && c.now >= v.until:
-		return false, true
+	slow := Event{Kind: EventContention, Took: time.Duration(c.now - b.cycle), Expected: b.every}
+	if c.cfg.ContentionThreshold <= 0 || slow.ratio() <= c.cfg.ContentionThreshold {
+		return
 	}
 
-	c.decided(4, r.Name, "release this very record, if nobody has changed it")
-	v.tries++
-	v.check = true
-	if e.ref.kind() == memberKind {
-		c.swap(e, vacateCall, vacatedBeat(r, c.src.Nonce(), c.src.Wall(), v.reason))
-		return true, false
+	s.Contention++
+	if c.contended == 0 || c.now >= c.contended.Add(contentionQuiet) {
+		c.contended = c.now
+		c.emit(slow)
 	}
-
-	end, known := c.endOf(v.who)
-	if !known {
-		end = ending{v.reason, c.src.Wall()}
-	}
-
-	vacant := vacated(r, c.src.Nonce(), end.at, end.reason)
-	vacant.Next = v.next
-	c.swap(e, vacateCall, vacant)
-	return true, false
 }

@@ -51,7 +51,9 @@ type Config struct {
 	Rank                string        // who should win when several could: see the constants
 	Priority            int           // under rank priority: the higher, the better
 	Region              string        // under rank region
+	Latency             time.Duration // under rank latency: as published before; 0 if it was not measured
 	Preempt             bool          // ask a leader of lower rank to hand over
+	Watchers            int           // how many candidates watch a leader closely; 0 for all
 	Explain             bool          // say which rule decides what: see Decision
 }
 
@@ -89,7 +91,8 @@ type (
 		Error   string        // what the store said, if it failed; for people to read
 		Err     error         // the same, for whoever asked for a checkpoint; the core does not use it
 
-		Records []driver.Record // of a List: those that could be read
+		Records []driver.Record // of a List or a Skim: those that could be read
+		Partial bool            // of a List: it has ended where Send.Seek says, with the last of them
 	}
 	// Notice is a notification. Without a Name anything may have changed; without a Rev the register of that name has;
 	// else the record is the one that was written.

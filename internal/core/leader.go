@@ -17,8 +17,9 @@ func (c *Core) begin(e *election, k claim) bool {
 	b := &c.member.beat
 	if c.cfg.OwnLease {
 		w := min(r.Duration, maxDuration)
-		e.beat = beat{register: e.name, who: k.who, every: c.cfg.interval(c.cfg.RenewInterval, w),
-			trust: c.cfg.trust(w)}
+		e.beat = beat{
+			register: e.name, who: k.who, every: c.cfg.interval(c.cfg.RenewInterval, w), trust: c.cfg.trust(w),
+		}
 		b = &e.beat
 		b.tries = []try{{k.nonce, k.sent}}
 		b.deadline = k.sent.Add(b.trust)
@@ -37,24 +38,28 @@ func (c *Core) begin(e *election, k claim) bool {
 	c.decided(1, e.name, "the claim is applied: the term counts from before it, or the heartbeat, was sent")
 	e.claims = nil
 	e.open = false
-	c.judged(e, false)
 	e.seenLed = true
 	e.check = 0
 	e.doom = ""
 	e.term = term{state: leading, epoch: r.Epoch, who: k.who, began: c.now}
+	c.judged(e, false)
 	c.attendable(e)
+
 	b.held++
 	if !c.cfg.OwnLease {
-		c.holdOn(e)
+		c.addHeld(e)
 	}
 
 	if b.held == 1 { // the reaper knows before the duty begins
 		c.lifeline(b, false, false)
 	}
+
 	c.emit(Begin{
 		Election: e.name, Epoch: r.Epoch, Incarnation: k.who.Incarnation, Register: b.register,
 		Deadline: b.deadline, Guard: b.guardAt(),
 	})
+
+	c.appointAnew()
 	c.stats.Transitions++
 	c.announce(e, k)
 	c.obey(e) // a request may have been made before the answer to the claim was received
@@ -79,8 +84,8 @@ func (c *Core) announce(e *election, k claim) {
 	})
 }
 
-// line returns the heartbeat that a term depends on.
-func (c *Core) line(e *election) *beat {
+// beatOf returns the heartbeat that a term depends on.
+func (c *Core) beatOf(e *election) *beat {
 	if c.cfg.OwnLease {
 		return &e.beat
 	}

@@ -90,11 +90,18 @@ func (c *Core) keepMember() {
 		m.claims = append(m.claims, m.fresh...)
 		m.fresh = nil
 		next := m.rec
-		next.Data = c.info
+		next.Data = c.publishedInfo()
 		// the first heartbeat alone says how the incarnation before ended, so that the others stay small
 		next.Past = nil
 		c.swap(&m.entity, renewCall, c.attempt(b, next))
 	}
+}
+
+// WritesInfo reports whether a step at now may write what the member publishes about itself: a Publish before that step
+// is in time.
+func (c *Core) WritesInfo(now Time) bool {
+	m := &c.member
+	return m.phase != memberIn || m.beat.check || now >= m.beat.due
 }
 
 // dropMember ends an incarnation, and all terms that depend on it.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -76,20 +77,23 @@ func (c *Core) unrank(i uint32) {
 // find returns where a peer stands in an order, or would.
 func (r *roster) find(o order, i uint32) int {
 	k, _ := slices.BinarySearchFunc(o, r.peers.all[i], func(x uint32, p *peer) int {
-		q := r.peers.all[x]
-		if q.place != p.place {
-			if q.place < p.place {
-				return -1
-			}
-
-			return 1
-		}
-
-		return strings.Compare(q.id, p.id)
+		return comparePeers(r.peers.all[x], p)
 	})
 
 	return k
 }
+
+// comparePeers is negative if a comes before b in an order.
+func comparePeers(a, b *peer) int {
+	if a.place != b.place {
+		return cmp.Compare(a.place, b.place)
+	}
+
+	return strings.Compare(a.id, b.id)
+}
+
+// before reports whether a peer comes before another in an order.
+func (r *roster) before(i, k uint32) bool { return comparePeers(r.peers.all[i], r.peers.all[k]) < 0 }
 
 func (r *roster) insert(o order, i uint32) order { return slices.Insert(o, r.find(o, i), i) }
 

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
 // This file decides who should claim a free election when several could. That is a courtesy: the store's
-// compare-and-swap decides who leads, and nobody is waited for longer than one heartbeat interval.
+// compare-and-swap decides who leads, and nobody is waited for longer than headStartTime.
 
 // The ranks. The regions follow RankRegion, in order of preference, as in "region:eu-west,eu-central". An empty rank is
 // RankFirst.
@@ -18,6 +19,7 @@ const (
 	RankLexicographic = "lexicographic"
 	RankPriority      = "priority"
 	RankRegion        = "region"
+	RankLatency       = "latency"
 )
 
 // ranking is a rank that was parsed.
@@ -33,6 +35,7 @@ const (
 	rankLexicographic
 	rankPriority
 	rankRegion
+	rankLatency
 )
 
 // parseRank returns a rank. The shell has validated it.
@@ -45,6 +48,8 @@ func parseRank(text string) ranking {
 		return ranking{kind: rankPriority}
 	case RankRegion:
 		return ranking{rankRegion, strings.Split(regions, ",")}
+	case RankLatency:
+		return ranking{kind: rankLatency}
 	}
 
 	return ranking{}
@@ -57,7 +62,7 @@ type standing struct {
 }
 
 // place returns the place of a member under the rank.
-func (k *ranking) place(priority int, region string) int {
+func (k *ranking) place(priority int, region string, latency time.Duration) int {
 	switch k.kind {
 	case rankPriority:
 		return ^priority // which turns the order round, for every priority
@@ -67,6 +72,8 @@ func (k *ranking) place(priority int, region string) int {
 		}
 
 		return len(k.regions)
+	case rankLatency:
+		return latencyPlace(latency)
 	}
 
 	return 0
@@ -82,7 +89,9 @@ func (k *ranking) compare(a, b standing) int {
 }
 
 // self is where this member stands.
-func (c *Core) self() standing { return standing{c.cfg.ID, c.rank.place(c.cfg.Priority, c.cfg.Region)} }
+func (c *Core) self() standing {
+	return standing{c.cfg.ID, c.rank.place(c.cfg.Priority, c.cfg.Region, c.latency)}
+}
 
 // manyFree is from how many elections on a member shares them with the other candidates rather than take all.
 const manyFree = 64
@@ -118,29 +127,40 @@ func (c *Core) prefers(e *election) bool {
 		return true
 	}
 
-	until := c.headStart(e, &e.rec).Add(c.cfg.HeartbeatInterval)
-	if c.now >= until {
+	until := c.headStart(e, &e.rec).Add(c.headStartTime())
+	if c.now >= until || (c.firstWatcher(e) || c.bestLately(e)) && !crowded {
 		return true
 	}
 
 	e.wake(until)
-	if !c.recent() {
+	if !c.recent() && !c.outrankedLately(e) {
 		c.awaitList(&e.entity)
-		c.listSoon()
+		c.listBetter(e, crowded)
 		return false
 	}
 
-	if !c.yields(e, crowded) {
+	if c.recent() && !c.yields(e, crowded) {
 		return true
 	}
 
 	c.awaitList(&e.entity) // should another be made
 	if c.spreads() {       // however many join meanwhile
-		e.standBack = min(c.now.Add(c.spread()), until)
+		e.standBack = min(c.now.Add(c.spread()+c.phaseOf(c.spread())), until)
+		e.check = e.standBack // most likely it is held by then: a read costs less than another list
+		e.pollAt = max(e.pollAt, e.standBack)
 		e.wake(e.standBack)
 	}
 
 	return false
+}
+
+// headStartTime is how long better candidates have. Those of a fleet may have to poll to find out.
+func (c *Core) headStartTime() time.Duration {
+	if !c.spreads() {
+		return c.cfg.HeartbeatInterval
+	}
+
+	return max(c.cfg.HeartbeatInterval, c.cfg.ElectionInterval, c.cfg.LeaseDuration/3) + c.spread()/3
 }
 
 // headStart is from when on better candidates, and a named successor, have their time to claim a free election.
@@ -181,10 +201,56 @@ func (c *Core) successor(name string) string {
 // outranks this member.
 func (c *Core) outranks(e *election) bool {
 	leader := c.roster.peer(driver.MemberRegister(e.rec.Holder.ID))
-	if leader == nil || !leader.live || c.rank.compare(c.self(), leader.standing) >= 0 {
+	if leader == nil || !leader.live || !c.rank.clearlyBetter(c.self(), leader.standing) {
 		return false
 	}
 
 	best := c.roster.best(e.name, leader.who)
 	return best == nil || c.rank.compare(c.self(), best.standing) <= 0
+}
+
+// Candidate is what a member is ranked by.
+type Candidate struct {
+	ID       string
+	Priority int
+	Region   string
+	Latency  float64 // milliseconds, as published; 0 if not measured
+}
+
+// CompareCandidates is negative if a should lead rather than b under a rank, and 0 if neither is preferred. The rank
+// must be valid.
+func CompareCandidates(rank string, a, b Candidate) int {
+	k := parseRank(rank)
+	return k.compare(standing{a.ID, k.place(a.Priority, a.Region, readLatency(a.Latency))},
+		standing{b.ID, k.place(b.Priority, b.Region, readLatency(b.Latency))})
+}
+
+// notBefore is the time from which this member may claim a free record. It is a courtesy; what is safe was decided
+// before.
+func (c *Core) notBefore(e *election, r *driver.Record) Time {
+	at := max(e.barred, e.standBack)
+	if r.Next != c.cfg.ID { // whoever is asked for does not hold back
+		at = max(at, e.holdBack)
+		if end := c.coldStartEnd(e); end > 0 {
+			at = max(at, end.Add(c.turn()))
+		}
+	}
+
+	if c.returned(r) || r.Next != "" && r.Next != anyone && r.Next != c.cfg.ID {
+		at = max(at, c.headStart(e, r).Add(c.cfg.HeartbeatInterval))
+	}
+
+	return at
+}
+
+// returned reports whether the holder of a record has joined again before anybody took over: it has a head start,
+// unless a rank decides who should lead.
+func (c *Core) returned(r *driver.Record) bool {
+	i, ok := c.sighted[r.Via]
+	if !ok || r.Vacant() || r.Holder.ID == c.cfg.ID || c.rank.kind != rankFirst {
+		return false
+	}
+
+	now := c.sights.all[i].watch.rec.Holder
+	return now.ID == r.Holder.ID && now != r.Holder
 }

@@ -23,6 +23,7 @@ func ranked(rank string) Config {
 	cfg.Rank = rank
 	cfg.Priority = 3
 	cfg.Region = "us"
+	cfg.Latency = 20 * time.Millisecond
 	return cfg
 }
 
@@ -60,6 +61,12 @@ func TestRank(t *testing.T) {
 		{"a_lower_priority_does_not", RankPriority, candidate("b", `,"priority":-9223372036854775808`), 0},
 		{"a_preferred_region_comes_first", RankRegion + ":eu,us", candidate("x", `,"region":"eu"`), interval},
 		{"the_same_region_does_not", RankRegion + ":eu,us", candidate("b", `,"region":"us"`), 0},
+		{"N02_a_lower_latency_comes_first", RankLatency, candidate("x", `,"latencyMs":19.9`), interval},
+		{"N02_an_equal_latency_does_not", RankLatency, candidate("b", `,"latencyMs":20`), 0},
+		{"N02_a_higher_latency_does_not", RankLatency, candidate("b", `,"latencyMs":20.1`), 0},
+		{"N02_a_latency_that_is_not_measured_does_not", RankLatency, candidate("b", ""), 0},
+		{"N02_a_latency_below_0_does_not", RankLatency, candidate("b", `,"latencyMs":-1`), 0},
+		{"N02_a_latency_beyond_all_bounds_does_not", RankLatency, candidate("b", `,"latencyMs":1e300`), 0},
 		{"a_region_that_is_not_listed_does_not", RankRegion + ":us", candidate("b", `,"region":"eu"`), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

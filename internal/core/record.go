@@ -52,7 +52,7 @@ func ended(r *driver.Record, at time.Time, reason string) []driver.Past {
 
 // endedByStore returns the past of a vacant record with a term that the store has ended by itself, as far as it is
 // known who held it.
-func endedByStore(r, last *driver.Record, end ending) []driver.Past {
+func endedByStore(r *driver.Record, last *holding, end ending) []driver.Past {
 	if r.Epoch == 0 || len(r.Past) > 0 && r.Past[len(r.Past)-1].Epoch >= r.Epoch {
 		return r.Past
 	}

@@ -1,99 +1,13 @@
 package core
 
 import (
-	"bytes"
 	"slices"
 	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
-// This file holds what users ask for: checkpoints, and requests to whoever leads.
-
-// save queues a checkpoint.
-func (c *Core) save(in Save) {
-	i, ok := c.names[in.Election]
-	if !ok || !c.saves(c.elections.all[i], in.Epoch) {
-		c.emit(Result{ID: in.ID, Result: NotLeader})
-		return
-	}
-	e := c.elections.all[i]
-	e.saves = append(slices.Clip(e.saves), in)
-	c.enqueue(e.ref)
-}
-
-// saves reports whether a checkpoint may be written under a term.
-func (c *Core) saves(e *election, epoch uint64) bool {
-	return e.term.state == leading && e.term.epoch == epoch && c.line(e).lives(c.now)
-}
-
-// writeSave sends the first checkpoint. Whose record it is counts on the very revision that is swapped. The nonce
-// stays: this is no heartbeat, and gives no time.
-func (c *Core) writeSave(e *election) {
-	s := e.saves[0]
-	if !c.saves(e, s.Epoch) || !heldBy(&e.rec, e.term.who, e.term.epoch) { // rule 4
-		c.saved(e, NotLeader)
-		return
-	}
-	next := e.rec
-	next.Data = s.Data
-	next.Edits++
-	e.saveRev = e.rec.Rev
-	c.swap(&e.entity, saveCall, next)
-}
-
-// saved answers the first checkpoint.
-func (c *Core) saved(e *election, code ResultCode) {
-	c.emit(Result{ID: e.saves[0].ID, Result: code, Epoch: e.rec.Epoch, Err: e.saveErr})
-	e.saves = slices.Clone(e.saves[1:])
-	e.saving = false
-	e.saveErr = nil
-	c.enqueue(e.ref)
-}
-
-// saveAnswered takes in what became of a checkpoint: whatever is not plainly written is settled by a read.
-func (c *Core) saveAnswered(e *election, done call, o Outcome, r *driver.Record) {
-	switch {
-	case o == Done:
-		c.receive(e, r, done)
-		if len(e.saves) > 0 {
-			c.saved(e, OK)
-		}
-	case len(e.saves) > 0:
-		e.saving = true
-		e.clash = o == Conflict
-		e.saveErr = done.err
-	}
-}
-
-// settleSave compares a record that was read with a checkpoint of unknown outcome.
-func (c *Core) settleSave(e *election, r *driver.Record) {
-	if !e.saving || len(e.saves) == 0 {
-		return
-	}
-	e.saving = false
-	switch {
-	case bytes.Equal(r.Data, e.saves[0].Data):
-		c.saved(e, OK)
-	case e.clash && r.Rev != e.saveRev: // somebody else has edited the record: write it again
-	default:
-		c.saved(e, OutcomeUnknown)
-	}
-}
-
-// endSaves answers the checkpoints of a term that has ended. One that is under way, or was, may have been written,
-// unless the term ends because of the record that was read after it.
-func (c *Core) endSaves(e *election) {
-	for i, s := range e.saves {
-		code := NotLeader
-		if i == 0 && (e.saving && !e.settled || e.call.id != 0 && e.call.kind == saveCall) {
-			code = OutcomeUnknown
-		}
-		c.emit(Result{ID: s.ID, Result: code, Epoch: e.term.epoch})
-	}
-	e.saves = nil
-	e.saving = false
-}
+// This file is requests to whoever leads: to hand over, to step down, to pause and to resume.
 
 // ask is a request to whoever leads an election.
 type ask struct {
@@ -113,6 +27,7 @@ type poke struct {
 	epoch  uint64
 	holder driver.Identity
 	until  Time // when the store is not asked any more
+	sent   bool // the write that is under way is for it
 }
 
 // askAgain is the wait after a request that the store did not take; askTimeouts how many request timeouts one may
@@ -125,18 +40,21 @@ const (
 // ask takes in a request. Of a term of this member's own it is the end.
 func (c *Core) ask(name string, a ask) {
 	e := c.elect(name)
-	if e.term.state != leading || a.pause || a.resume || !c.line(e).lives(c.now) {
+	if e.term.state != leading || a.pause || a.resume || !c.beatOf(e).lives(c.now) {
 		if a.until == 0 {
 			a.until = c.now.Add(askTimeouts * c.timeout)
 		}
+
 		e.asks = append(slices.Clip(e.asks), a)
 		c.enqueue(e.ref)
 		return
 	}
+
 	if code := allowed(&a, &e.rec); code != OK {
 		c.emit(Result{ID: a.id, Result: code, Epoch: e.rec.Epoch})
 		return
 	}
+
 	cause := HandedOff
 	switch {
 	case a.to == anyone && e.rec.Paused:
@@ -144,6 +62,7 @@ func (c *Core) ask(name string, a ask) {
 	case a.to == anyone:
 		cause = SteppedDown
 	}
+
 	e.term.asked = a.id
 	c.end(e, cause, a.to)
 }
@@ -250,7 +169,9 @@ func (c *Core) askWritten(e *election) {
 	}
 
 	s := c.sightOf(r.Via)
-	s.pokes = append(slices.Clip(s.pokes), poke{e.asks[0].id, r.Epoch, r.Holder, e.asks[0].until})
+	s.pokes = append(slices.Clip(s.pokes), poke{
+		id: e.asks[0].id, epoch: r.Epoch, holder: r.Holder, until: e.asks[0].until,
+	})
 	e.asks = slices.Clone(e.asks[1:])
 	c.enqueue(s.ref)
 	c.enqueue(e.ref)
@@ -262,15 +183,50 @@ func (c *Core) askDone(e *election, code ResultCode) {
 	c.enqueue(e.ref)
 }
 
+// expirePokes answers requests that the store did not take in time, whichever of them came first.
+func (c *Core) expirePokes(s *sight) {
+	if !slices.ContainsFunc(s.pokes, func(p poke) bool { return c.now >= p.until }) {
+		s.wakeForPokes()
+		return
+	}
+
+	var left []poke
+	for _, p := range s.pokes {
+		if c.now >= p.until {
+			c.result(p.id, Unanswered, p.epoch)
+			continue
+		}
+		left = append(left, p)
+	}
+
+	s.pokes = left
+	s.wakeForPokes()
+}
+
+// wakeForPokes has the sight advanced when the next of its pokes expires.
+func (s *sight) wakeForPokes() {
+	for _, p := range s.pokes {
+		s.wake(p.until)
+	}
+}
+
 // poke touches the register of a leader, and reports whether it sent a request. It needs a read of the register first.
+// One write serves all who wait for it now, and nobody who comes later: the leader may have read its elections by then.
 func (c *Core) poke(s *sight) bool {
 	if !s.watch.seen || s.proof == 0 {
 		return false
 	}
 	if s.watch.rec.Holder != s.pokes[0].holder { // it has gone: nothing is left to ask
-		c.pokeDone(s, OK)
+		p := s.pokes[0]
+		s.pokes = slices.Clone(s.pokes[1:])
+		c.result(p.id, OK, p.epoch)
 		c.enqueue(s.ref)
 		return false
+	}
+
+	s.pokes = slices.Clone(s.pokes)
+	for i := range s.pokes {
+		s.pokes[i].sent = s.pokes[i].holder == s.watch.rec.Holder
 	}
 
 	next := s.watch.rec
@@ -281,15 +237,18 @@ func (c *Core) poke(s *sight) bool {
 
 // pokeAnswered takes in what became of a poke. Unless it was applied, the register is read and touched again.
 func (c *Core) pokeAnswered(s *sight, o Outcome) {
-	if o == Done && len(s.pokes) > 0 {
-		c.pokeDone(s, OK)
-	}
-}
+	var left []poke
+	for _, p := range s.pokes {
+		if p.sent && o == Done {
+			c.result(p.id, OK, p.epoch)
+			continue
+		}
 
-func (c *Core) pokeDone(s *sight, code ResultCode) {
-	p := s.pokes[0]
-	s.pokes = slices.Clone(s.pokes[1:])
-	c.result(p.id, code, p.epoch)
+		p.sent = false
+		left = append(left, p)
+	}
+
+	s.pokes = left
 }
 
 // result answers a request, unless it was the core's own, which has no ID.

@@ -97,6 +97,51 @@ func TestRequestsToOthers(t *testing.T) {
 		equal(t, "edits", r.store[remote].Edits, 1)
 	})
 
+	t.Run("each_request_ends_in_its_own_time", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.put(beating(other, 50))
+		r.put(held(other, 3, remote))
+		r.start()
+		r.run(time.Second)
+		s := r.c.sightOf(remote)
+		s.pokes = []poke{{holder: other, until: r.now.Add(time.Hour)}} // as callMember does, which came first
+		s.pokes = append(s.pokes, poke{id: 8, epoch: 3, holder: other, until: r.now.Add(time.Minute)})
+		r.c.enqueue(s.ref)
+		r.step(Tick{})
+		for range 130 { // nothing is answered any more
+			r.now = r.now.Add(500 * time.Millisecond)
+			r.step(Tick{})
+		}
+
+		equal(t, "result", find[Result](r), Result{ID: 8, Result: Unanswered, Epoch: 3})
+	})
+
+	t.Run("a_write_serves_all_who_waited_for_it_and_nobody_who_came_later", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		r.put(beating(other, 50))
+		r.put(held(other, 3, remote))
+		r.start()
+		r.run(time.Second)
+		asked := poke{epoch: 3, holder: other, until: r.now.Add(time.Minute)}
+		s := r.c.sightOf(remote)
+		for id := range uint64(2) {
+			asked.id = id + 1
+			s.pokes = append(s.pokes, asked)
+		}
+
+		r.c.enqueue(s.ref)
+		r.step(Tick{})
+		write := r.take(remote)
+		asked.id = 3
+		s.pokes = append(s.pokes, asked)
+		o, rec := r.apply(write)
+		r.answer(write, o, rec)
+		equal(t, "results", len(every[Result](r)), 2)
+		r.serve()
+		equal(t, "results", len(every[Result](r)), 3)
+		equal(t, "writes", r.store[remote].Edits, 2)
+	})
+
 	t.Run("the_successor_reads_before_the_reservation_ends", func(t *testing.T) {
 		r := newRig(t, lockConfig())
 		asked := held(other, 3, "")

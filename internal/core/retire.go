@@ -22,7 +22,8 @@ type retirement struct {
 	rested Time   // when the register has stayed as it is for long enough
 	dead   watch  // of a member that has not left: its heartbeat, which must expire and be revoked first
 	tries  int    // removals of unknown outcome
-	giveUp Time   // when it ends unless the store has answered; 0 while it rests
+	giveUp Time   // when it ends unless the store has answered; 0 while it rests or waits for its turn
+	waits  bool   // for its turn
 	retry  retry
 }
 
@@ -71,7 +72,7 @@ func (c *Core) advanceRetirement(t *retirement) {
 		return
 	}
 
-	if t.busy() {
+	if t.busy() || t.waits {
 		return
 	}
 
@@ -82,6 +83,11 @@ func (c *Core) advanceRetirement(t *retirement) {
 
 	if !t.retry.passed(c.now) {
 		t.wake(t.retry.at)
+		return
+	}
+
+	asks := t.asks()
+	if asks && !c.itsTurn(t) {
 		return
 	}
 
@@ -103,13 +109,16 @@ func (c *Core) advanceRetirement(t *retirement) {
 	case retireRemove:
 		c.remove(t)
 	}
+
+	if asks {
+		c.tookTurn(t)
+	}
 }
 
 // givenUp reports whether a retirement has waited for the store for too long. The time counts from the last answer, and
-// not while the register rests.
+// not while the register rests, or others have their turn.
 func (c *Core) givenUp(t *retirement) bool {
-	switch t.phase {
-	case retireSilent, retireRest, retireExpire:
+	if !t.asks() && t.phase != retireRaise {
 		t.giveUp = 0
 		return false
 	}
@@ -196,27 +205,23 @@ func (c *Core) shownToRetire(t *retirement, r *driver.Record, done call) {
 
 // retirementAnswered takes in what became of a request about a register that is to be removed.
 func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver.Record) {
-	if o != Unknown && o != NotSent {
-		t.giveUp = 0
+	c.retiring.active--
+	c.nextTurn()
+	if o == Unknown || o == NotSent {
+		c.retirementFailed(t, done, o)
+		return
 	}
+
+	t.giveUp = 0
 	if done.kind == readCall && o == Done {
 		c.shownToRetire(t, r, done)
 	}
+
 	switch {
-	case o == Unknown && done.kind == removeCall:
-		t.phase = retireCheck
-		c.failed()
-	case done.kind == namedCall && (o == Unknown || o == NotSent): // it takes a list of everything: not again and again
-		c.retireDone(t, Unanswered)
-	case o == Unknown && done.kind == revokeCall: // it is read, and all begins anew
-		t.phase = retireRead
-		c.failed()
-	case o == Unknown || o == NotSent:
-		c.unread(&t.retry, t.name, done, o)
 	case (done.kind == removeCall || done.kind == revokeCall) && o == Conflict:
 		c.retireDone(t, InUse)
 	case done.kind == removeCall: // removed
-		c.forgetRetired(t.name)
+		c.forgetRetired(t.name, t.rec.Epoch)
 		c.retireDone(t, OK)
 	case done.kind == namedCall && o == Done:
 		c.retireDone(t, InUse)
@@ -224,6 +229,30 @@ func (c *Core) retirementAnswered(t *retirement, done call, o Outcome, r *driver
 		t.phase = retireRemove
 	case o == NotFound: // somebody else was first, or the removal was applied
 		c.retireDone(t, OK)
+	default:
+		c.retirementShown(t, done, r)
+	}
+}
+
+// retirementFailed takes in that the outcome of a request is not known, or that it was not sent.
+func (c *Core) retirementFailed(t *retirement, done call, o Outcome) {
+	switch {
+	case done.kind == namedCall: // it takes a list of everything: not again and again
+		c.retireDone(t, Unanswered)
+	case o == Unknown && done.kind == removeCall:
+		t.phase = retireCheck
+		c.failed()
+	case o == Unknown && done.kind == revokeCall: // it is read, and all begins anew
+		t.phase = retireRead
+		c.failed()
+	default:
+		c.unread(&t.retry, t.name, done, o)
+	}
+}
+
+// retirementShown takes in what the register holds, by a read or by the revocation of a heartbeat.
+func (c *Core) retirementShown(t *retirement, done call, r *driver.Record) {
+	switch {
 	case t.phase == retireCheck && r.Rev != t.rec.Rev:
 		c.retireDone(t, InUse)
 	case t.phase == retireCheck && t.tries == maxRemovals:
@@ -259,15 +288,4 @@ func (c *Core) mayBeDead(r *driver.Record) bool {
 // inUse reports whether a register must be kept: somebody holds it, or it carries what is to outlive every term.
 func inUse(r *driver.Record) bool {
 	return !r.Vacant() || r.Paused || len(r.Data) > 0 || exhausted(r.Epoch)
-}
-
-// retireDone ends a retirement.
-func (c *Core) retireDone(t *retirement, code ResultCode) {
-	if code == OK {
-		c.emit(Event{Kind: EventRetired, Register: t.name, Epoch: t.rec.Epoch})
-	}
-
-	c.emit(Result{ID: t.id, Result: code, Epoch: t.rec.Epoch})
-	c.unschedule(&t.entity)
-	c.retirements.drop(t.ref.index())
 }

@@ -174,3 +174,113 @@ func TestALostRegisterOfADroppedElection(t *testing.T) {
 	r.event(EventRegressed)
 	equal(t, "terms", len(every[Begin](r)), 0)
 }
+
+// A removal covers the epochs up to that of the record which it removes. A later one that the member was shown, and
+// that the store has lost since, still has to be waited for (rule 5).
+func TestARemovalCoversNoLaterEpoch(t *testing.T) {
+	r := newRig(t, restingConfig())
+	r.put(driver.Record{Name: driver.FloorRegister, Epoch: 9})
+	rested := r.put(driver.Record{Name: election1, Epoch: 5, Nonce: 1, Duration: time.Second})
+	r.step(Join{})
+	r.serve()
+	r.step(Retire{ID: 1, Register: election1})
+	r.run(10*time.Minute - 2*time.Second)
+
+	r.put(held(other, 6, ""))
+	r.step(Watch{election1})
+	r.serve()
+	r.step(Unwatch{election1})
+	r.serve()
+	r.store[election1] = rested // the store has lost the claim
+	r.run(3 * time.Second)
+	r.want(OK)
+
+	r.forget()
+	r.step(Campaign{election1})
+	r.run(5 * time.Second)
+	r.event(EventRegressed)
+	equal(t, "terms", len(every[Begin](r)), 0)
+	r.run(2 * time.Second)
+	equal(t, "epoch", find[Begin](r).Epoch, 10)
+}
+
+// However many registers are removed at once, few requests are under way, and nobody gives up because others have
+// their turn first.
+func TestVeryManyRetirementsTakeTurns(t *testing.T) {
+	const registers = 10_000
+	r := newRig(t, restingConfig())
+	for i := range registers {
+		r.put(driver.Record{Name: lockName(i), Epoch: 1, Nonce: 9, Duration: time.Second})
+	}
+	r.step(Join{})
+	for i := range registers {
+		r.step(Retire{ID: uint64(i + 1), Register: lockName(i)})
+	}
+
+	most := 0
+	for range 30 * 60 { // the store answers 100 requests in a second
+		r.pass(time.Second)
+		most = max(most, len(r.pending))
+		pending := r.pending
+		r.pending = nil
+		for i, s := range pending {
+			if i < 100 {
+				o, rec := r.apply(s)
+				r.answer(s, o, rec)
+			} else {
+				r.answer(s, NotSent, driver.Record{})
+			}
+		}
+	}
+	r.serve()
+	if most > maxRetiring+2 { // and the member's own
+		t.Errorf("%d requests at once", most)
+	}
+	done := 0
+	for _, e := range every[Result](r) {
+		if e.Result == OK {
+			done++
+		}
+	}
+	equal(t, "registers that were removed", done, registers)
+}
+
+// manyWaiting returns a rig in which as many retirements as may wait for the store, and two more for their turn.
+func manyWaiting(t *testing.T) *rig {
+	r := newRig(t, restingConfig())
+	r.step(Join{})
+	r.serve()
+	for i := range maxRetiring + 2 {
+		r.put(driver.Record{Name: lockName(i), Epoch: 1, Nonce: 9, Duration: time.Second})
+		r.step(Retire{ID: uint64(i + 1), Register: lockName(i)})
+	}
+	equal(t, "requests", len(r.pending), maxRetiring)
+	equal(t, "waiting", len(r.c.retiring.waiting), 2)
+	return r
+}
+
+func TestTurnsOfRetirements(t *testing.T) {
+	t.Run("an_answer_gives_the_turn_to_the_next", func(t *testing.T) {
+		r := manyWaiting(t)
+		r.answer(r.take(lockName(0)), NotFound, driver.Record{})
+		r.take(lockName(maxRetiring))
+		r.none(lockName(maxRetiring + 1))
+	})
+
+	t.Run("who_waits_is_listed_once", func(t *testing.T) {
+		r := manyWaiting(t)
+		last := r.c.retirements.all[maxRetiring+1]
+		r.c.enqueue(last.ref)
+		r.step(Tick{})
+		equal(t, "waiting", len(r.c.retiring.waiting), 2)
+	})
+
+	t.Run("who_has_to_wait_for_the_floor_passes_the_turn_on", func(t *testing.T) {
+		r := manyWaiting(t)
+		first := r.c.retirements.all[maxRetiring]
+		first.phase = retireRemove // and the floor was never read
+		r.answer(r.take(lockName(0)), NotFound, driver.Record{})
+		r.none(lockName(maxRetiring))
+		r.take(lockName(maxRetiring + 1))
+	})
+}

@@ -92,8 +92,9 @@ func (r *rig) serve() {
 	for len(r.pending) > 0 {
 		s := r.pending[0]
 		r.pending = r.pending[1:]
-		if s.Verb == List {
-			r.step(Answer{ID: s.ID, Outcome: Done, Records: r.members()})
+		if s.Verb == List || s.Verb == Skim {
+			records, partial := s.Seek.End(r.members())
+			r.step(Answer{ID: s.ID, Outcome: Done, Records: records, Partial: partial})
 			continue
 		}
 		o, rec := r.apply(s)

@@ -1,9 +1,6 @@
 package core
 
 import (
-	"bytes"
-	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -28,6 +25,9 @@ type roster struct {
 	listedAt  Time            // when the last list was complete
 	retryAt   Time            // after a list that failed
 	wanted    bool            // a decision depends on a list
+	seek      *Seek           // where that list may end; nil if all members are wanted
+	sought    *Seek           // the same of the list that is under way, or is taken in
+	partial   bool            // it has ended there
 	coming    []driver.Record // of a list that is taken in, portion by portion
 	came      call            // its request
 	round     uint64          // counts the lists
@@ -36,25 +36,20 @@ type roster struct {
 	attending bool            // attend waits for a list
 	left      int             // how many of the elections are not yet attended to
 
+	skims       bool       // the members are to be listed for the choice of watchers
+	appointedAt Time       // when that was last begun
+	appointSoon int        // how many lists are made soon, because the member has won an election
+	list        watchList  // who watches this member closely, as it has last chosen
+	published   []byte     // the same as JSON; nil if everybody is to watch closely
+	heard       *watchList // what a leader has last published, if this member follows it
+	heardAt     Time       // when that was read
+	informs     bool       // after the next list all members are informed that this one leads
+	uninformed  []string   // who is to be informed yet
+	informing   []string   // the registers that are being touched for that
+	informAt    Time       // when the next ones are informed
+
 	handoverAt Time // when an unhealthy member next searches for a successor
 	preemptAt  Time // when a member next searches for leaders that it outranks
-}
-
-// peer is another member.
-type peer struct {
-	standing
-	who       driver.Identity
-	rev       string
-	nonce     uint64
-	edits     uint64
-	data      []byte
-	since     Time // when this heartbeat was first received
-	lease     time.Duration
-	round     uint64
-	live      bool // its heartbeat had not expired when it was last listed
-	candidate bool // in the elections that it names
-	elections []string
-	points    []uint64 // its places on the ring
 }
 
 // ListTimeouts is how many request timeouts a List may take.
@@ -78,6 +73,7 @@ func (c *Core) listSoon() {
 	r := &c.roster
 	if !c.recent() && c.now >= r.retryAt {
 		r.wanted = true
+		r.seek = nil
 		c.enqueue(r.ref)
 	}
 }
@@ -96,6 +92,7 @@ func (c *Core) advanceRoster() {
 	if r.busy() {
 		return
 	}
+
 	if len(r.coming) > 0 {
 		c.takeList()
 	}
@@ -103,13 +100,28 @@ func (c *Core) advanceRoster() {
 		r.wake(c.now) // the rest in the next step
 		return
 	}
+
 	c.wakeWaiting()
 	c.attend()
-	if !r.wanted || c.closing {
+	c.appoint()
+	c.inform()
+	if !r.wanted && !r.skims || c.closing {
 		return
 	}
+
+	kind := listCall
+	verb := List
+	if !r.wanted {
+		kind = skimCall
+		verb = Skim
+	}
+
 	r.wanted = false
-	c.send(&r.entity, listCall, List, driver.Record{Name: driver.MemberPrefix})
+	r.skims = r.skims && kind == listCall && r.seek != nil
+	r.sought = r.seek
+	r.seek = nil
+	r.partial = false
+	c.send(&r.entity, kind, verb, driver.Record{Name: driver.MemberPrefix})
 	r.call.until = c.now.Add(ListTimeouts * c.timeout)
 	r.wake(r.call.until)
 }
@@ -118,7 +130,11 @@ func (c *Core) advanceRoster() {
 func (c *Core) listAnswered(done call, o Outcome) {
 	r := &c.roster
 	r.came = done
-	r.wanted = false
+	whole := !r.partial && r.sought.Before() == ""
+	if done.kind == listCall && (whole || o != Done || r.seek != nil && r.seek.election == r.sought.election) {
+		r.wanted = false
+	}
+
 	if o == Done {
 		r.round++
 		if len(r.coming) == 0 {
@@ -148,14 +164,24 @@ func (c *Core) takeList() {
 // listTaken ends a list: members that it does not show have gone.
 func (c *Core) listTaken() {
 	r := &c.roster
+	if r.partial || r.sought.Before() != "" {
+		c.soughtTaken()
+		return
+	}
+
 	for i, p := range r.peers.all {
 		if p != nil && p.round != r.round {
 			c.dropPeer(uint32(i))
 		}
 	}
-	r.known = true
-	r.wanted = false
-	r.listedAt = c.now
+	if r.came.kind == listCall {
+		r.known = true
+		r.wanted = false
+		r.listedAt = c.now
+	}
+
+	c.chooseWatchers()
+	c.informAll()
 	c.listOver()
 }
 
@@ -185,116 +211,3 @@ func (c *Core) wakeWaiting() {
 
 	r.wake(c.now)
 }
-
-// takeMember takes in the register of a member, and returns what that has cost.
-func (c *Core) takeMember(rec *driver.Record) int {
-	r := &c.roster
-	if rec.Name == c.member.rec.Name {
-		return 1
-	}
-
-	c.showSight(rec)
-	i, ok := r.byName[rec.Name]
-	if rec.Vacant() || rec.Name != driver.MemberRegister(rec.Holder.ID) { // else something else has written it
-		if ok {
-			c.dropPeer(i)
-		}
-		return 1
-	}
-
-	if r.byName == nil {
-		r.byName = map[string]uint32{}
-		r.named = map[string]order{}
-	}
-
-	if !ok {
-		i = r.peers.add(&peer{})
-		r.byName[rec.Name] = i
-	}
-
-	p := r.peers.all[i]
-	p.round = r.round
-	edited := rec.Holder == p.who && rec.Nonce == p.nonce && rec.Edits > p.edits // which gives no time (rule 2)
-	if rec.Rev != p.rev && !edited {
-		p.since = c.watchedSince(rec)
-	}
-
-	p.rev = rec.Rev
-	p.nonce = rec.Nonce
-	p.edits = rec.Edits
-	p.lease = rec.Duration
-
-	live := c.now < p.since.Add(p.lease) && !c.provedDead(rec)
-	if ok && live == p.live && rec.Holder == p.who && bytes.Equal(rec.Data, p.data) {
-		return 1
-	}
-
-	cost := 8 + len(p.elections) + len(rec.Data)/32
-	c.unrank(i)
-	p.who = rec.Holder
-	p.live = live
-	p.data = rec.Data
-	c.learnPeer(p)
-	c.enrank(i)
-	return cost + len(p.elections) + 2*len(p.points)
-}
-
-// watchedSince is when a heartbeat was first received: now, unless it is watched already.
-func (c *Core) watchedSince(rec *driver.Record) Time {
-	if i, ok := c.sighted[rec.Name]; ok {
-		if w := &c.sights.all[i].watch; w.seen && w.rec.Rev == rec.Rev {
-			return w.since
-		}
-	}
-
-	return c.now
-}
-
-// showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer. Where
-// the watcher waits for an answer of its own, it takes in only that the heartbeat was replaced: should the one before
-// come back, the store has gone back, and it is watched anew (rule 2).
-func (c *Core) showSight(rec *driver.Record) {
-	i, ok := c.sighted[rec.Name]
-	if !ok {
-		return
-	}
-
-	s := c.sights.all[i]
-	listed := c.roster.came.order()
-	switch {
-	case s.proof == 0 || s.proof >= listed:
-		return
-	case s.call.id == 0:
-		c.seen(s, rec, c.roster.came)
-	default:
-		s.watch.replaced(rec, listed, c.seq)
-	}
-
-	c.enqueue(s.ref)
-}
-
-// learnPeer reads what a member says of itself. One whose register cannot be read says nothing, and is no candidate.
-func (c *Core) learnPeer(p *peer) {
-	var says struct {
-		Eligible  bool     `json:"eligible"`
-		Healthy   bool     `json:"healthy"`
-		Priority  int      `json:"priority"`
-		Region    string   `json:"region"`
-		Elections []string `json:"elections"`
-	}
-	readable := json.Unmarshal(p.data, &says) == nil
-	p.standing = standing{p.who.ID, c.rank.place(says.Priority, says.Region)}
-	p.candidate = readable && p.live && says.Eligible && says.Healthy
-	p.elections = nil
-	if p.candidate {
-		slices.Sort(says.Elections)
-		p.elections = slices.Compact(says.Elections)
-	}
-
-	if slices.Contains(p.elections, everyElection) {
-		p.elections = []string{everyElection}
-	}
-}
-
-// everyElection stands for more elections than a member lists.
-const everyElection = "*"

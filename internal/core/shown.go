@@ -87,6 +87,9 @@ func (c *Core) overhear(name string, epoch uint64) {
 	e := c.elections.all[i]
 	e.call.old = true
 	e.stale = e.stale || e.seen && e.rec.Epoch < epoch
+	if c.idling(e) { // nothing else would have it read soon
+		c.enqueue(e.ref)
+	}
 }
 
 // late takes in a record that an answer shows which is not waited for any more. When its request was sent is not known
@@ -109,6 +112,7 @@ func (c *Core) late(order uint64, r *driver.Record) {
 		return
 	}
 
+	c.forgetKnown(r.Name)
 	c.overhear(r.Name, r.Epoch) // rule 5: the highest epoch counts, wherever it was seen
 	i, ok := c.names[r.Name]
 	if !ok {
@@ -135,4 +139,44 @@ func (w *watch) replaced(r *driver.Record, order, last uint64) bool {
 	w.moved = last
 	w.other = w.other || r.Holder != w.rec.Holder || r.Nonce != w.rec.Nonce
 	return true
+}
+
+// showSight shows what was listed to whoever watches the register, unless the watcher has seen something newer. Where
+// the watcher waits for an answer of its own, it takes in only that the heartbeat was replaced: should the one before
+// come back, the store has gone back, and it is watched anew (rule 2).
+func (c *Core) showSight(rec *driver.Record) {
+	i, ok := c.sighted[rec.Name]
+	if !ok {
+		return
+	}
+
+	s := c.sights.all[i]
+	listed := c.roster.came.order()
+	switch {
+	case s.proof == 0 || s.proof >= listed:
+		return
+	case s.call.id == 0:
+		c.seen(s, rec, c.roster.came)
+	default:
+		s.watch.replaced(rec, listed, c.seq)
+	}
+
+	c.enqueue(s.ref)
+}
+
+// skimSight shows to whoever watches a register that its heartbeat was replaced. All else in the record may be old.
+func (c *Core) skimSight(rec *driver.Record) {
+	i, ok := c.sighted[rec.Name]
+	if !ok {
+		return
+	}
+
+	s := c.sights.all[i]
+	listed := c.roster.came.order()
+	if s.proof == 0 || s.proof >= listed || !s.watch.replaced(rec, listed, c.seq) {
+		return
+	}
+
+	s.watch.other = true
+	c.enqueue(s.ref)
 }

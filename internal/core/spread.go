@@ -1,11 +1,6 @@
 package core
 
-import (
-	"strings"
-	"time"
-
-	"github.com/regentd/regent/driver"
-)
+import "time"
 
 // This file keeps the members of a fleet out of step. Start-up jitter spreads their first requests. What they do later
 // is triggered by moments that all of them share: the end of the jitter window, and notifications. So each member of a
@@ -77,19 +72,19 @@ func (c *Core) turn() time.Duration {
 	return wait
 }
 
-// firstLook decides, when the start-up jitter is over, when the shell subscribes and the elections are first read. That
-// is never after the cold start, before which nothing could be claimed. The wait is short, since the member is notified
-// of nobody who joins meanwhile.
-func (c *Core) firstLook() {
+// beginReading decides, when the start-up jitter is over, when the shell subscribes and the elections are first read.
+// That is never after the cold start, before which nothing could be claimed. The wait is short, since the member is
+// notified of nobody who joins meanwhile.
+func (c *Core) beginReading() {
 	if c.subscribed || c.closing { // a member that is stopped during its start-up jitter asks for nothing (rule 11)
 		return
 	}
 
-	if c.lookAt == 0 {
-		c.lookAt = max(c.now, 1)
+	if c.readFrom == 0 {
+		c.readFrom = max(c.now, 1)
 		left := min(time.Duration(c.coldStartEnd(nil)-c.now), c.spread()/3)
 		if c.spreads() && left > 0 && c.joins() {
-			c.lookAt = c.now.Add(c.phaseOf(left))
+			c.readFrom = c.now.Add(c.phaseOf(left))
 		}
 
 		if c.spreads() && !c.cfg.Restarted {
@@ -97,42 +92,14 @@ func (c *Core) firstLook() {
 		}
 	}
 
-	if c.now >= c.lookAt {
+	if c.now >= c.readFrom {
 		c.subscribed = true
-		c.emit(Subscribe{})
+		c.emit(Subscribe{Members: c.rank.kind != rankFirst})
 	}
 }
 
-// looksNext reports whether the time to subscribe comes before everything else that is due.
-func (c *Core) looksNext() bool {
+// readingNext reports whether the time to subscribe comes before everything else that is due.
+func (c *Core) readingNext() bool {
 	return !c.subscribed && !c.closing && len(c.queue) == 0 && c.all >= len(c.elections.all) &&
-		(len(c.due) == 0 || c.lookAt < c.entity(c.due[0]).due)
-}
-
-// memberNotice takes in a notification about the register of a member. Those that wait for a better candidate list the
-// members again: it may have left.
-func (c *Core) memberNotice(name string) {
-	id := strings.TrimPrefix(name, driver.MemberPrefix)
-	c.outranked = c.outranked || c.rank.kind == rankLexicographic && id < c.cfg.ID
-	if r := &c.roster; len(r.waiting) > 0 && !c.spreads() {
-		c.listSoon()
-	}
-}
-
-// claimedByOther notes that a vacant election has changed: most likely somebody holds it now. Members of a fleet do
-// not all read it at that moment, but each at its next poll. It reports false where the election has to be read at
-// once: the record that the notification brought shows it vacant again, or names this member as the next.
-func (c *Core) claimedByOther(e *election, r *driver.Record) bool {
-	if r.Rev != "" && r.Vacant() || r.Next == c.cfg.ID {
-		return false
-	}
-
-	if !c.spreads() || e.term.state != noTerm || e.stale || !e.seen || !e.rec.Vacant() || e.rec.Paused {
-		return false
-	}
-
-	e.claimed = true
-	e.pollAt = min(e.pollAt, c.now.Add(c.untilPhase(c.now, c.cfg.ElectionInterval)))
-	c.enqueue(e.ref)
-	return true
+		(len(c.due) == 0 || c.readFrom < c.entity(c.due[0]).due)
 }

@@ -188,7 +188,7 @@ func TestFleet(t *testing.T) {
 			r.alive(100*time.Millisecond, "b")
 		}
 		equal(t, "lists", r.lists(), 1)
-		r.alive(1100*time.Millisecond, "b")
+		r.alive(1900*time.Millisecond, "b") // its phase comes on top
 		equal(t, "lists", r.lists(), 2)
 		equal(t, "terms", len(every[Begin](r)), 0)
 	})

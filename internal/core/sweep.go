@@ -9,8 +9,8 @@ import "time"
 
 const sweepBatch = 1000 // how many held elections are read at once
 
-// holdOn adds a term to those that depend on the member's heartbeat.
-func (c *Core) holdOn(e *election) {
+// addHeld adds a term to those that depend on the member's heartbeat.
+func (c *Core) addHeld(e *election) {
 	e.heldPos = len(c.held)
 	c.held = append(c.held, e.index())
 	c.member.fresh = append(c.member.fresh, e.index())
@@ -18,7 +18,7 @@ func (c *Core) holdOn(e *election) {
 	c.enqueue(c.member.ref)
 }
 
-func (c *Core) letGo(e *election) {
+func (c *Core) dropHeld(e *election) {
 	last := len(c.held) - 1
 	moved := c.elections.all[c.held[last]]
 	c.held[e.heldPos] = moved.index()
@@ -81,6 +81,7 @@ func (c *Core) sweepSoon() {
 
 // poked has all held elections read: somebody may have asked something of this member.
 func (c *Core) poked() {
+	c.called()
 	c.sweepLeft = len(c.held)
 	c.enqueue(c.member.ref)
 }

@@ -148,7 +148,8 @@ func (c *Core) attend() {
 		every = c.cfg.ElectionInterval
 	}
 
-	if len(s) == 0 || c.closing || c.well() && !(c.cfg.Eligible && c.member.phase == memberIn) {
+	outranked := c.well() && c.spares() // else it would be named
+	if len(s) == 0 || c.closing || outranked || c.well() && !(c.cfg.Eligible && c.member.phase == memberIn) {
 		r.attending = false
 		r.left = 0
 		return

@@ -119,6 +119,8 @@ type sight struct {
 	revoke  bool     // an election is free once it is revoked
 	pokes   []poke   // requests to its holder
 	cleared int      // how many of deps nobody healthy runs for, as far as they were checked
+
+	idleness
 }
 
 // sightOf returns the sight of a member register, new if need be.
@@ -154,6 +156,7 @@ func (c *Core) attach(e *election) {
 		s.deps = s.deps[:last]
 		if len(s.deps) == 0 {
 			c.enqueue(s.ref)
+			c.emit(Unfollow{s.name})
 		}
 	}
 
@@ -161,6 +164,9 @@ func (c *Core) attach(e *election) {
 	e.waits = false
 	if via != "" {
 		s := c.sightOf(via)
+		if len(s.deps) == 0 {
+			c.emit(Follow{s.name})
+		}
 		e.dep = len(s.deps)
 		s.deps = append(s.deps, e.index())
 	}
@@ -187,10 +193,7 @@ func (c *Core) need(e *election, s *sight) {
 
 // advanceSight reads the register when somebody needs that, and revokes the heartbeat when an election is free by it.
 func (c *Core) advanceSight(s *sight) {
-	for len(s.pokes) > 0 && c.now >= s.pokes[0].until {
-		c.pokeDone(s, Unanswered)
-	}
-
+	c.expirePokes(s)
 	if len(s.deps) == 0 && len(s.pokes) == 0 {
 		c.dropSight(s)
 		return
@@ -200,8 +203,12 @@ func (c *Core) advanceSight(s *sight) {
 		return
 	}
 
+	if s.idles && c.now >= s.idleUntil {
+		c.wakeIdle(s)
+	}
+
 	s.revoke = s.revoke && s.proof != 0 && s.watch.expired(c.cfg.TakeoverDelay)
-	due := s.watch.seen && c.now >= c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch)
+	due := s.watch.seen && c.now >= c.sightDue(s)
 	switch {
 	case s.revoke && c.now >= c.backoff && c.mayRevoke(s):
 		c.decided(10, s.name, "expired, and still so after the takeover delay: revoke this very heartbeat")
@@ -218,22 +225,9 @@ func (c *Core) advanceSight(s *sight) {
 		return
 	}
 
-	s.wake(c.phased(s.watch.readAt(c.cfg.TakeoverDelay), &s.watch))
+	s.wake(c.sightDue(s))
 	if s.revoke && c.now < c.backoff {
 		s.wake(c.backoff)
-	}
-}
-
-// explainSight says since when a heartbeat counts.
-func (c *Core) explainSight(s *sight) {
-	w := &s.watch
-	switch {
-	case !c.cfg.Explain || w.rec.Vacant():
-	case w.since == c.now:
-		c.decided(2, s.name, "a new heartbeat: it counts from now on, on this member's clock")
-	case w.expired(c.cfg.TakeoverDelay):
-	case c.now >= w.expires():
-		c.decided(10, s.name, "expired on this member's clock: wait for the takeover delay, and read again")
 	}
 }
 
@@ -279,6 +273,7 @@ func (c *Core) seen(s *sight, r *driver.Record, done call) {
 		return
 	}
 
+	c.considerIdling(s)
 	c.explainSight(s)
 	s.proof = done.order()
 	s.retry = retry{}

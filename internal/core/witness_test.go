@@ -210,6 +210,44 @@ func TestView(t *testing.T) {
 		}
 	})
 
+	t.Run("of_a_paused_election_whose_leader_has_ended_says_that_nobody_leads", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			heartbeat driver.Record
+			reason    string
+		}{
+			"vacant": {driver.Record{Name: remote, Epoch: 1, Nonce: 51, Duration: 6 * time.Second,
+				Past: []driver.Past{{Epoch: 1, Holder: "b", Reason: ReasonDied}}}, ReasonDied},
+			"another incarnation": {driver.Record{Name: remote, Epoch: 2, Nonce: 51, Duration: 6 * time.Second,
+				Holder: driver.Identity{ID: "b", Incarnation: "2.y"}}, ReasonRejoined},
+			"forgotten": {driver.Record{Name: remote, Nonce: 51, Duration: 6 * time.Second}, ""},
+		} {
+			r := watching(t, clusterConfig())
+			paused := held(other, 3, remote)
+			paused.Paused = true
+			r.replace(paused)
+			r.run(time.Second)
+			v, _ := r.c.View(election1, r.now)
+			equal(t, name+": expired while it leads", v.Expired, false)
+			r.put(c.heartbeat)
+			r.run(10 * time.Second)
+			v, _ = r.c.View(election1, r.now)
+			equal(t, name+": leader", v.Record.Holder, other)
+			equal(t, name+": expired", v.Expired, c.reason != "")
+			equal(t, name+": reason", v.Reason, c.reason)
+		}
+	})
+
+	t.Run("of_a_term_of_its_own_that_ended_unreleased_says_that_nobody_leads", func(t *testing.T) {
+		r := newRig(t, clusterConfig())
+		b := r.lead()
+		r.pass(20 * time.Second) // no request is answered
+		r.step(DutyStopped{election1, b.Epoch})
+		v, _ := r.c.View(election1, r.now)
+		equal(t, "leader", v.Record.Holder.ID, "a")
+		equal(t, "expired", v.Expired, true)
+		equal(t, "reason", v.Reason, string(Partitioned))
+	})
+
 	t.Run("says_nothing_of_what_was_never_received_and_no_age_of_its_own_heartbeat", func(t *testing.T) {
 		r := newRig(t, clusterConfig())
 		_, ok := r.c.View(election1, r.now)

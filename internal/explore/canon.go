@@ -161,12 +161,12 @@ func (c *canon) message(b []byte, m *message) []byte {
 	b = append(b, byte(m.proc), byte(m.verb), bit(m.late), bit(m.applied), byte(m.outcome))
 	b = binary.AppendUvarint(b, m.id&(1<<32-1))
 	switch {
-	case m.applied && m.verb == core.List:
+	case m.applied && (m.verb == core.List || m.verb == core.Skim):
 		for i := range m.list {
 			b = core.EncodeRecord(b, &m.list[i], c)
 		}
 
-		return append(b, byte(len(m.list)))
+		return append(b, byte(len(m.list)), bit(m.partial))
 	case m.applied && m.outcome == core.Done:
 		return core.EncodeRecord(b, &m.got, c)
 	case m.applied:

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"runtime/debug"
 	"time"
+
+	"github.com/regentd/regent/internal/graph"
 )
 
 // Result is what an exploration found.
@@ -47,7 +49,7 @@ type explorer struct {
 	seeds  [2]maphash.Seed
 	seen   map[key]uint32
 	from   []origin
-	fair   graph
+	fair   graph.Graph
 	led    [][]bool // by election: whether somebody leads in this state
 	canon  canon
 	result Result
@@ -125,11 +127,11 @@ func (x *explorer) visit() {
 				}
 
 				if fair && to != number {
-					x.fair.edge(to)
+					x.fair.Edge(to)
 				}
 			}
 
-			x.fair.endNode()
+			x.fair.EndNode()
 			number++
 			if x.setup.Limit > 0 && len(x.from) > x.setup.Limit {
 				return
@@ -174,78 +176,14 @@ func (x *explorer) trace(state uint32, act int) []string {
 	return lines
 }
 
-// graph holds the transitions without faults: those of state i are to[end[i-1]:end[i]].
-type graph struct {
-	to  []uint32
-	end []uint32
-}
-
-func (g *graph) edge(to uint32) { g.to = append(g.to, to) }
-func (g *graph) endNode()       { g.end = append(g.end, uint32(len(g.to))) }
-
-// reversed returns the same transitions, each from its end to its beginning.
-func (g *graph) reversed() graph {
-	r := graph{to: make([]uint32, len(g.to)), end: make([]uint32, len(g.end))}
-	for _, to := range g.to {
-		r.end[to]++
-	}
-
-	var sum uint32
-	for i, n := range r.end {
-		r.end[i] = sum // the beginning for now: filling moves it to the end
-		sum += n
-	}
-
-	var k uint32
-	for from, end := range g.end {
-		for ; k < end; k++ {
-			to := g.to[k]
-			r.to[r.end[to]] = uint32(from)
-			r.end[to]++
-		}
-	}
-
-	return r
-}
-
-func (g *graph) node(i uint32) []uint32 {
-	if i == 0 {
-		return g.to[:g.end[0]]
-	}
-
-	return g.to[g.end[i-1]:g.end[i]]
-}
-
 // checkLiveness searches for a state from which no run without further faults leads to one in which somebody leads: it
 // walks back from all states in which somebody does, and what it has not met by then is stuck.
 func (x *explorer) checkLiveness() {
-	back := x.fair.reversed()
+	back := x.fair.Reversed()
 	for k := range x.setup.Elections {
-		met := make([]bool, len(x.from))
-		var queue []uint32
-		for i, led := range x.led[k] {
-			if led {
-				met[i] = true
-				queue = append(queue, uint32(i))
-			}
-		}
-
-		for len(queue) > 0 {
-			i := queue[len(queue)-1]
-			queue = queue[:len(queue)-1]
-			for _, from := range back.node(i) {
-				if !met[from] {
-					met[from] = true
-					queue = append(queue, from)
-				}
-			}
-		}
-
-		for i, ok := range met {
-			if !ok {
-				x.result.Failure = &Failure{"nobody can ever lead " + election(k) + " again", x.trace(uint32(i), -1)}
-				return
-			}
+		if stuck, any := back.Reach(x.led[k]); any {
+			x.result.Failure = &Failure{"nobody can ever lead " + election(k) + " again", x.trace(stuck, -1)}
+			return
 		}
 	}
 }

@@ -29,6 +29,16 @@ func ticks(own bool) core.Config {
 	}
 }
 
+// longer returns a configuration in which a leader relies on a heartbeat for three ticks, and an observer waits for
+// five.
+func longer(own bool) core.Config {
+	cfg := ticks(own)
+	cfg.LeaseDuration = 5 * time.Second
+	cfg.WorkerTimeout = 5 * time.Second
+	cfg.StopTimeout = 1900 * time.Millisecond
+	return cfg
+}
+
 // delayed returns a configuration in which an observer waits for one tick more than the lease (rule 10).
 func delayed(own bool) core.Config {
 	cfg := ticks(own)
@@ -139,6 +149,18 @@ func TestOwnLeaseHolds(t *testing.T) {
 		"with_a_takeover_delay": {small,
 			Setup{IDs: two, Config: delayed(true), Prompt: true, Freezes: 1, Crashes: 1, Late: 1, Reads: InstantReads},
 			TookOverExpired | AppliedLate},
+		"with_a_longer_lease": {large,
+			Setup{IDs: two, Config: longer(true), Prompt: true, Freezes: 2, Crashes: 1, Late: 2, Reads: InstantReads},
+			TookOverExpired | AppliedLate | Conflicted},
+		"with_a_longer_lease_and_five_freezes": {huge,
+			Setup{IDs: two, Config: longer(true), Prompt: true, Freezes: 5, Late: 2, Reads: InstantReads},
+			TookOverExpired | AppliedLate | Conflicted | GaveBack},
+		"with_a_longer_lease_frozen_at_any_time": {huge,
+			Setup{IDs: two, Config: longer(true), Late: 1, Reads: InstantReads},
+			TookOverExpired | TookOverReleased | AppliedLate | Adopted | GaveBack},
+		"for_three_processes_with_a_longer_lease": {huge,
+			Setup{IDs: three, Config: longer(true), Prompt: true, Freezes: 1, Crashes: 1, Late: 2, Reads: InstantReads},
+			TookOverExpired | AppliedLate},
 		"for_two_elections": {small,
 			Setup{IDs: two, Elections: 2, Prompt: true, Late: 1, Reads: InstantReads},
 			TookOverReleased},
@@ -213,6 +235,9 @@ func TestMemberHeartbeatHolds(t *testing.T) {
 		"with_a_takeover_delay": {small,
 			Setup{IDs: two, Config: delayed(false), Prompt: true, Crashes: 1, Late: 1, Reads: InstantReads},
 			TookOverExpired | Revoked},
+		"with_a_longer_lease": {large,
+			Setup{IDs: two, Config: longer(false), Prompt: true, Sleeps: 1, Late: 1, Reads: InstantReads},
+			TookOverExpired | Revoked | Rejoined},
 		"for_two_elections": {small,
 			Setup{IDs: two, Elections: 2, Prompt: true, Late: 1, Reads: InstantReads},
 			TookOverReleased},

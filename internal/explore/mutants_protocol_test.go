@@ -11,14 +11,14 @@ var protocolFaults = []fault{
 	{"rule_4_a_renewal_is_not_conditional", "heartbeat.go",
 		"\tr.Nonce = c.src.Nonce()\n\tr.Edits = 0\n", "\tr.Nonce = c.src.Nonce()\n\tr.Edits = 0\n\tr.Rev = \"*\"\n",
 		explored + "TestOwnLeaseHolds/for_two_processes"},
-	{"rule_4_a_release_is_not_conditional", "heartbeat.go",
+	{"rule_4_a_release_is_not_conditional", "former.go",
 		"\tvacant.Next = v.next\n", "\tvacant.Next = v.next\n\tvacant.Rev = \"*\"\n",
 		explored + "TestOwnLeaseHolds/when_a_leader_steps_down"},
 	{"rule_4_a_revocation_is_not_conditional", "watch.go",
 		"\treturn vacatedBeat(&dead.rec, c.src.Nonce(), end.at, end.reason)\n",
 		"\tr := vacatedBeat(&dead.rec, c.src.Nonce(), end.at, end.reason)\n\tr.Rev = \"*\"\n\treturn r\n",
 		explored + "TestMemberHeartbeatHolds/for_two_members"},
-	{"rule_4_a_release_removes_the_register", "heartbeat.go",
+	{"rule_4_a_release_removes_the_register", "former.go",
 		"\tc.swap(e, vacateCall, vacant)\n",
 		"\tc.send(e, vacateCall, Remove, driver.Record{Name: r.Name, Rev: r.Rev})\n",
 		explored + "TestOwnLeaseHolds/when_a_leader_steps_down"},
@@ -65,7 +65,7 @@ var protocolFaults = []fault{
 // secondGuards are the edits of faults that two places of the core guard against, by the name of the fault.
 var secondGuards = map[string]mutant.Edit{
 	"rule_1_a_claim_of_an_earlier_incarnation_counts": {
-		File: "internal/core/rollback.go",
+		File: "internal/core/claim.go",
 		Old:  "\t\tif !c.cfg.OwnLease && !c.member.is(k.who) {\n\t\t\treturn true\n\t\t}\n",
 		New:  "",
 	},

@@ -23,7 +23,7 @@ func (w *world) retireActions(all []action, i int) []action {
 	for k := range w.setup.Elections {
 		switch {
 		case w.procs[i].idle[k]:
-			if !w.contended(k) {
+			if w.setup.Returns || !w.contended(k) {
 				all = append(all, action{verb: comeBack, i: i, k: k})
 			}
 		case w.left.withdraws > 0 && (i == 0 || w.procs[0].core != nil && w.procs[0].idle[k]):

@@ -34,6 +34,7 @@ const (
 	Reaped                                // a reaper freed what a dead process held
 	PausedIt                              // an election was paused
 	RevokedSilent                         // a retirement revoked the heartbeat of a member that had not left
+	ClaimedKnown                          // an election was claimed without a read, by who had released it
 )
 
 var witnesses = [...]string{
@@ -41,7 +42,7 @@ var witnesses = [...]string{
 	"rejoined", "gave back", "claimed on a notification", "waited after a rollback", "saved", "handed over", "left",
 	"listed",
 	"removed", "began again after a retirement", "refused by a fence", "killed by the reaper", "freed by the reaper",
-	"paused", "revoked for a retirement",
+	"paused", "revoked for a retirement", "claimed without a read",
 }
 
 // String lists the witnesses.

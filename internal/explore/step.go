@@ -30,7 +30,11 @@ func (w *world) step(i int, in core.Input) error {
 				w.shows |= ClaimedOnNotice
 			}
 
-			w.msgs = append(w.msgs, message{proc: i, id: e.ID, verb: e.Verb, record: e.Record})
+			if _, ok := in.(core.Campaign); ok && e.Verb == core.Swap && e.Record.Epoch > 1 {
+				w.shows |= ClaimedKnown
+			}
+
+			w.msgs = append(w.msgs, message{proc: i, id: e.ID, verb: e.Verb, record: e.Record, seek: e.Seek})
 		case core.Begin:
 			k := w.store.index(e.Election)
 			if w.reading {
@@ -79,7 +83,7 @@ func (w *world) step(i int, in core.Input) error {
 	}
 
 	for _, r := range reads {
-		m := message{proc: i, id: r.ID, verb: r.Verb, record: r.Record}
+		m := message{proc: i, id: r.ID, verb: r.Verb, record: r.Record, seek: r.Seek}
 		w.store.read(&m)
 		if err := w.answer(&m); err != nil {
 			return err
@@ -102,7 +106,7 @@ func (w *world) step(i int, in core.Input) error {
 
 // answer gives the answer to a request to a core.
 func (w *world) answer(m *message) error {
-	if m.outcome == core.Done && m.verb != core.List {
+	if m.outcome == core.Done && m.verb != core.List && m.verb != core.Skim {
 		w.see(m.proc, &m.got)
 	}
 
@@ -114,7 +118,8 @@ func (w *world) answer(m *message) error {
 	}
 
 	w.reading = isRead(m.verb)
-	err := w.step(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got, Records: m.list})
+	err := w.step(m.proc, core.Answer{ID: m.id, Outcome: m.outcome, Record: m.got, Records: m.list,
+		Partial: m.partial})
 	w.reading = false
 	return err
 }

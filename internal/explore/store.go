@@ -55,6 +55,8 @@ func (s *store) read(m *message) {
 			m.list = append(m.list, r)
 		}
 	}
+
+	m.list, m.partial = m.seek.End(m.list)
 }
 
 func (s *store) get(name string) (driver.Record, core.Outcome) {

@@ -33,6 +33,7 @@ type Setup struct {
 	Notices   bool // releases and claims are notified, or not
 	SlowDuty  bool // a duty stops some time after it had to
 	Withdraws int  // a process, and the first before all others, ends its candidacy until nobody else campaigns
+	Returns   bool // or campaigns again at any time
 	Sleeps    int  // the last process does nothing, and gets no answer, until it wakes: for however long
 	Retires   int  // the first process retires an election that is vacant
 	RetiresOf int  // the first process retires a member register that is vacant
@@ -137,6 +138,8 @@ type message struct {
 	outcome core.Outcome
 	got     driver.Record
 	list    []driver.Record // what a list shows
+	seek    *core.Seek      // where it may end
+	partial bool            // it has ended there
 }
 
 // source draws names for one step of one process.

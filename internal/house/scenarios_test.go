@@ -21,7 +21,7 @@ func scenarios() []string {
 	for _, group := range []struct {
 		letter string
 		count  int
-	}{{"C", 22}, {"E", 13}, {"J", 15}, {"L", 13}, {"P", 4}} {
+	}{{"C", 22}, {"E", 13}, {"J", 15}, {"L", 13}, {"N", 6}, {"P", 4}} {
 		for i := range group.count {
 			ids = append(ids, fmt.Sprintf("%s%02d", group.letter, i+1))
 		}
@@ -32,7 +32,7 @@ func scenarios() []string {
 // proofs returns, for each scenario, the files with a test whose name, or whose subtest's name, begins with its ID or
 // lists it there.
 func proofs(t *testing.T) map[string][]string {
-	id := regexp.MustCompile(`(?:^|_|^Test)([CEJLP]\d\d)(?:_|$)`)
+	id := regexp.MustCompile(`(?:^|_|^Test)([CEJLNP]\d\d)(?:_|$)`)
 	found := map[string][]string{}
 	note := func(name, path string) {
 		for range 8 { // IDs that follow each other share their underscores

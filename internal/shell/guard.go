@@ -54,18 +54,17 @@ func (g *guard) remove(l *lease) {
 }
 
 func (g *guard) run() {
+	t := timer{clock: g.s.clock}
+	defer t.stop()
+
 	for {
 		wait := g.expire(g.s.now())
-		t := g.s.clock.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-t.after(wait):
 		case <-g.kick:
 		case <-g.s.ctx.Done():
-			t.Stop()
 			return
 		}
-
-		t.Stop()
 	}
 }
 

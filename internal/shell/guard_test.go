@@ -42,7 +42,7 @@ func TestAnAnswerAfterTheGuard(t *testing.T) {
 	})
 }
 
-// A driver that does not return when its context ends keeps no slot from others.
+// A driver that does not return when its context ends keeps no permit from others.
 func TestADriverThatDoesNotReturn(t *testing.T) {
 	each(t, func(t *testing.T, store *memstore.Store, config func(string) core.Config) {
 		var names []string

@@ -1,9 +1,9 @@
 package shell
 
 import (
-	"context"
+	"fmt"
 	"math"
-	"strings"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -13,36 +13,33 @@ import (
 
 // loop waits for the next time that the core asked for, and for notifications.
 type loop struct {
-	s     *Shell
-	waker driver.Waker // nil if the store sends no notifications
+	s        *Shell
+	notifier driver.Notifier // nil if the store sends no notifications
 
 	wakeAt atomic.Int64  // when the core is to be stepped
 	armed  atomic.Int64  // when the loop wakes; notWaiting while it does not wait
 	rearm  chan struct{} // receives when the loop has to check all of this anew
+	ticks  []core.Input  // the input of time that has passed; never changed
+	timer  timer         // of whoever waits
+	relay  func()        // run, as a value: a go statement with it allocates nothing
 
-	members   atomic.Pointer[subscription]
-	elections atomic.Pointer[subscription]
-
-	// What follows belongs to whoever steps the core.
-	names      map[string]int // the elections of the inputs, and how often each was asked for
-	uncovered  bool           // one of them is not covered by the subscription
-	subscribed bool           // the core has asked for notifications
+	// What follows belongs to whoever steps the core, except the channels of the subscriptions.
+	elections  subscription
+	members    subscription
+	subscribed bool // the core has asked for notifications
 }
 
 const notWaiting = math.MinInt64
 
-// subscription is to the registers whose names begin with a prefix.
-type subscription struct {
-	prefix  string
-	notices <-chan driver.Record
-	cancel  context.CancelFunc
-}
-
 func (l *loop) init(s *Shell, store driver.Store) {
 	l.s = s
-	l.waker, _ = store.(driver.Waker)
+	l.notifier, _ = store.(driver.Notifier)
 	l.rearm = make(chan struct{}, 1)
-	l.names = map[string]int{}
+	l.ticks = []core.Input{core.Tick{}}
+	l.timer.clock = s.clock
+	l.relay = l.run
+	l.elections.init()
+	l.members.init()
 	l.wakeAt.Store(int64(core.Never))
 	l.armed.Store(notWaiting)
 }
@@ -67,9 +64,9 @@ func (l *loop) run() {
 			continue
 		}
 
-		go l.run()
+		go l.relay()
 		for _, j := range jobs[1:] {
-			go l.s.work(j)
+			l.s.send(j)
 		}
 
 		l.s.work(jobs[0])
@@ -88,32 +85,23 @@ func (l *loop) wait() []core.Input {
 
 	var due <-chan time.Time
 	if core.Time(at) != core.Never {
-		t := l.s.clock.NewTimer(time.Duration(max(0, core.Time(at)-l.s.now())))
-		defer t.Stop()
-		due = t.C
+		due = l.timer.after(time.Duration(max(0, core.Time(at)-l.s.now())))
+		defer l.timer.stop()
 	}
 
 	select {
 	case <-due:
 		// If nobody can step the core now, there is no other tick until somebody has.
 		if l.wakeAt.CompareAndSwap(at, int64(core.Never)) {
-			return []core.Input{core.Tick{}}
+			return l.ticks
 		}
-	case r := <-notices(&l.elections):
+	case r := <-l.elections.receive():
 		return []core.Input{core.Notice{Record: r}}
-	case r := <-notices(&l.members):
+	case r := <-l.members.receive():
 		// A member that leaves has released its elections before: they can be claimed without a read.
-		return append(l.last(l.elections.Load()), core.Notice{Record: r})
+		return append(l.elections.last(), core.Notice{Record: r})
 	case <-l.rearm:
 	case <-l.s.ctx.Done():
-	}
-
-	return nil
-}
-
-func notices(s *atomic.Pointer[subscription]) <-chan driver.Record {
-	if sub := s.Load(); sub != nil {
-		return sub.notices
 	}
 
 	return nil
@@ -135,97 +123,147 @@ func (l *loop) again() {
 	}
 }
 
-// noteInput keeps the names of the elections that somebody is interested in, for the subscription.
-func (l *loop) noteInput(in core.Input) {
-	switch in := in.(type) {
-	case core.Campaign:
-		l.name(in.Election)
-	case core.Watch:
-		l.name(in.Election)
-	case core.Withdraw:
-		l.unname(in.Election)
-	case core.Unwatch:
-		l.unname(in.Election)
-	}
-}
-
-func (l *loop) name(election string) {
-	l.names[election]++
-	if sub := l.elections.Load(); sub == nil || !strings.HasPrefix(election, sub.prefix) {
-		l.uncovered = true
-	}
-}
-
-func (l *loop) unname(election string) {
-	if l.names[election]--; l.names[election] <= 0 {
-		delete(l.names, election)
-	}
-}
-
-// subscribe subscribes to all members, and to the elections if there are some that the subscription does not cover. The
-// subscription before it is given up only then, so that nothing is missed in between.
-func (l *loop) subscribe() {
-	if l.waker == nil || !l.subscribed || l.s.ctx.Err() != nil {
-		return
-	}
-
-	if l.members.Load() == nil {
-		l.members.Store(l.open(driver.MemberPrefix))
-		l.again()
-	}
-
-	if !l.uncovered || len(l.names) == 0 {
-		return
-	}
-
-	l.uncovered = false
-
-	old := l.elections.Load()
-	l.elections.Store(l.open(commonPrefix(l.names)))
-	if old != nil {
-		l.s.queue.add(l.last(old)...)
-		old.cancel()
-	}
-
-	l.again()
-}
-
-func (l *loop) open(prefix string) *subscription {
-	ctx, cancel := context.WithCancel(l.s.ctx)
-	return &subscription{prefix: prefix, notices: l.waker.Wake(ctx, prefix), cancel: cancel}
-}
-
-// last returns the notification that a subscription has received and the loop has not.
-func (l *loop) last(s *subscription) []core.Input {
-	if s == nil {
+// step steps the core through all inputs and whatever is due, unless somebody else does that. It returns the requests
+// that its caller is to perform.
+//
+// The kernel's clock is dear, so it is read once for all inputs that have come. That is after they came, from when an
+// observer counts (rule 2), and before what follows from them is sent, from when a holder counts (rule 1).
+func (s *Shell) step() []*job {
+	if !s.queue.acquire() {
 		return nil
 	}
 
-	select {
-	case r := <-s.notices:
-		return []core.Input{core.Notice{Record: r}}
+	var run []*job
+	defer func() {
+		if v := recover(); v != nil {
+			s.die(&PanicError{v, debug.Stack()})
+		}
+	}()
+	for {
+		inputs := s.queue.ready()
+		now := s.now()
+		s.queue.stepping(now)
+		if inputs == 0 && s.core.Next() <= now {
+			s.take(now, core.Tick{})
+		}
+
+		for range min(inputs, inputsAtOnce) {
+			s.take(now, s.queue.next())
+			if len(s.sends) >= batch {
+				run = appendJobs(run, s.dispatch())
+			}
+		}
+
+		if s.queue.ready() > 0 || s.due(now) {
+			continue
+		}
+
+		s.loop.followDue(now)
+		run = appendJobs(run, s.dispatch())
+		s.host.Stepped(s.core)
+		s.loop.wake(min(s.core.Next(), s.loop.followAt()))
+		if s.queue.release() {
+			return run
+		}
+	}
+}
+
+const (
+	inputsAtOnce = 64                          // how many inputs the core takes in by one reading of the clock, at most
+	soon         = core.Time(time.Millisecond) // what is due within it may be due by now
+)
+
+// due reports whether the core is to be stepped again. now is a little old.
+func (s *Shell) due(now core.Time) bool {
+	at := s.core.Next()
+	return at <= now || at-now < soon && at <= s.now()
+}
+
+// take takes in one input.
+func (s *Shell) take(now core.Time, in core.Input) {
+	if q, ok := in.(query); ok {
+		q.f(s.core, now)
+		return
+	}
+
+	if s.core.WritesInfo(now) {
+		if info, changed := s.host.Info(); changed {
+			s.feed(now, core.Publish{Info: info})
+		}
+	}
+
+	s.feed(now, in)
+	if n, ok := in.(core.Notice); ok {
+		s.loop.of(n.Record.Name).noticed(n.Record.Name)
+	}
+}
+
+// feed steps the core, and executes the effects.
+func (s *Shell) feed(now core.Time, in core.Input) {
+	for _, e := range s.core.Step(now, in) {
+		s.execute(now, e)
+	}
+}
+
+// execute executes one effect of a step at now.
+func (s *Shell) execute(now core.Time, effect core.Effect) {
+	switch e := effect.(type) {
+	case core.Send:
+		s.sends = append(s.sends, e)
+	case core.Wake: // Core.Next is asked when everything has been taken in
+	case core.Subscribe:
+		s.loop.subscribed = true
+		if e.Members {
+			s.loop.members.all = driver.MemberPrefix
+		}
+	case core.Follow:
+		s.loop.of(e.Name).follow(e.Name, now)
+	case core.Unfollow:
+		s.loop.of(e.Name).unfollow(e.Name)
+	case core.Begin:
+		s.begin(e)
+	case core.End:
+		s.end(e)
+	case core.Renewed:
+		s.renewed(e)
+		s.host.Handle(effect)
+	case core.Finished:
+		delete(s.terms, e.Election)
+		s.host.Handle(effect)
+	case core.Closed:
+		s.host.Handle(effect)
+		if !s.over {
+			s.over = true
+			close(s.closed)
+		}
 	default:
-		return nil
+		s.host.Handle(effect)
 	}
 }
 
-// commonPrefix returns the longest prefix of all names, without a character that is cut in two.
-func commonPrefix(names map[string]int) string {
-	prefix := ""
-	first := true
-	for name := range names {
-		if first {
-			prefix = name
-			first = false
-		}
-
-		n := 0
-		for n < len(prefix) && n < len(name) && prefix[n] == name[n] {
-			n++
-		}
-
-		prefix = prefix[:n]
+// die ends everything after a panic: nobody steps the core any more.
+func (s *Shell) die(err error) {
+	for _, l := range s.leases {
+		l.end(s.cause(core.Panicked, ""))
 	}
 
-	return strings.ToValidUTF8(prefix, "")
+	for _, t := range s.terms {
+		t.Drop(s.cause(core.Panicked, ""))
+	}
+
+	if !s.over {
+		s.over = true
+		close(s.closed)
+	}
+
+	close(s.dead)
+	s.panicked(err)
 }
+
+// PanicError is a recovered panic of a driver.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }

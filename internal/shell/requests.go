@@ -7,16 +7,15 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/core"
 )
 
-const (
-	maxActive = 32  // requests within their timeouts
-	maxLate   = 256 // requests of a driver that goes on after its context has ended
-)
+// batch is how many registers one request to the store names at most.
+const batch = 1000
 
 // requests sends what the core asks for: concurrently, but no more than maxActive at once. Where the store can do it,
 // many reads or writes are one request.
@@ -27,12 +26,15 @@ type requests struct {
 	refresher driver.Refresher // likewise
 	remover   driver.Remover   // likewise
 	witness   driver.Witness   // likewise
+	members   atomic.Int64     // how many the last list has shown
 
 	mu      sync.Mutex
 	active  int
+	running []*job      // those that have a permit
+	limit   *time.Timer // when the next of them has to give it up; nil if nobody waits for one
 	late    int
 	timeout time.Duration // the longest of those asked for
-	waiting [2][]*job     // for a slot: writes, then reads
+	waiting [4][]*job     // for a permit, by urgency
 	idle    chan struct{} // closed when there is no request any more, once somebody waits for that
 }
 
@@ -43,15 +45,17 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	state  jobState // guarded by the mutex of requests
+
+	partial bool // the list has ended at the record that is sought
+
+	// Most jobs are for one register, and the only ones of their step. These are used then, so that nothing more is
+	// allocated.
+	only    [1]*job
+	one     [1]core.Send
+	out     [1]driver.Outcome
+	answers [1]core.Input
+	answer  core.Answer
 }
-
-type jobState uint8
-
-const (
-	jobWaits  jobState = iota // for a slot
-	jobActive                 // it has one
-	jobLate                   // its timeout has passed: another request has its slot
-)
 
 func (r *requests) init(s *Shell, store driver.Store) {
 	r.s = s
@@ -60,6 +64,29 @@ func (r *requests) init(s *Shell, store driver.Store) {
 	r.refresher, _ = store.(driver.Refresher)
 	r.remover, _ = store.(driver.Remover)
 	r.witness, _ = store.(driver.Witness)
+}
+
+// dispatch sends what the core has asked for.
+func (s *Shell) dispatch() []*job {
+	s.loop.followRead(s.sends)
+	s.loop.subscribe() // before anything is read, so that no change is missed
+	if len(s.sends) == 0 {
+		return nil
+	}
+
+	jobs := s.requests.group(s.sends)
+	clear(s.sends)
+	s.sends = s.sends[:0]
+	return s.requests.admit(jobs)
+}
+
+// appendJobs appends b to a, which is usually empty.
+func appendJobs(a, b []*job) []*job {
+	if len(a) == 0 {
+		return b
+	}
+
+	return append(a, b...)
 }
 
 // group makes requests to the store of what the core asks for. What concerns a member register is a request of its own,
@@ -77,7 +104,12 @@ func (r *requests) group(sends []core.Send) []*job {
 		j := open[send.Verb]
 		if !batched || j == nil || len(j.sends) == batch || alone {
 			j = &job{verb: send.Verb}
+			j.sends = j.one[:0]
 			j.ctx, j.cancel = context.WithTimeout(r.s.ctx, timeout(send))
+			if jobs == nil {
+				jobs = j.only[:0]
+			}
+
 			jobs = append(jobs, j)
 			if batched && !alone {
 				open[send.Verb] = j
@@ -92,131 +124,47 @@ func (r *requests) group(sends []core.Send) []*job {
 
 // timeout returns how long a request may take. A long list may take longer than any other request.
 func timeout(send core.Send) time.Duration {
-	if send.Verb == core.List || send.Verb == core.Named {
+	if send.Verb == core.List || send.Verb == core.Skim || send.Verb == core.Named {
 		return core.ListTimeouts * send.Timeout
 	}
 
 	return send.Timeout
 }
 
-// admit returns those of new requests that have a slot. The others wait for one.
-func (r *requests) admit(jobs []*job) []*job {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var run []*job
-	for _, j := range jobs {
-		r.timeout = max(r.timeout, j.sends[0].Timeout)
-		if r.active < maxActive {
-			r.start(j)
-			run = append(run, j)
-			continue
+// work performs a request and those that follow from its answer.
+func (s *Shell) work(j *job) {
+	for j != nil {
+		answers := s.requests.perform(j)
+		s.queue.add(answers...)
+		next := s.step()
+		next = append(next, s.requests.done(j)...)
+
+		j = nil
+		for i, n := range next {
+			if i == 0 {
+				j = n
+			} else {
+				s.send(n)
+			}
 		}
-
-		k := 1
-		if j.verb == core.Swap || j.verb == core.Remove {
-			k = 0
-		}
-
-		r.waiting[k] = append(r.waiting[k], j)
-	}
-
-	return run
-}
-
-// start gives a slot to a request: until it is done, or its timeout has passed. The mutex is held.
-func (r *requests) start(j *job) {
-	r.active++
-	j.state = jobActive
-	context.AfterFunc(j.ctx, func() {
-		for _, next := range r.overdue(j) {
-			go r.s.work(next)
-		}
-	})
-}
-
-// overdue takes the slot from a request that goes on after its timeout, and returns the request that has it now.
-func (r *requests) overdue(j *job) []*job {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if j.state != jobActive || r.late >= maxLate {
-		return nil
-	}
-
-	j.state = jobLate
-	r.late++
-	r.active--
-	return r.next()
-}
-
-// done frees the slot of a request, and returns the request that has it now.
-func (r *requests) done(j *job) []*job {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if j.state == jobLate {
-		r.late--
-	} else {
-		r.active--
-	}
-
-	j.state = jobWaits
-	j.cancel()
-	next := r.next()
-	if r.idle != nil && r.active == 0 && r.late == 0 {
-		close(r.idle)
-		r.idle = nil
-	}
-
-	return next
-}
-
-// next gives a free slot to a request that waits. The mutex is held.
-func (r *requests) next() []*job {
-	if r.active >= maxActive {
-		return nil
-	}
-
-	for k := range r.waiting {
-		if len(r.waiting[k]) > 0 {
-			j := r.waiting[k][0]
-			r.waiting[k] = r.waiting[k][1:]
-			r.start(j)
-			return []*job{j}
-		}
-	}
-
-	return nil
-}
-
-// wait returns when no request is under way, or after a timeout: a driver may not return when its context ends. The
-// context of all requests has ended before.
-func (r *requests) wait() {
-	r.mu.Lock()
-	if r.active == 0 && r.late == 0 {
-		r.mu.Unlock()
-		return
-	}
-
-	idle := make(chan struct{})
-	r.idle = idle
-	timeout := r.timeout
-	r.mu.Unlock()
-
-	limit := time.NewTimer(timeout)
-	defer limit.Stop()
-	select {
-	case <-idle:
-	case <-limit.C:
 	}
 }
 
 // perform sends a request, and returns the answers for the core: first those that are plain, since they show that the
 // store answers.
 func (r *requests) perform(j *job) []core.Input {
-	answers := make([]core.Input, 0, len(j.sends))
+	answers := j.answers[:0]
 	var failures []core.Input
 	outs, records := r.call(j)
 	for i, out := range outs {
-		a := core.Answer{ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record, Records: records}
+		a := &j.answer
+		if i > 0 {
+			a = new(core.Answer)
+		}
+
+		*a = core.Answer{
+			ID: j.sends[i].ID, Outcome: outcome(out.Err), Record: out.Record, Records: records, Partial: j.partial,
+		}
 		if out.Err != nil {
 			a.Error = out.Err.Error()
 			a.Err = out.Err
@@ -240,7 +188,7 @@ func (r *requests) perform(j *job) []core.Input {
 	return append(answers, failures...)
 }
 
-// errNotSent says that a request has waited for a slot until its timeout.
+// errNotSent says that a request has waited for a permit until its timeout.
 var errNotSent = errors.New("not sent: too many requests are under way")
 
 // call makes the call of the store, and returns the outcome for each register, or the records of a list. A panic of the
@@ -262,15 +210,21 @@ func (r *requests) call(j *job) (outs []driver.Outcome, listed []driver.Record) 
 	}()
 
 	switch j.verb {
-	case core.List:
-		listed, err := r.list(j, j.sends[0].Record.Name, true)
+	case core.List, core.Skim:
+		listed, partial, err := r.list(j, j.sends[0].Record.Name, true)
+		if !partial {
+			r.members.Store(int64(len(listed)))
+		}
+
+		j.partial = partial
 		return []driver.Outcome{{Err: err}}, listed
 	case core.Named:
 		return r.named(j), nil
 	}
 
 	if len(j.sends) == 1 {
-		return []driver.Outcome{r.single(j.ctx, j.sends[0])}, nil
+		j.out[0] = r.single(j.ctx, j.sends[0])
+		return j.out[:], nil
 	}
 
 	records := make([]driver.Record, len(j.sends))
@@ -299,55 +253,6 @@ func (r *requests) single(ctx context.Context, send core.Send) (o driver.Outcome
 	}
 
 	return o
-}
-
-// named finds elections that name heartbeat registers, by one list for all of them. One that cannot be read may name
-// any.
-func (r *requests) named(j *job) []driver.Outcome {
-	all, err := r.list(j, "", false)
-	if err != nil {
-		return failed(j, err)
-	}
-
-	by := map[string]driver.Record{}
-	for _, l := range all {
-		if !l.Vacant() && l.Via != "" {
-			by[l.Via] = driver.Record{Name: l.Name, Via: l.Via, Holder: l.Holder}
-		}
-	}
-
-	outs := make([]driver.Outcome, len(j.sends))
-	for i, send := range j.sends {
-		l, ok := by[send.Record.Name]
-		outs[i].Record = l
-		if !ok {
-			outs[i].Err = driver.ErrNotFound
-		}
-	}
-
-	return outs
-}
-
-// list reads all registers below a prefix. Those that cannot be read are left out, or are an error. The store has the
-// timeout of one request for each step.
-func (r *requests) list(j *job, prefix string, leaveOut bool) ([]driver.Record, error) {
-	ctx, cancel := context.WithCancel(j.ctx)
-	defer cancel()
-	limit := time.AfterFunc(j.sends[0].Timeout, cancel)
-	defer limit.Stop()
-
-	var all []driver.Record
-	for record, err := range r.store.List(ctx, prefix) {
-		limit.Reset(j.sends[0].Timeout)
-		switch {
-		case err == nil:
-			all = append(all, record)
-		case record.Name == "" || !leaveOut:
-			return nil, err
-		}
-	}
-
-	return all, nil
 }
 
 func failed(j *job, err error) []driver.Outcome {
@@ -388,11 +293,3 @@ func outcome(err error) core.Outcome {
 
 	return core.Unknown
 }
-
-// PanicError is a recovered panic of a driver.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }

@@ -35,8 +35,9 @@ type process struct {
 	events  []core.Event
 	results map[uint64]core.Result
 	latest  *Term
-	block   chan struct{} // Handle waits for it, if there is one
-	stop    func(*Term)   // what the duty does after its context has ended
+	terms   map[string]*Term // the newest of each election
+	block   chan struct{}    // Handle waits for it, if there is one
+	stop    func(*Term)      // what the duty does after its context has ended
 	panics  []error
 	bomb    atomic.Bool // Handle panics
 }
@@ -110,6 +111,9 @@ func (p *process) lines() []string {
 	return slices.Clone(p.log)
 }
 
+// Info is for Host.
+func (p *process) Info() ([]byte, bool) { return nil, false }
+
 // Parent is for Host.
 func (p *process) Parent(core.Begin) context.Context { return context.Background() }
 
@@ -118,6 +122,10 @@ func (p *process) Begin(t *Term) {
 	p.note("begin %d", t.Epoch)
 	p.mu.Lock()
 	p.latest = t
+	if p.terms == nil {
+		p.terms = map[string]*Term{}
+	}
+	p.terms[t.Election] = t
 	stop := p.stop
 	p.mu.Unlock()
 	go func() {
@@ -170,8 +178,10 @@ func (p *process) blockHost() (release func()) {
 }
 
 func (p *process) leads(election string) bool {
-	_, ok := p.shell.Leads(election)
-	return ok
+	p.mu.Lock()
+	t := p.terms[election]
+	p.mu.Unlock()
+	return t != nil && t.Valid()
 }
 
 // term returns the term that began last.

@@ -8,10 +8,14 @@
 // core is stepped by one goroutine at a time, and no goroutine ever waits for its turn. One goroutine, the loop,
 // waits for the next time that the core asked for and for notifications. It sends the request that follows from a
 // notification itself, and another goroutine takes its place: between a notification and the begin of a term nothing
-// is handed over.
+// is handed over. The spare goroutine waits for a request to perform, once there was one.
 //
-// A request has a goroutine, a timeout, and one of a limited number of slots. An answer that comes after the timeout
+// A request has a goroutine, a timeout, and one of a limited number of permits. An answer that comes after the timeout
 // is passed on, and the core ignores it. Nothing waits for a store that hangs.
+//
+// Read in this order: loop.go waits, steps the core and executes its effects; requests.go sends requests, and list.go
+// those that list registers; notices.go subscribes to notifications; term.go and guard.go are terms and their
+// deadlines.
 //
 // # Deadlines
 //
@@ -23,9 +27,7 @@ package shell
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/regentd/regent/driver"
@@ -51,8 +53,12 @@ type Host interface {
 	Begin(*Term)
 	// End says that a term has ended. Its context has ended too, maybe before this call.
 	End(*Term, core.End)
-	// Handle takes all other effects, except those that the shell executes: Send, Subscribe and Wake.
+	// Handle takes all other effects, except those that the shell executes: Send, Wake, Subscribe,
+	// Follow and Unfollow.
 	Handle(core.Effect)
+	// Info returns what the member publishes about itself, and true if that has changed since the last call. It is
+	// called before a heartbeat.
+	Info() ([]byte, bool)
 	// Stepped says that the core has taken in everything. It may be queried now.
 	Stepped(*core.Core)
 }
@@ -83,7 +89,7 @@ type Shell struct {
 	requests requests
 	loop     loop
 	guard    guard
-	believed sync.Map // election -> *Term: those that have not ended
+	spare    spare
 
 	// What follows belongs to whoever steps the core.
 	leases map[string]*lease // by heartbeat register
@@ -93,6 +99,7 @@ type Shell struct {
 
 	ctx    context.Context // of everything that the shell runs
 	cancel context.CancelFunc
+	endMu  sync.Mutex     // held while ctx is ended
 	wg     sync.WaitGroup // its goroutines, except those of requests
 	closed chan struct{}  // closed when the core is
 	dead   chan struct{}  // closed when nobody steps the core any more, after a panic
@@ -105,6 +112,7 @@ func New(cfg Config) *Shell {
 	s.terms = map[string]*Term{}
 	s.closed = make(chan struct{})
 	s.dead = make(chan struct{})
+	s.spare.handed = make(chan handed)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.requests.init(s, cfg.Store)
 	s.loop.init(s, cfg.Store)
@@ -120,8 +128,21 @@ func New(cfg Config) *Shell {
 func (s *Shell) Do(in ...core.Input) {
 	s.queue.add(in...)
 	for _, j := range s.step() {
-		go s.work(j)
+		s.send(j)
 	}
+}
+
+// DoHere steps the core like Do, and sends the first request that follows itself: it may wait for the store.
+func (s *Shell) DoHere() {
+	jobs := s.step()
+	if len(jobs) == 0 {
+		return
+	}
+
+	for _, j := range jobs[1:] {
+		s.send(j)
+	}
+	s.work(jobs[0])
 }
 
 // Queue queues inputs without stepping the core. A Do must follow. It is for callers that hold a lock which their Host
@@ -148,24 +169,15 @@ type query struct {
 	f func(*core.Core, core.Time)
 }
 
-// Leads returns the current term of an election if this member's lease has not expired.
-func (s *Shell) Leads(election string) (*Term, bool) {
-	v, ok := s.believed.Load(election)
-	if !ok {
-		return nil, false
-	}
-
-	t := v.(*Term)
-	return t, t.Valid()
-}
-
 // Close ends all terms, releases what is held, leaves, and returns when nothing of the shell runs any more. It waits
 // for duties. A driver that does not return when its context ends is waited for no longer than the timeout of a
 // request.
 func (s *Shell) Close() {
 	s.Do(core.Close{})
 	<-s.closed
+	s.endMu.Lock()
 	s.cancel()
+	s.endMu.Unlock()
 	s.wg.Wait()
 	s.requests.wait()
 }
@@ -185,209 +197,3 @@ func (s *Shell) Lag() time.Duration {
 }
 
 func (s *Shell) now() core.Time { return core.Time(s.clock.Now()) }
-
-// batch is how many registers one request to the store names at most.
-const batch = 1000
-
-// step steps the core through all inputs and whatever is due, unless somebody else does that. It returns the requests
-// that its caller is to perform.
-func (s *Shell) step() []*job {
-	if !s.queue.acquire(s.now()) {
-		return nil
-	}
-
-	var run []*job
-	defer func() {
-		if v := recover(); v != nil {
-			s.die(&PanicError{v, debug.Stack()})
-		}
-	}()
-	for {
-		in, ok := s.queue.next()
-		now := s.now()
-		if !ok && s.core.Next() <= now {
-			in = core.Tick{}
-			ok = true
-		}
-
-		if !ok || len(s.sends) >= batch {
-			run = append(run, s.dispatch()...)
-		}
-
-		if !ok {
-			s.host.Stepped(s.core)
-			s.loop.wake(s.core.Next())
-			if s.queue.release(s.now()) {
-				return run
-			}
-
-			continue // another input has come
-		}
-
-		if q, ok := in.(query); ok {
-			q.f(s.core, now)
-			continue
-		}
-
-		for _, e := range s.core.Step(now, in) {
-			s.execute(e)
-		}
-
-		s.loop.noteInput(in)
-	}
-}
-
-// die ends everything after a panic: nobody steps the core any more.
-func (s *Shell) die(err error) {
-	for _, l := range s.leases {
-		l.end(s.cause(core.Panicked, ""))
-	}
-
-	for _, t := range s.terms {
-		t.Drop(s.cause(core.Panicked, ""))
-	}
-
-	s.believed.Clear()
-	if !s.over {
-		s.over = true
-		close(s.closed)
-	}
-
-	close(s.dead)
-	s.panicked(err)
-}
-
-// dispatch sends what the core has asked for.
-func (s *Shell) dispatch() []*job {
-	s.loop.subscribe() // before anything is read, so that no change is missed
-	if len(s.sends) == 0 {
-		return nil
-	}
-
-	jobs := s.requests.group(s.sends)
-	s.sends = nil
-	return s.requests.admit(jobs)
-}
-
-// execute executes one effect.
-func (s *Shell) execute(e core.Effect) {
-	switch e := e.(type) {
-	case core.Send:
-		s.sends = append(s.sends, e)
-	case core.Wake: // Core.Next is asked when everything has been taken in
-	case core.Subscribe:
-		s.loop.subscribed = true
-	case core.Begin:
-		s.begin(e)
-	case core.End:
-		s.end(e)
-	case core.Renewed:
-		s.renewed(e)
-		s.host.Handle(e)
-	case core.Finished:
-		delete(s.terms, e.Election)
-		s.host.Handle(e)
-	case core.Closed:
-		s.host.Handle(e)
-		if !s.over {
-			s.over = true
-			close(s.closed)
-		}
-	default:
-		s.host.Handle(e)
-	}
-}
-
-// work performs a request and those that follow from its answer.
-func (s *Shell) work(j *job) {
-	for j != nil {
-		answers := s.requests.perform(j)
-		s.queue.add(answers...)
-		next := s.step()
-		next = append(next, s.requests.done(j)...)
-
-		j = nil
-		for i, n := range next {
-			if i == 0 {
-				j = n
-			} else {
-				go s.work(n)
-			}
-		}
-	}
-}
-
-// queue is the inputs that the core has not taken in, and who steps it.
-type queue struct {
-	mu       sync.Mutex
-	inputs   []core.Input
-	stepping bool
-	began    atomic.Int64 // when whoever steps the core began; 0 if nobody does
-	missed   bool         // notifications were dropped
-}
-
-// maxQueue is how many inputs may wait before notifications are dropped: the core is not stepped, so they would pile
-// up.
-const maxQueue = 4096
-
-func (q *queue) add(in ...core.Input) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, x := range in {
-		if _, ok := x.(core.Notice); ok && len(q.inputs) >= maxQueue {
-			q.missed = true
-			continue
-		}
-
-		q.inputs = append(q.inputs, x)
-	}
-}
-
-// acquire makes its caller the one who steps the core, unless somebody else is.
-func (q *queue) acquire(now core.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.stepping {
-		return false
-	}
-
-	q.stepping = true
-	q.began.Store(max(1, int64(now)))
-	return true
-}
-
-// release makes its caller stop stepping, unless there is more to do.
-func (q *queue) release(now core.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.inputs) > 0 || q.missed {
-		q.began.Store(max(1, int64(now)))
-		return false
-	}
-
-	q.stepping = false
-	q.began.Store(0)
-	return true
-}
-
-// next returns the next input.
-func (q *queue) next() (core.Input, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.inputs) == 0 {
-		if q.missed {
-			q.missed = false
-			return core.Notice{}, true // anything may have changed
-		}
-
-		q.inputs = nil
-		return nil, false
-	}
-
-	in := q.inputs[0]
-	q.inputs[0] = nil
-	q.inputs = q.inputs[1:]
-	return in, true
-}
-
-func (q *queue) since() core.Time { return core.Time(q.began.Load()) }

@@ -61,7 +61,6 @@ func (s *Shell) begin(b core.Begin) {
 	t := &Term{Begin: b, shell: s, lease: l}
 	t.ctx, t.cancel = context.WithCancelCause(s.host.Parent(b))
 	s.terms[b.Election] = t
-	s.believed.Store(b.Election, t)
 	l.attach(t)
 	s.host.Begin(t)
 }
@@ -74,7 +73,6 @@ func (s *Shell) end(e core.End) {
 	}
 
 	t.over.Store(true)
-	s.believed.CompareAndDelete(e.Election, t)
 	t.lease.detach(t)
 	t.cancel(s.cause(e.Cause, e.Detail))
 	s.host.End(t, e)
@@ -113,14 +111,16 @@ type lease struct {
 	dueAt       core.Time    // where it stands there; the guard's
 
 	mu    sync.Mutex // guards what follows; never held while anything is waited for
-	terms map[*Term]struct{}
-	cause error // why it ended
+	ended bool
+	first *Term              // one of its terms: most leases of an election's own have no other
+	terms map[*Term]struct{} // the others
+	cause error              // why it ended
 }
 
 const expired core.Time = math.MinInt64
 
 func newLease(b core.Begin) *lease {
-	l := &lease{register: b.Register, incarnation: b.Incarnation, place: -1, terms: map[*Term]struct{}{}}
+	l := &lease{register: b.Register, incarnation: b.Incarnation, place: -1}
 	l.deadline.Store(int64(b.Deadline))
 	l.guardAt.Store(int64(b.Guard))
 	return l
@@ -151,10 +151,16 @@ func (l *lease) end(cause error) bool {
 
 	l.mu.Lock()
 	l.cause = cause
+	l.ended = true
+	first := l.first
 	terms := l.terms
+	l.first = nil
 	l.terms = nil
 	l.mu.Unlock()
 
+	if first != nil {
+		first.cancel(cause)
+	}
 	for t := range terms {
 		t.cancel(cause)
 	}
@@ -165,15 +171,22 @@ func (l *lease) end(cause error) bool {
 // attach makes the end of the lease end the context of a term.
 func (l *lease) attach(t *Term) {
 	l.mu.Lock()
-	over := l.terms == nil
-	if !over {
+	ended := l.ended
+	switch {
+	case ended:
+	case l.first == nil:
+		l.first = t
+	default:
+		if l.terms == nil {
+			l.terms = map[*Term]struct{}{}
+		}
 		l.terms[t] = struct{}{}
 	}
 
 	cause := l.cause
 	l.mu.Unlock()
 
-	if over {
+	if ended {
 		t.cancel(cause)
 	}
 }
@@ -181,5 +194,8 @@ func (l *lease) attach(t *Term) {
 func (l *lease) detach(t *Term) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.first == t {
+		l.first = nil
+	}
 	delete(l.terms, t)
 }

@@ -60,3 +60,28 @@ func TestALeaseEndsForGood(t *testing.T) {
 	equal(t, "valid", term.Valid(), false)
 	equal(t, "cause", context.Cause(term.ctx), errBroken)
 }
+
+// The end of a lease ends all its terms, except those that were detached.
+func TestALeaseEndsAllItsTerms(t *testing.T) {
+	for detached := range 3 {
+		l := newLease(core.Begin{Deadline: core.Never})
+		var terms []*Term
+		add := func() {
+			term := &Term{lease: l}
+			term.ctx, term.cancel = context.WithCancelCause(t.Context())
+			l.attach(term)
+			terms = append(terms, term)
+		}
+
+		for range 3 {
+			add()
+		}
+		l.detach(terms[detached])
+		add()
+		l.end(errBroken)
+
+		for i, term := range terms {
+			equal(t, "the term has ended", term.ctx.Err() != nil, i != detached)
+		}
+	}
+}

@@ -44,12 +44,12 @@ const (
 // Loss is what a store loses.
 type Loss uint8
 
-// The losses. Each undoes at least the last claim of a seat, and keeps revisions.
+// The losses. Each undoes at least the last claim of an election, and keeps revisions.
 const (
-	LoseRegister  Loss = iota // of the seat's register alone
+	LoseRegister  Loss = iota // of the election's register alone
 	LoseTail                  // the tail of the log of all registers
-	LoseShard                 // the tail of the log of those registers that share a server with the seat's
-	LoseHeartbeat             // of the register that keeps the seat
+	LoseShard                 // the tail of the log of those registers that share a server with the election's
+	LoseHeartbeat             // of the register that keeps the election
 	LoseAll                   // all since a backup
 )
 
@@ -59,16 +59,16 @@ func (l Loss) String() string {
 }
 
 // Action is something that goes wrong, or that somebody asks for, at a time. It strikes the leader
-// of a seat, or a given member.
+// of an election, or a given member.
 type Action struct {
-	At     time.Duration
-	Do     Do
-	Leader bool // strike whoever leads Seat then, if anybody does
-	Member int
-	Seat   int
-	Other  int           // the successor of a handoff
-	For    time.Duration // how long it lasts
-	Back   time.Duration // when what has stopped or crashed starts again; never if negative
+	At       time.Duration
+	Do       Do
+	Leader   bool // strike whoever leads Election then, if anybody does
+	Member   int
+	Election int
+	Other    int           // the successor of a handoff
+	For      time.Duration // how long it lasts
+	Back     time.Duration // when what has stopped or crashed starts again; never if negative
 
 	Requests, Answers bool // which way is cut
 	Trap              trap
@@ -104,7 +104,7 @@ func (p *Plan) drawActions(g *rand.Rand, c regent.Config) {
 	}
 
 	if p.Unreadable >= 0 {
-		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Seat: p.Unreadable,
+		p.Actions = append(p.Actions, Action{At: between(g, w, p.Faulty), Do: DoUnreadable, Election: p.Unreadable,
 			For: never})
 	}
 
@@ -154,7 +154,7 @@ func (p *Plan) drawKinds(g *rand.Rand) []Do {
 func (p *Plan) drawLosses(g *rand.Rand, w time.Duration) {
 	p.Actions = append(p.Actions, Action{At: w, Do: DoSnapshot})
 	for at := between(g, 2*w, 4*w); at < p.Faulty; at += between(g, 2*w, 5*w) {
-		a := Action{At: at, Do: DoLose, Leader: true, Seat: g.IntN(len(p.Seats)), Loss: Loss(g.IntN(5)),
+		a := Action{At: at, Do: DoLose, Leader: true, Election: g.IntN(len(p.Elections)), Loss: Loss(g.IntN(5)),
 			For: between(g, 1, 2*w)}
 		if chance(g, 0.5) {
 			a.For = between(g, 1, w/4)
@@ -167,7 +167,8 @@ func (p *Plan) drawLosses(g *rand.Rand, w time.Duration) {
 
 		p.Actions = append(p.Actions, a)
 		if a.OnClaim && chance(g, 0.7) { // so that there is one
-			p.Actions = append(p.Actions, Action{At: at + 1, Do: DoStepDown, Leader: true, Seat: a.Seat, For: w})
+			down := Action{At: at + 1, Do: DoStepDown, Leader: true, Election: a.Election, For: w}
+			p.Actions = append(p.Actions, down)
 		}
 	}
 }
@@ -185,9 +186,9 @@ func (p *Plan) drawRollbacks(g *rand.Rand, w time.Duration) {
 
 func (p *Plan) drawAction(g *rand.Rand, c regent.Config, do Do, at time.Duration) Action {
 	w := c.LeaseDuration
-	a := Action{At: at, Do: do, Leader: chance(g, 0.6), Member: g.IntN(len(p.Members)), Seat: g.IntN(len(p.Seats)),
-		Other: g.IntN(len(p.Members)),
-		For:   between(g, w/10, 2*w), Back: between(g, 0, 2*w), Requests: true, Answers: true}
+	a := Action{At: at, Do: do, Leader: chance(g, 0.6), Member: g.IntN(len(p.Members)),
+		Election: g.IntN(len(p.Elections)), Other: g.IntN(len(p.Members)),
+		For: between(g, w/10, 2*w), Back: between(g, 0, 2*w), Requests: true, Answers: true}
 	switch do {
 	case DoPartition:
 		switch g.IntN(3) {

@@ -12,7 +12,7 @@ const (
 	I3  = "I3"  // a fence's accepted epochs never fall
 	I4  = "I4"  // grants ordered in time have growing epochs, and so have incarnations
 	I5  = "I5"  // every accepted token was granted
-	I6  = "I6"  // nothing is sent or believed after its deadline, of a seat or of the heartbeat that keeps it
+	I6  = "I6"  // nothing is sent or believed after its deadline, of an election or of the heartbeat that keeps it
 	I7  = "I7"  // a leader again within a bound once faults stop, and no process ends that nobody has ended
 	I8  = "I8"  // a release touches only its own record, and keeps what outlives a term: epoch, checkpoint, pause
 	I9  = "I9"  // a checkpoint is written only by the term that holds its record; a term reads that of its claim
@@ -25,7 +25,7 @@ const (
 	// Rules whose violation the above need not show.
 	R2  = "R2"  // a record is taken from its holder only by one who has watched it for its whole lease
 	R5  = "R5"  // a record that shows less than was seen before is claimed only a lease after that was noticed
-	R6  = "R6"  // a seat is claimed only from a dead incarnation, and a register joined over none but one's own
+	R6  = "R6"  // an election is claimed only from a dead incarnation, and a register joined over none but one's own
 	R7  = "R7"  // a context ends before its deadline; a release, and the next duty, follow the end of the duty
 	R10 = "R10" // a heartbeat is revoked only if a read sent after the takeover delay still shows it run out
 	R11 = "R11" // no request of any kind before the start-up jitter has passed
@@ -35,7 +35,7 @@ const (
 type Violation struct {
 	Invariant string
 	Event     int // index of the event that shows it
-	Seat      string
+	Election  string
 	Text      string
 }
 
@@ -45,7 +45,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v
 //
 //	class     promises
 //	assumed   all of them
-//	beyond    all but I2, I6, I7, I12, R7: beliefs may overlap and seats may flap, but no epoch
+//	beyond    all but I2, I6, I7, I12, R7: beliefs may overlap and elections may flap, but no epoch
 //	          is given twice or accepted late
 //	rollback  all of them: whoever could be in the way remembers more than the store shows, and waits
 //	lossy     all but I1, I2, I4, R6. Two members of which neither has seen the other's claim
@@ -69,7 +69,7 @@ const maxSpins = 60
 
 // Check returns what a history breaks, the first of each kind.
 func Check(h *History) []Violation {
-	c := &checker{h: h, claims: map[term]claimed{}, first: map[seatEpoch]int{}, newest: map[string]uint64{},
+	c := &checker{h: h, claims: map[term]claimed{}, first: map[electionEpoch]int{}, newest: map[string]uint64{},
 		granted: map[grantee]uint64{},
 		regs:    map[string]string{}, whose: map[string]int{}, sent: map[attempt]time.Duration{},
 		deadline: map[keeper]time.Duration{}, known: map[keeper]time.Duration{},
@@ -96,9 +96,9 @@ func Check(h *History) []Violation {
 
 type (
 	term struct {
-		seat  string
-		epoch uint64
-		who   string
+		election string
+		epoch    uint64
+		who      string
 	}
 	claimed struct {
 		proc  int
@@ -107,8 +107,8 @@ type (
 		data  string
 	}
 	grantee struct {
-		seat string
-		proc int // -1 for all
+		election string
+		proc     int // -1 for all
 	}
 	attempt struct {
 		name, who string
@@ -116,8 +116,8 @@ type (
 	}
 	keeper struct{ name, who string } // a heartbeat register and the incarnation that it keeps alive
 	post   struct {
-		worker int
-		seat   string
+		worker   int
+		election string
 	}
 	admission struct {
 		post
@@ -137,8 +137,8 @@ type checker struct {
 	found      map[string]bool
 
 	claims   map[term]claimed
-	first    map[seatEpoch]int         // the process that an epoch was first given to
-	newest   map[string]uint64         // the highest epoch claimed, by seat
+	first    map[electionEpoch]int     // the process that an epoch was first given to
+	newest   map[string]uint64         // the highest epoch claimed, by election
 	granted  map[grantee]uint64        // the last epoch granted
 	regs     map[string]string         // the incarnation that each register shows
 	whose    map[string]int            // the process of each incarnation
@@ -153,22 +153,22 @@ type checker struct {
 	begun    map[int]time.Duration    // when a process started, by its own clock
 	dead     map[int]bool             // processes that have crashed
 
-	shown   map[string]shown         // what each seat's record shows
+	shown   map[string]shown         // what each election's record shows
 	lostAt  map[string]time.Duration // when a rollback last changed a register
 	answers map[int]time.Duration    // from when on a process, or all for -1, gets answers again
 	stored  map[string]bool          // checkpoints that were applied
-	held    map[string]int           // how many seats an incarnation has claimed and not released
-	owed    map[string]owed          // what leaders were asked for, by seat
+	held    map[string]int           // how many elections an incarnation has claimed and not released
+	owed    map[string]owed          // what leaders were asked for, by election
 	ended   time.Duration            // when all faults had stopped
 }
 
-func (c *checker) fail(invariant, seat, format string, args ...any) {
+func (c *checker) fail(invariant, election, format string, args ...any) {
 	if c.found[invariant] || !c.h.Class.holds(invariant) {
 		return
 	}
 
 	c.found[invariant] = true
-	c.violations = append(c.violations, Violation{invariant, c.at, seat, fmt.Sprintf(format, args...)})
+	c.violations = append(c.violations, Violation{invariant, c.at, election, fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) take(e *Event) {

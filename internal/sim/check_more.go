@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// shown is what a seat's record shows.
+// shown is what an election's record shows.
 type shown struct {
 	who   string
 	epoch uint64
@@ -24,9 +24,9 @@ type owed struct {
 func (c *checker) undone(e *Event) {
 	c.lostAt[e.Name] = e.At
 	if isMember(e.Name) {
-		for seat, o := range c.owed {
+		for election, o := range c.owed {
 			if o.via == e.Name {
-				delete(c.owed, seat) // the touch that was to tell it may be lost
+				delete(c.owed, election) // the touch that was to tell it may be lost
 			}
 		}
 
@@ -37,7 +37,7 @@ func (c *checker) undone(e *Event) {
 	delete(c.owed, e.Name)
 }
 
-// written checks what a swap makes of a seat's checkpoint (I9), and takes in what the record shows.
+// written checks what a swap makes of an election's checkpoint (I9), and takes in what the record shows.
 func (c *checker) written(e *Event) {
 	c.shown[e.Name] = shown{e.Who, e.Epoch}
 	c.stored[e.Data] = true
@@ -59,10 +59,10 @@ func (c *checker) written(e *Event) {
 	}
 }
 
-// runs reports whether a process's duty for a seat runs in an epoch.
-func (c *checker) runs(proc int, seat string, epoch uint64) bool {
+// runs reports whether a process's duty for an election runs in an epoch.
+func (c *checker) runs(proc int, election string, epoch uint64) bool {
 	for d := range c.running {
-		if d.proc == proc && d.seat == seat && d.epoch == epoch {
+		if d.proc == proc && d.election == election && d.epoch == epoch {
 			return true
 		}
 	}
@@ -161,14 +161,14 @@ func (c *checker) answered(e *Event) {
 }
 
 // asked takes in requests to leaders, and what becomes of them (I11). A leader can know of one when
-// its heartbeat register was touched after it; that of a seat with a lease of its own is touched by
+// its heartbeat register was touched after it; that of an election with a lease of its own is touched by
 // the request itself.
 func (c *checker) asked(e *Event) {
 	if isMember(e.Name) {
-		for seat, o := range c.owed {
+		for election, o := range c.owed {
 			if e.Op == Edit && o.via == e.Name && o.who == e.Who && o.at == 0 {
 				o.at = e.At
-				c.owed[seat] = o
+				c.owed[election] = o
 			}
 		}
 

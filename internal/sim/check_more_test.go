@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// written is an event of a checkpoint that is written into the seat's record.
+// written is an event of a checkpoint that is written into the election's record.
 func written(proc int, who, data, old string, epoch uint64) Event {
-	return Event{At: 3 * second, Kind: Applied, Op: Save, Proc: proc, Name: seat, Old: who, Who: who,
+	return Event{At: 3 * second, Kind: Applied, Op: Save, Proc: proc, Name: election, Old: who, Who: who,
 		OldEpoch: epoch, Epoch: epoch,
 		Via: beatA, OldVia: beatA, Data: data, OldData: old}
 }
@@ -18,7 +18,7 @@ func written(proc int, who, data, old string, epoch uint64) Event {
 func lost(h *History, until int) {
 	h.Class = Lossy
 	put(h, Event{At: 17 * second, Kind: Rolled, Proc: -1})
-	put(h, Event{At: 17 * second, Kind: Undone, Proc: -1, Name: seat, Who: "A1", Epoch: 1, Old: "B1", OldEpoch: 2})
+	put(h, Event{At: 17 * second, Kind: Undone, Proc: -1, Name: election, Who: "A1", Epoch: 1, Old: "B1", OldEpoch: 2})
 	for at := 18; at < until; at += 3 { // its heartbeats go on
 		beat := Event{At: timeOf(at), Proc: 1, Name: beatB, Who: "B1", Nonce: uint64(100 + at), Epoch: 1, Old: "B1",
 			OldEpoch: 1}
@@ -27,7 +27,7 @@ func lost(h *History, until int) {
 			put(h, beat)
 		}
 	}
-	put(h, Event{At: timeOf(until), Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"})
+	put(h, Event{At: timeOf(until), Kind: Believed, Proc: 1, Name: election, Epoch: 2, Who: "B1"})
 }
 
 // killedAfterDuty makes a history one in which a is killed so long after its duty has returned.
@@ -62,7 +62,7 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		}},
 		{"no_fault_in_a_checkpoint_of_the_holder", "", func(h *History) {
 			put(h, written(0, "A1", "A1 1 x", "", 1))
-			put(h, Event{At: 3 * second, Kind: Saved, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Data: "A1 1 x"})
+			put(h, Event{At: 3 * second, Kind: Saved, Proc: 0, Name: election, Epoch: 1, Who: "A1", Data: "A1 1 x"})
 			change(h, Applied, Claim, 1, func(e *Event) { e.OldData, e.Data = "A1 1 x", "A1 1 x" })
 			change(h, Granted, NoOp, 1, func(e *Event) { e.Data = "A1 1 x" })
 		}},
@@ -70,7 +70,7 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			change(h, Granted, NoOp, 1, func(e *Event) { e.Data = "A1 1 x" })
 		}},
 		{"a_checkpoint_that_was_never_stored", "I9", func(h *History) {
-			put(h, Event{At: 3 * second, Kind: Saved, Proc: 0, Name: seat, Epoch: 1, Who: "A1", Data: "A1 1 x"})
+			put(h, Event{At: 3 * second, Kind: Saved, Proc: 0, Name: election, Epoch: 1, Who: "A1", Data: "A1 1 x"})
 		}},
 		{"a_process_killed_that_holds_nothing", "I10", func(h *History) {
 			put(h, Event{At: 15 * second, Kind: Killed, Proc: 1, Name: beatB, Who: "B1"})
@@ -134,16 +134,16 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			put(h, Event{At: 18 * second, Kind: Disturbed, Proc: -1, Took: 2 * second})
 		}},
 		{"a_belief_that_the_store_does_not_show_although_it_lost_nothing", "I12", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Release, Proc: 1, Name: seat, Old: "B1", OldEpoch: 2,
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Release, Proc: 1, Name: election, Old: "B1", OldEpoch: 2,
 				Epoch: 2, Via: beatB})
-			put(h, Event{At: 17 * second, Kind: Believed, Proc: 1, Name: seat, Epoch: 2, Who: "B1"})
+			put(h, Event{At: 17 * second, Kind: Believed, Proc: 1, Name: election, Epoch: 2, Who: "B1"})
 		}},
 		{"an_epoch_accepted_for_two_terms", "I13", func(h *History) {
 			h.Class = Lossy
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9,
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 0, Name: election, Who: "A1", Nonce: 9,
 				OldEpoch: 1,
 				Epoch:    2, Via: beatA})
-			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: seat, Epoch: 2, Who: "A1"})
+			put(h, Event{At: 18 * second, Kind: Accepted, Proc: 0, Name: election, Epoch: 2, Who: "A1"})
 		}},
 		{"a_process_that_spins", "I14", func(h *History) {
 			h.Procs[1].Spins = 90
@@ -155,17 +155,17 @@ func TestTheCheckerFindsMore(t *testing.T) {
 			change(h, Applied, Claim, 1, func(e *Event) { e.Fell, e.Waited = true, 10*second })
 		}},
 		{"a_context_that_ends_after_the_deadline", "R7", func(h *History) {
-			put(h, Event{At: 9*second + 1, Kind: Stopping, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
+			put(h, Event{At: 9*second + 1, Kind: Stopping, Proc: 0, Name: election, Epoch: 1, Who: "A1"})
 		}},
 		{"no_fault_in_a_context_that_ends_late_in_a_frozen_process", "", func(h *History) {
 			put(h, Event{At: 5 * second, Kind: Frozen, Proc: 0, Took: 7 * second})
-			put(h, Event{At: 12 * second, Kind: Stopping, Proc: 0, Name: seat, Epoch: 1, Who: "A1"})
+			put(h, Event{At: 12 * second, Kind: Stopping, Proc: 0, Name: election, Epoch: 1, Who: "A1"})
 		}},
 		{"a_duty_that_begins_beside_another_one_of_its_process", "R7", func(h *History) {
-			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: seat, Who: "B1", Nonce: 9,
+			put(h, Event{At: 17 * second, Kind: Applied, Op: Claim, Proc: 1, Name: election, Who: "B1", Nonce: 9,
 				OldEpoch: 2,
 				Epoch:    3, Via: beatB})
-			put(h, Event{At: 17 * second, Kind: Granted, Proc: 1, Name: seat, Epoch: 3, Who: "B1", Valid: true})
+			put(h, Event{At: 17 * second, Kind: Granted, Proc: 1, Name: election, Epoch: 3, Who: "B1", Valid: true})
 			change(h, Led, NoOp, 1, func(e *Event) { e.Epoch = 3 })
 			h.Events = slices.DeleteFunc(h.Events, func(e Event) bool {
 				return e.At >= 17*second &&
@@ -174,7 +174,7 @@ func TestTheCheckerFindsMore(t *testing.T) {
 		}},
 		{"no_overlap_where_the_store_loses_writes", "", func(h *History) {
 			lost(h, 27)
-			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: seat, Who: "A1", Nonce: 9,
+			put(h, Event{At: 18 * second, Kind: Applied, Op: Claim, Proc: 0, Name: election, Who: "A1", Nonce: 9,
 				OldEpoch: 1,
 				Epoch:    2, Via: beatA})
 		}},
@@ -186,12 +186,12 @@ func TestTheCheckerFindsMore(t *testing.T) {
 // asked makes a history one in which b is asked to step down, and its heartbeat register is touched
 // if it is told, and in which it leads to the end.
 func asked(h *History, told bool) {
-	put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: seat, Old: "B1", Who: "B1", OldEpoch: 2,
+	put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: election, Old: "B1", Who: "B1", OldEpoch: 2,
 		Epoch: 2, Via: beatB, Next: "*"})
 	if told {
 		put(h, Event{At: 17 * second, Kind: Applied, Op: Edit, Proc: 0, Name: beatB, Old: "B1", Who: "B1", OldEpoch: 1,
 			Epoch: 1})
 	}
-	last := Event{At: 49 * second, Kind: Led, Proc: 1, Name: seat, Epoch: 2, Who: "B1"}
+	last := Event{At: 49 * second, Kind: Led, Proc: 1, Name: election, Epoch: 2, Who: "B1"}
 	put(h, last)
 }

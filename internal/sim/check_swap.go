@@ -107,10 +107,10 @@ func (c *checker) taken(e *Event) {
 
 func (c *checker) claim(e *Event) {
 	t := term{e.Name, e.Epoch, e.Who}
-	if first, ok := c.first[seatEpoch{e.Name, e.Epoch}]; ok {
+	if first, ok := c.first[electionEpoch{e.Name, e.Epoch}]; ok {
 		c.fail(I1, e.Name, "epoch %d of %s is claimed by p%d and again by p%d", e.Epoch, e.Name, first, e.Proc)
 	} else {
-		c.first[seatEpoch{e.Name, e.Epoch}] = e.Proc
+		c.first[electionEpoch{e.Name, e.Epoch}] = e.Proc
 	}
 
 	if e.Epoch <= c.newest[e.Name] && c.h.Class != Lossy {
@@ -147,7 +147,7 @@ func (c *checker) grant(e *Event) {
 
 	if e.Valid { // it has a duty
 		for d := range c.running {
-			if d.proc == e.Proc && d.seat == e.Name {
+			if d.proc == e.Proc && d.election == e.Name {
 				c.fail(R7, e.Name, "p%d begins its duty of term %d of %s while that of term %d still runs", e.Proc,
 					e.Epoch,
 					e.Name, d.epoch)

@@ -13,13 +13,13 @@ import (
 
 // do carries out an action of the plan.
 func (s *simulation) do(a *Action) {
-	seat := s.plan.Seats[a.Seat]
+	election := s.plan.Elections[a.Election]
 	s.mu.Lock()
 	p, procs := s.latest[a.Member], s.procs
 	s.mu.Unlock()
 	if a.Leader {
 		for _, q := range procs {
-			if q.leads(seat) {
+			if q.leads(election) {
 				p = q
 			}
 		}
@@ -63,19 +63,20 @@ func (s *simulation) do(a *Action) {
 		time.AfterFunc(a.For, func() { s.store.Adjust(func(f *memstore.Faults) { f.Outage = false }) })
 	case DoHandOff:
 		to := s.plan.Members[a.Other].ID
-		s.ask(p, a.For, "a handoff of "+seat+" to "+to, func(ctx context.Context) error {
+		s.ask(p, a.For, "a handoff of "+election+" to "+to, func(ctx context.Context) error {
 			return p.member.HandOff(ctx,
-				seat, to)
+				election, to)
 		})
 	case DoStepDown:
-		s.ask(p, a.For, "the leader of "+seat+" to step down",
-			func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+		s.ask(p, a.For, "the leader of "+election+" to step down",
+			func(ctx context.Context) error { return p.member.StepDown(ctx, election) })
 	case DoPause:
-		s.ask(p, a.For, "a pause of "+seat, func(ctx context.Context) error { return p.member.Pause(ctx, seat) })
+		s.ask(p, a.For, "a pause of "+election,
+			func(ctx context.Context) error { return p.member.Pause(ctx, election) })
 		time.AfterFunc(a.For, func() {
-			s.ask(p, a.For, "the end of the pause of "+seat, func(ctx context.Context) error {
+			s.ask(p, a.For, "the end of the pause of "+election, func(ctx context.Context) error {
 				return p.member.Resume(ctx,
-					seat)
+					election)
 			})
 		})
 	case DoSick:
@@ -108,14 +109,14 @@ func (s *simulation) do(a *Action) {
 	case DoHang:
 		s.hang(a, p)
 	case DoWithdraw:
-		s.withdraw(a, seat)
+		s.withdraw(a, election)
 	case DoAsk:
-		s.askUnderUnknown(a, p, seat)
+		s.askUnderUnknown(a, p, election)
 	case DoNag:
 		s.crash(p)
-		s.nag(seat, a.For, 0)
+		s.nag(election, a.For, 0)
 	case DoUnreadable:
-		s.unreadable(a, p, seat)
+		s.unreadable(a, p, election)
 	case DoPanic:
 		s.panic(a, p)
 	case DoReaperFreeze:
@@ -176,30 +177,37 @@ func (s *simulation) kill(p *process) {
 	}
 }
 
-// again starts a stopped process again.
+// again starts a stopped process again, while there are faults.
 func (s *simulation) again(p *process, back time.Duration) {
 	if back < 0 {
 		return
 	}
 
 	time.AfterFunc(back, func() {
-		i := s.memberOf(p)
-		s.mu.Lock()
-		latest := s.latest[i]
-		s.mu.Unlock()
-		if latest == p && !s.settled.Load() {
-			s.launch(i)
+		if !s.settled.Load() {
+			s.relaunch(p)
 		}
 	})
+}
+
+// relaunch starts a process for the member of one that has ended, unless there is one.
+func (s *simulation) relaunch(p *process) {
+	i := s.memberOf(p)
+	s.mu.Lock()
+	latest := s.latest[i]
+	s.mu.Unlock()
+	if latest == p && s.ctx.Err() == nil {
+		s.launch(i)
+	}
 }
 
 func (s *simulation) memberOf(p *process) int { return int(p.id[0] - 'a') }
 
 func (s *simulation) stepDown(p *process) {
-	for _, seat := range s.plan.Seats {
-		if p.leads(seat) {
-			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+seat,
-				func(ctx context.Context) error { return p.member.StepDown(ctx, seat) })
+	for _, election := range s.plan.Elections {
+		if p.leads(election) {
+			s.ask(p, p.plan.Config.LeaseDuration, "itself to step down from "+election,
+				func(ctx context.Context) error { return p.member.StepDown(ctx, election) })
 		}
 	}
 }
@@ -274,7 +282,7 @@ func (s *simulation) snapshot() snapshot {
 }
 
 // knowable reports whether those who live would notice a rollback before they act on it. Everybody
-// must have seen the highest epoch of every seat; and each seat must show a lower one then, unless
+// must have seen the highest epoch of every election; and each election must show a lower one then, unless
 // no incarnation is undone: a claim under an incarnation which the store has forgotten, and which
 // nobody else has seen, tells nobody anything. And nothing may be on its way to a register that was
 // never written: after a flush it would fit again, against which nothing helps but a fence. Nor may
@@ -291,15 +299,15 @@ func (s *simulation) knowable(snap snapshot) bool {
 		same = same && (!isMember(name) || snap.leases[name].Holder == l.Holder)
 	}
 
-	for _, seat := range s.plan.Seats {
-		epoch := s.claims[seat]
-		if !same && snap.leases[seat].Epoch >= epoch {
+	for _, election := range s.plan.Elections {
+		epoch := s.claims[election]
+		if !same && snap.leases[election].Epoch >= epoch {
 			return false
 		}
 
 		for _, p := range s.procs {
 			p.mu.Lock()
-			knows := p.knows[seat]
+			knows := p.knows[election]
 			p.mu.Unlock()
 			if knows < epoch && !p.stopped() {
 				return false

@@ -10,12 +10,12 @@ import (
 // regressed reports whether a claim in place of old is made although the process has seen more than
 // that record shows, or although the heartbeat register has forgotten that its holder ever joined;
 // and for how long the process has known.
-func (p *process) regressed(seat string, old driver.Record) (fell bool, waited time.Duration) {
+func (p *process) regressed(election string, old driver.Record) (fell bool, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
 	waited = never
-	if h := p.heights[seat]; h != nil && old.Epoch < h.highest {
+	if h := p.heights[election]; h != nil && old.Epoch < h.highest {
 		fell = true
 		waited = 0
 		if h.hasFell {
@@ -25,8 +25,8 @@ func (p *process) regressed(seat string, old driver.Record) (fell bool, waited t
 
 	who := old.Holder.Incarnation
 	since, ok := p.forgotten[who]
-	if h := p.heights[old.Via]; ok && h != nil && p.rec.forgets(h.last, who) && !p.sawEnd(seat, old) {
-		for _, s := range p.seen[seat] {
+	if h := p.heights[old.Via]; ok && h != nil && p.rec.forgets(h.last, who) && !p.sawEnd(election, old) {
+		for _, s := range p.seen[election] {
 			if s.lease.Holder == old.Holder {
 				since = max(since, s.first) // before that nobody asked whether it lives
 				break
@@ -43,14 +43,14 @@ func (p *process) regressed(seat string, old driver.Record) (fell bool, waited t
 // sawEnd reports whether the process has seen that the holder of a record had ended, by a request that it sent after it
 // had received the record. That death is final, whatever the register shows later: a register that is missing in a list
 // of all members, which a process reads for ranks alone, need not make it wait. The mutex is held.
-func (p *process) sawEnd(seat string, old driver.Record) bool {
+func (p *process) sawEnd(election string, old driver.Record) bool {
 	began, ok := p.endSeen[old.Holder.Incarnation]
 	if !ok {
 		return false
 	}
 
-	i := slices.IndexFunc(p.seen[seat], func(s sighting) bool { return s.lease.Holder == old.Holder })
-	return i >= 0 && began >= p.seen[seat][i].first
+	i := slices.IndexFunc(p.seen[election], func(s sighting) bool { return s.lease.Holder == old.Holder })
+	return i >= 0 && began >= p.seen[election][i].first
 }
 
 // forget notes which incarnations a heartbeat register does not know any more although they have

@@ -11,7 +11,7 @@ import (
 // TestForgottenHolders is about claims in place of a holder whose register does not know it any more (R5).
 func TestForgottenHolders(t *testing.T) {
 	holder := driver.Identity{ID: "a", Incarnation: "A1"}
-	record := driver.Record{Name: seat, Rev: "1", Holder: holder, Epoch: 1, Via: beatA}
+	record := driver.Record{Name: election, Rev: "1", Holder: holder, Epoch: 1, Via: beatA}
 	ended := driver.Record{Name: beatA, Rev: "3", Epoch: 1}
 
 	for _, c := range []struct {
@@ -53,7 +53,7 @@ func TestForgottenHolders(t *testing.T) {
 				time.Sleep(second)
 				p.sawNothing(beatA, p.clock.Now())
 				time.Sleep(second)
-				fell, waited := p.regressed(seat, record)
+				fell, waited := p.regressed(election, record)
 				if fell != c.fell || fell && waited != second {
 					t.Errorf("fell is %t after %v, and should be %t", fell, waited, c.fell)
 				}

@@ -9,11 +9,11 @@ import (
 // holding is a term that a process was granted, as far as the simulation follows it: only to know
 // how a lost claim is found.
 type holding struct {
-	who    string
-	epoch  uint64
-	reads  int  // how often the process has read the record since
-	lost   bool // the store has lost the claim
-	hinted bool // a hint has come since
+	who     string
+	epoch   uint64
+	reads   int  // how often the process has read the record since
+	lost    bool // the store has lost the claim
+	noticed bool // a notice has come since
 }
 
 // granted notes a term.
@@ -23,7 +23,7 @@ func (p *process) granted(t regent.Term) {
 	p.holds[t.Election] = &holding{who: t.Incarnation, epoch: t.Epoch}
 }
 
-// read takes in the answer to a read of a seat.
+// read takes in the answer to a read of an election.
 func (p *process) read(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,8 +35,8 @@ func (p *process) read(l driver.Record) {
 	if h.lost && (l.Holder.Incarnation != h.who || l.Epoch != h.epoch) {
 		h.lost = false
 		switch {
-		case h.hinted:
-			p.sim.reach(GhostByHint)
+		case h.noticed:
+			p.sim.reach(GhostByNotice)
 		case h.reads == 0:
 			p.sim.reach(GhostByFirst)
 		default:
@@ -47,26 +47,26 @@ func (p *process) read(l driver.Record) {
 	h.reads++
 }
 
-// hinted takes in a hint, which concerns all seats if it names none.
-func (p *process) hinted(l driver.Record) {
+// noticed takes in a notice, which concerns all elections if it names none.
+func (p *process) noticed(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for seat, h := range p.holds {
-		if h.lost && (l.Name == "" || l.Name == seat) {
-			h.hinted = true
+	for election, h := range p.holds {
+		if h.lost && (l.Name == "" || l.Name == election) {
+			h.noticed = true
 		}
 	}
 }
 
 // loses notes that the store has lost the claim of a term which the process still believes in.
-func (p *process) loses(seat, who string, epoch uint64) bool {
-	if !p.leads(seat) {
+func (p *process) loses(election, who string, epoch uint64) bool {
+	if !p.leads(election) {
 		return false
 	}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.holds[seat]
+	h := p.holds[election]
 	if h == nil || h.who != who || h.epoch != epoch {
 		return false
 	}

@@ -10,12 +10,12 @@ import (
 
 // History is all that a simulation has recorded, in the order in which it happened.
 type History struct {
-	Seed   uint64
-	Class  Class
-	Seats  []string
-	Procs  []Proc
-	Bound  time.Duration // within which every seat has a leader once the faults have stopped
-	Events []Event
+	Seed      uint64
+	Class     Class
+	Elections []string
+	Procs     []Proc
+	Bound     time.Duration // within which every election has a leader once the faults have stopped
+	Events    []Event
 
 	Reached map[State]int // how often each state of interest came about
 }
@@ -43,7 +43,7 @@ type Proc struct {
 	Stop   time.Duration // G
 	Delay  time.Duration // takeover delay
 	Jitter time.Duration // least start-up jitter
-	Own    bool          // seats have leases of their own
+	Own    bool          // elections have leases of their own
 	Pipe   time.Duration // how long a message to its reaper takes
 
 	Witness bool // its store proves the death of processes
@@ -76,7 +76,7 @@ const (
 	Done                  // a process has stopped in good order
 	Acted                 // something else, for the reader
 	Settled               // all faults have stopped
-	Led                   // a seat has had a leader in time after Settled; Proc is -1 if it has not
+	Led                   // an election has had a leader in time after Settled; Proc is -1 if it has not
 	Undone                // a rollback has changed a register; Who and Epoch are what it shows now
 	Stopping              // a duty has noticed that its context has ended
 	Saved                 // a checkpoint was saved, as the member says
@@ -94,7 +94,7 @@ const (
 	NoOp    Op = iota
 	Join       // a member's register shows a new incarnation
 	Beat       // a heartbeat
-	Claim      // a seat gets a new holder
+	Claim      // an election gets a new holder
 	Release    // a record is made vacant by the process whose name it bears
 	Revoke     // a record is made vacant by another
 	Save       // a checkpoint
@@ -127,8 +127,8 @@ type Event struct {
 	OldEpoch uint64
 	OldLease time.Duration
 	SameID   bool   // Applied: the record before showed a member of the same ID
-	Lost     bool   // Applied: the checkpoint or the pause of a seat was lost with a change of hands
-	Next     string // Applied: a seat that is held is asked to be given to
+	Lost     bool   // Applied: the checkpoint or the pause of an election was lost with a change of hands
+	Next     string // Applied: an election that is held is asked to be given to
 	Data     string // Applied: the checkpoint; Granted: the one that the term reads; Saved: the one that was saved
 	OldData  string // Applied: the checkpoint before
 
@@ -226,11 +226,11 @@ func short(incarnation string) string {
 	return incarnation[:min(4, len(incarnation))]
 }
 
-// Write prints the last n events that have to do with a seat, or all of them for n = 0.
-func (h *History) Write(w io.Writer, seat string, n int) {
+// Write prints the last n events that have to do with an election, or all of them for n = 0.
+func (h *History) Write(w io.Writer, election string, n int) {
 	keep := make([]Event, 0, len(h.Events))
 	for _, e := range h.Events {
-		if seat == "" || !slices.Contains(h.Seats, e.Name) || e.Name == seat {
+		if election == "" || !slices.Contains(h.Elections, e.Name) || e.Name == election {
 			keep = append(keep, e)
 		}
 	}

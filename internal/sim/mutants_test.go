@@ -32,7 +32,7 @@ var mutants = []mutant{
 			"		w.since = c.now\n",
 			"		w.since = by.sent\n"}}},
 	{"a_release_takes_whoever_holds_it", "4", "I8", []edit{
-		{"internal/core/heartbeat.go",
+		{"internal/core/former.go",
 			"	case !heldBy(r, v.who, v.epoch): // rule 4",
 			"	case r.Vacant(): // rule 4"}}},
 	{"a_release_resets_the_epoch", "4", "I1 I4", []edit{
@@ -57,14 +57,14 @@ var mutants = []mutant{
 			"	if _ = slices.Contains(c.endings, r.Holder); !r.Vacant() && r.Holder.ID != c.cfg.ID {\n"}}},
 	{"an_election_is_released_before_its_duties_have_stopped", "7", "I2", []edit{
 		{"run.go",
-			"		go t.serve()\n",
-			"		go t.serve()\n		go func() {\n			<-st.Context().Done()\n" +
+			"		t.run = t.cand.run\n",
+			"		t.run = t.cand.run\n		go func() {\n			<-st.Context().Done()\n" +
 				"			r.shell.Do(core.DutyStopped{Election: st.Election, Epoch: st.Epoch})\n		}()\n"}}},
 	{"a_member_joins_again_before_its_duties_have_stopped", "7", "I2", []edit{
 		{"internal/core/member.go",
 			"	if m.beat.held > 0 {\n",
 			"	if false {\n"},
-		{"internal/core/claim.go",
+		{"internal/core/rank.go",
 			"	if c.returned(r) || r.Next",
 			"	if r.Next"}}},
 	{"nothing_ends_a_term_at_its_deadline", "7", "I2", []edit{
@@ -87,10 +87,10 @@ var mutants = []mutant{
 			"w.began >= w.expires().Add(delay)\n",
 			"w.began >= w.expires()\n"}}},
 	{"the_first_request_comes_before_the_jitter", "11", "R11", []edit{
-		{"internal/core/core.go",
+		{"internal/core/step.go",
 			"	if !c.started || c.now < c.startAt { // rule 11",
 			"	if !c.started { // rule 11"},
-		{"internal/core/core.go",
+		{"internal/core/step.go",
 			"	case c.now < c.startAt:\n		return c.startAt\n",
 			""}}},
 	{"a_forgotten_join_frees_its_elections_at_once", "5", "R5", []edit{

@@ -14,34 +14,34 @@ const never = time.Duration(math.MaxInt64)
 
 // Plan is what a seed stands for: who takes part, over which network, and what goes wrong when.
 type Plan struct {
-	Seed    uint64
-	Class   Class
-	Seats   []string
-	Members []MemberPlan
-	Actions []Action
-	Faulty  time.Duration // how long things go wrong
-	Late    time.Duration // how long after that a swap sent before may still arrive
-	Bound   time.Duration // I7
+	Seed      uint64
+	Class     Class
+	Elections []string
+	Members   []MemberPlan
+	Actions   []Action
+	Faulty    time.Duration // how long things go wrong
+	Late      time.Duration // how long after that a swap sent before may still arrive
+	Bound     time.Duration // I7
 
-	Unreadable int           // the seat that stays unreadable to the end; -1 for none
+	Unreadable int           // the election that stays unreadable to the end; -1 for none
 	Panics     bool          // drivers panic
 	Nag        time.Duration // how often a dead leader is asked to step down, to the end; never if 0
 }
 
 // MemberPlan is one member and its network.
 type MemberPlan struct {
-	ID     string
-	Config regent.Config
-	Rate   float64
-	Offset time.Duration
-	Start  time.Duration
-	Faults memstore.Faults
-	Hints  bool // its store has a push
+	ID      string
+	Config  regent.Config
+	Rate    float64
+	Offset  time.Duration
+	Start   time.Duration
+	Faults  memstore.Faults
+	Notices bool // its store has a push
 
 	Witness bool          // its store proves the death of processes
-	Idle    bool          // its seats have no duty
+	Idle    bool          // its elections have no duty
 	Health  bool          // it has a health check
-	Watch   bool          // somebody watches a seat through it
+	Watch   bool          // somebody watches an election through it
 	Reaper  bool          // it has a reaper
 	Pipe    time.Duration // how long a message to its reaper takes
 	Duty    DutyPlan
@@ -88,7 +88,7 @@ func NewPlan(seed uint64) *Plan {
 	p.Panics = p.Class == Assumed && chance(g, 0.12)
 	p.Unreadable = -1
 	for i := range 1 + g.IntN(3) {
-		p.Seats = append(p.Seats, fmt.Sprint("seat", i))
+		p.Elections = append(p.Elections, fmt.Sprint("seat", i))
 	}
 
 	n := 2 + int(6*g.Float64()*g.Float64()) // rather few than many: a crowd hides what two do to each other
@@ -96,16 +96,16 @@ func NewPlan(seed uint64) *Plan {
 	network := drawNetwork(g, cfg)
 	reaper := p.Class != Rollback && chance(g, 0.4)
 	outlive := chance(g, 0.3)
-	if len(p.Seats) > 1 && p.Class == Assumed && chance(g, 0.1) {
-		p.Unreadable = g.IntN(len(p.Seats))
+	if len(p.Elections) > 1 && p.Class == Assumed && chance(g, 0.1) {
+		p.Unreadable = g.IntN(len(p.Elections))
 	}
 
-	hints := chance(g, 0.7)
+	notices := chance(g, 0.7)
 	mixed := chance(g, 0.1)
 	witness := chance(g, 0.15)
 	idle := chance(g, 0.2)
 	for i := range n {
-		m := MemberPlan{ID: string(rune('a' + i)), Config: cfg, Hints: hints, Idle: idle || chance(g, 0.1),
+		m := MemberPlan{ID: string(rune('a' + i)), Config: cfg, Notices: notices, Idle: idle || chance(g, 0.1),
 			Health: chance(g, 0.3), Watch: chance(g, 0.25), Witness: witness,
 			Reaper: reaper, Pipe: between(g, 10*time.Microsecond, time.Millisecond), Offset: between(g, 0,
 				1000*time.Hour), Start: between(g, 0, cfg.LeaseDuration/4), Faults: network, Duty: drawDuty(g, cfg)}
@@ -245,11 +245,11 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 	d := trust(c.LeaseDuration, c.StopTimeout)
 	slow := []time.Duration{2 * time.Millisecond, 30 * time.Millisecond, d / 10, d / 4}[g.IntN(4)]
 	f := memstore.Faults{
-		Request:   memstore.Delay{Min: slow / 50, Max: slow},
-		Answer:    memstore.Delay{Min: slow / 50, Max: slow},
-		HintDelay: memstore.Delay{Min: slow / 50, Max: slow},
-		Timeout:   memstore.Delay{Min: d / 100, Max: d / 8},
-		Late:      memstore.Delay{Min: 0, Max: c.LeaseDuration * 3 / 2},
+		Request:     memstore.Delay{Min: slow / 50, Max: slow},
+		Answer:      memstore.Delay{Min: slow / 50, Max: slow},
+		NoticeDelay: memstore.Delay{Min: slow / 50, Max: slow},
+		Timeout:     memstore.Delay{Min: d / 100, Max: d / 8},
+		Late:        memstore.Delay{Min: 0, Max: c.LeaseDuration * 3 / 2},
 	}
 
 	if chance(g, 0.3) {
@@ -268,14 +268,14 @@ func drawNetwork(g *rand.Rand, c regent.Config) memstore.Faults {
 
 	switch g.IntN(5) {
 	case 0:
-		f.LoseHint = 1
+		f.LoseNotice = 1
 	case 1:
-		f.LoseHint = 0.3
-		f.DoubleHint = 0.3
-		f.BareHint = 0.3
-		f.SpuriousHint = 0.1
+		f.LoseNotice = 0.3
+		f.DoubleNotice = 0.3
+		f.BareNotice = 0.3
+		f.SpuriousNotice = 0.1
 	case 2:
-		f.HintDelay.Max = c.LeaseDuration
+		f.NoticeDelay.Max = c.LeaseDuration
 	}
 
 	return f

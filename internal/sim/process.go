@@ -47,8 +47,8 @@ type process struct {
 	forgotten map[string]time.Duration // incarnations that a register has forgotten, and when it was first seen
 	// incarnations whose end a register has shown, and when that request was sent
 	endSeen map[string]time.Duration
-	leave   map[string]context.CancelFunc // ends its campaign for a seat
-	holds   map[string]*holding           // the terms that it was granted last, by seat
+	leave   map[string]context.CancelFunc // ends its campaign for an election
+	holds   map[string]*holding           // the terms that it was granted last, by election
 }
 
 // freeze stops the process for d, but not beyond the time of faults.
@@ -66,13 +66,13 @@ func (p *process) freeze(d time.Duration) {
 // not wait for the jitter.
 type asAdmin struct{}
 
-// start begins the process's campaign for every seat.
+// start begins the process's campaign for every election.
 func (p *process) start() {
 	p.rec.add(p, Event{Kind: Started, Text: fmt.Sprintf("as %s, rate %.4f", p.id, p.clock.rate)})
 	if p.plan.Idle {
-		duties := make([]regent.Duty, len(p.sim.plan.Seats))
-		for i, seat := range p.sim.plan.Seats {
-			duties[i].Election = seat
+		duties := make([]regent.Duty, len(p.sim.plan.Elections))
+		for i, election := range p.sim.plan.Elections {
+			duties[i].Election = election
 		}
 
 		p.wg.Go(func() {
@@ -82,17 +82,17 @@ func (p *process) start() {
 			}
 		})
 	} else {
-		for i, seat := range p.sim.plan.Seats {
+		for i, election := range p.sim.plan.Elections {
 			p.wg.Go(func() {
 				time.Sleep(time.Duration(i) * time.Microsecond) // at one instant they would come in any order
-				p.campaign(seat)
+				p.campaign(election)
 			})
 		}
 	}
 
 	if p.plan.Watch { // so that it does not stop when its last campaign ends
 		p.wg.Go(func() {
-			for range p.member.Watch(p.ctx, p.sim.plan.Seats[0]) {
+			for range p.member.Watch(p.ctx, p.sim.plan.Elections[0]) {
 			}
 		})
 	}
@@ -108,17 +108,17 @@ func (p *process) start() {
 	}()
 }
 
-// campaign leads a seat until the process stops. A duty that returns of its own accord ends the
+// campaign leads an election until the process stops. A duty that returns of its own accord ends the
 // campaign, as withdrawing does, and the next begins later.
-func (p *process) campaign(seat string) {
-	g := p.rand(seat, 0)
+func (p *process) campaign(election string) {
+	g := p.rand(election, 0)
 	for p.ctx.Err() == nil {
 		ctx, cancel := context.WithCancel(p.ctx)
 		p.mu.Lock()
-		p.leave[seat] = cancel
+		p.leave[election] = cancel
 		p.mu.Unlock()
 		p.runs.Add(1)
-		err := p.member.Lead(ctx, seat, p.duty)
+		err := p.member.Lead(ctx, election, p.duty)
 		if p.runs.Add(-1) == 0 {
 			p.idles.Add(1)
 		}
@@ -134,7 +134,7 @@ func (p *process) campaign(seat string) {
 		case withdrawn:
 			pause = between(g, 0, p.requestTimeout()/4)
 		case err != nil && !errors.Is(err, errBored) && !errors.Is(err, regent.ErrPanicked):
-			p.rec.add(p, Event{Kind: Died, Name: seat, Text: err.Error()})
+			p.rec.add(p, Event{Kind: Died, Name: election, Text: err.Error()})
 			return
 		}
 
@@ -151,13 +151,13 @@ func (p *process) aside(f func()) {
 	}
 }
 
-// withdraw ends the process's campaign for a seat. It begins another one soon.
-func (p *process) withdraw(seat string) {
+// withdraw ends the process's campaign for an election. It begins another one soon.
+func (p *process) withdraw(election string) {
 	p.mu.Lock()
-	leave := p.leave[seat]
+	leave := p.leave[election]
 	p.mu.Unlock()
 	if leave != nil && !p.sim.settled.Load() {
-		p.sim.say(p, "withdraws from %s", seat)
+		p.sim.say(p, "withdraws from %s", election)
 		leave()
 	}
 }
@@ -167,9 +167,9 @@ func (p *process) requestTimeout() time.Duration {
 	return trust(p.plan.Config.LeaseDuration, p.plan.Config.StopTimeout) / 4
 }
 
-func (p *process) rand(seat string, epoch uint64) *rand.Rand {
+func (p *process) rand(election string, epoch uint64) *rand.Rand {
 	h := p.sim.plan.Seed*1000003 + uint64(p.index)
-	for _, c := range []byte(seat) {
+	for _, c := range []byte(election) {
 		h = h*131 + uint64(c)
 	}
 
@@ -296,34 +296,34 @@ func (p *process) act(g *rand.Rand, t regent.Term, stuck bool) {
 	}
 }
 
-// noteLeaders notes which seats the process says it leads: at the very moment when another claims one, and
+// noteLeaders notes which elections the process says it leads: at the very moment when another claims one, and
 // now and then.
-func (p *process) noteLeaders(seat string) {
+func (p *process) noteLeaders(election string) {
 	if p.dead.Load() {
 		return
 	}
 
-	t, ok := p.member.Leads(seat)
+	t, ok := p.member.Leads(election)
 	if !ok {
 		return
 	}
 
 	if p.plan.Idle {
 		p.mu.Lock()
-		news := p.reported[seat] != t.Epoch
-		p.reported[seat] = t.Epoch
+		news := p.reported[election] != t.Epoch
+		p.reported[election] = t.Epoch
 		p.mu.Unlock()
 		if news {
-			p.rec.add(p, Event{Kind: Granted, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
+			p.rec.add(p, Event{Kind: Granted, Name: election, Epoch: t.Epoch, Who: t.Incarnation})
 			p.granted(t)
 		}
 	}
 
-	p.rec.add(p, Event{Kind: Believed, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
+	p.rec.add(p, Event{Kind: Believed, Name: election, Epoch: t.Epoch, Who: t.Incarnation})
 }
 
-func (p *process) leads(seat string) bool {
-	_, ok := p.member.Leads(seat)
+func (p *process) leads(election string) bool {
+	_, ok := p.member.Leads(election)
 	return ok && !p.dead.Load()
 }
 

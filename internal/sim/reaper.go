@@ -257,14 +257,16 @@ func (r *reaper) kill(l line) {
 		return
 	}
 
-	leads := slices.ContainsFunc(s.plan.Seats, func(seat string) bool {
-		t, ok := r.p.member.Leads(seat)
+	leads := slices.ContainsFunc(s.plan.Elections, func(election string) bool {
+		t, ok := r.p.member.Leads(election)
 		return ok && t.Incarnation == l.Holder.Incarnation
 	})
 	s.rec.add(r.p, Event{Kind: Killed, Name: l.Register, Who: l.Holder.Incarnation, Valid: leads})
 	s.reach(ReaperKill)
 	s.kill(r.p)
-	s.again(r.p, r.p.plan.Config.LeaseDuration/4)
+
+	// Also when the faults have stopped: it may have been the last process that could lead.
+	time.AfterFunc(r.p.plan.Config.LeaseDuration/4, func() { s.relaunch(r.p) })
 }
 
 // release frees what the dead process held.

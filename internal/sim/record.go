@@ -74,7 +74,9 @@ type sighting struct {
 	first time.Duration // when it was first received, edits aside
 	began time.Duration // when the last read that showed it was sent
 
-	newest bool // the newest read has shown it, at some time
+	newest bool          // the newest read has shown it, at some time
+	passed time.Duration // when the newest read showed another in its place; 0 if none has
+	again  time.Duration // when a read of after that showed it again, and none has shown another since; 0 if none has
 }
 
 // height is what a process has seen of a register's epochs.
@@ -193,7 +195,8 @@ func (p *process) heard(l driver.Record) {
 //
 // A record has been watched since it was first received, or since the one before it if it only adds
 // edits to that: those give its holder no time. One that comes again after another is watched anew:
-// the store has gone back.
+// the store has gone back. A read that was under way with another begins that, if it was sent after the record had
+// been replaced, and if the next read confirms it.
 func (p *process) sight(l driver.Record, began time.Duration) {
 	const kept = 6 // answers may come out of order
 	list := p.seen[l.Name]
@@ -205,12 +208,31 @@ func (p *process) sight(l driver.Record, began time.Duration) {
 		older = h.older(l.Name, began)
 	}
 
+	first := p.clock.Now()
+	for i := range list {
+		if i == known {
+			continue
+		}
+
+		list[i].again = 0
+		if !older && list[i].passed == 0 {
+			list[i].passed = first
+		}
+	}
+
 	if known >= 0 && (!list[known].newest || last == l.Rev || older) {
 		list[known].began = max(list[known].began, began)
+		if s := &list[known]; last != l.Rev && s.again == 0 && s.passed != 0 && began >= s.passed {
+			s.again = first
+		}
+
 		return
 	}
 
-	first := p.clock.Now()
+	if known >= 0 && list[known].again != 0 {
+		first = list[known].again
+	}
+
 	for _, s := range list {
 		edited := s.lease.Holder == l.Holder && s.lease.Nonce == l.Nonce && s.lease.Edits < l.Edits
 		if edited && (known < 0 || s.lease.Rev == last) {

@@ -45,15 +45,15 @@ type simulation struct {
 	mu      sync.Mutex
 	procs   []*process
 	latest  []*process        // by member
-	claims  map[string]uint64 // the highest epoch ever claimed, by seat
+	claims  map[string]uint64 // the highest epoch ever claimed, by election
 	regs    map[string]driver.Record
-	trail   []write              // the swaps that were applied and not undone, oldest first
-	undone  map[string]bool      // registers that a rollback has changed
-	given   map[seatEpoch]string // the incarnation that an epoch was first given to
-	armed   []*Action            // what happens after the next claim
-	bad     map[string]int       // registers that are unreadable
-	clients []*memstore.Client   // of reapers
-	losing  State                // what a rollback that is under way leads to
+	trail   []write                  // the swaps that were applied and not undone, oldest first
+	undone  map[string]bool          // registers that a rollback has changed
+	given   map[electionEpoch]string // the incarnation that an epoch was first given to
+	armed   []*Action                // what happens after the next claim
+	bad     map[string]int           // registers that are unreadable
+	clients []*memstore.Client       // of reapers
+	losing  State                    // what a rollback that is under way leads to
 
 	reachedMu sync.Mutex
 	reached   map[State]int
@@ -65,9 +65,9 @@ type write struct {
 	turn bool // a claim or a join
 }
 
-type seatEpoch struct {
-	seat  string
-	epoch uint64
+type electionEpoch struct {
+	election string
+	epoch    uint64
 }
 
 // Run carries a plan out, in a bubble, and returns what happened. All that it started has stopped
@@ -75,7 +75,7 @@ type seatEpoch struct {
 func Run(plan *Plan) *History {
 	s := &simulation{plan: plan, start: time.Now(), store: memstore.New(), latest: make([]*process,
 		len(plan.Members)), claims: map[string]uint64{},
-		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[seatEpoch]string{},
+		regs: map[string]driver.Record{}, undone: map[string]bool{}, given: map[electionEpoch]string{},
 		bad:     map[string]int{},
 		reached: map[State]int{}}
 
@@ -107,14 +107,14 @@ func Run(plan *Plan) *History {
 	s.over.Store(true)
 	s.reaps.Wait()
 	s.store.Close()
-	h := &History{Seed: plan.Seed, Class: plan.Class, Seats: plan.Seats, Bound: plan.Bound, Events: s.rec.events,
-		Reached: s.reached}
+	h := &History{Seed: plan.Seed, Class: plan.Class, Elections: plan.Elections, Bound: plan.Bound,
+		Events: s.rec.events, Reached: s.reached}
 	for _, p := range s.procs {
 		c := p.plan.Config
 		h.Procs = append(h.Procs, Proc{ID: p.id, Rate: p.clock.rate, Lease: c.LeaseDuration,
 			Trust: trust(c.LeaseDuration, c.StopTimeout),
 			Stop:  c.StopTimeout, Delay: c.TakeoverDelay, Jitter: c.StartupJitterMin, Own: c.OwnLease,
-			Witness: p.plan.Hints && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0, Pipe: p.plan.Pipe,
+			Witness: p.plan.Notices && p.plan.Witness, Stalls: p.plan.Duty.Outlive > 0, Pipe: p.plan.Pipe,
 			Spins: p.clock.spins})
 	}
 
@@ -144,9 +144,9 @@ func (s *simulation) launch(member int) *process {
 	w := &wire{p: p, client: p.client, direct: s.store.Client(name, memstore.Faults{})}
 	p.member = &regent.Member{Store: w, ID: m.ID, Addr: m.ID + ":1", Config: m.Config, Clock: p.clock}
 	switch {
-	case m.Hints && m.Witness:
+	case m.Notices && m.Witness:
 		p.member.Store = witnessed{pushed{w}}
-	case m.Hints:
+	case m.Notices:
 		p.member.Store = pushed{w}
 	}
 
@@ -178,7 +178,7 @@ func (s *simulation) process(i int) *process {
 	return s.procs[i]
 }
 
-// applied gets every swap, in the store's order and under its lock. When a seat has been
+// applied gets every swap, in the store's order and under its lock. When an election has been
 // claimed, everybody is asked at that very moment whether they lead it.
 func (s *simulation) applied(old, l driver.Record, client string) {
 	var p *process
@@ -218,7 +218,7 @@ func (s *simulation) applied(old, l driver.Record, client string) {
 
 // noteEpoch notes that an epoch was given. The mutex is held.
 func (s *simulation) noteEpoch(l driver.Record) {
-	key := seatEpoch{l.Name, l.Epoch}
+	key := electionEpoch{l.Name, l.Epoch}
 	if first, ok := s.given[key]; ok && first != l.Holder.Incarnation {
 		s.reach(SameEpochTwice)
 	}
@@ -226,10 +226,10 @@ func (s *simulation) noteEpoch(l driver.Record) {
 	s.given[key] = l.Holder.Incarnation
 }
 
-// quietened is a network as good as it gets: with delays, and nothing lost but hints.
+// quietened is a network as good as it gets: with delays, and nothing lost but notices.
 func quietened(f memstore.Faults) memstore.Faults {
 	return memstore.Faults{Seed: f.Seed, Request: atMost20ms(f.Request), Answer: atMost20ms(f.Answer),
-		HintDelay: atMost20ms(f.HintDelay), LoseHint: f.LoseHint}
+		NoticeDelay: atMost20ms(f.NoticeDelay), LoseNotice: f.LoseNotice}
 }
 
 func atMost20ms(d memstore.Delay) memstore.Delay {
@@ -237,7 +237,7 @@ func atMost20ms(d memstore.Delay) memstore.Delay {
 	return memstore.Delay{Min: min(d.Min, most/2), Max: min(d.Max, most)}
 }
 
-// settle ends all faults and waits until every seat has had a leader for a while, or the time for
+// settle ends all faults and waits until every election has had a leader for a while, or the time for
 // that is over.
 func (s *simulation) settle() {
 	s.settled.Store(true)
@@ -291,17 +291,17 @@ func (s *simulation) settle() {
 	s.mu.Lock()
 	procs = s.procs // some may have started since the faults stopped
 	s.mu.Unlock()
-	for i, seat := range s.plan.Seats {
+	for i, election := range s.plan.Elections {
 		if i == s.plan.Unreadable {
 			continue
 		}
 
 		led := false
 		for _, p := range procs {
-			if p.leads(seat) {
+			if p.leads(election) {
 				led = true
-				t, _ := p.member.Leads(seat)
-				s.rec.add(p, Event{Kind: Led, Name: seat, Epoch: t.Epoch, Who: t.Incarnation})
+				t, _ := p.member.Leads(election)
+				s.rec.add(p, Event{Kind: Led, Name: election, Epoch: t.Epoch, Who: t.Incarnation})
 			}
 		}
 
@@ -310,22 +310,22 @@ func (s *simulation) settle() {
 		}
 
 		if !led {
-			s.rec.add(nil, Event{Kind: Led, Name: seat})
+			s.rec.add(nil, Event{Kind: Led, Name: election})
 		}
 	}
 }
 
-// lookAll asks everybody, and reports whether every seat has a leader.
+// lookAll asks everybody, and reports whether every election has a leader.
 func (s *simulation) lookAll() bool {
 	s.mu.Lock()
 	procs := s.procs
 	s.mu.Unlock()
 	all := true
-	for i, seat := range s.plan.Seats {
+	for i, election := range s.plan.Elections {
 		led := i == s.plan.Unreadable
 		for _, p := range procs {
-			p.noteLeaders(seat)
-			led = led || p.leads(seat)
+			p.noteLeaders(election)
+			led = led || p.leads(election)
 		}
 
 		all = all && led
@@ -338,10 +338,10 @@ func (s *simulation) lookAll() bool {
 func (s *simulation) owing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, seat := range s.plan.Seats {
-		l := s.regs[seat]
+	for _, election := range s.plan.Elections {
+		l := s.regs[election]
 		i := s.rec.owner(l.Holder.Incarnation, -1)
-		if l.Next != "" && l.Next != l.Holder.ID && i >= 0 && s.procs[i].leads(seat) {
+		if l.Next != "" && l.Next != l.Holder.ID && i >= 0 && s.procs[i].leads(election) {
 			return true
 		}
 	}
@@ -351,9 +351,9 @@ func (s *simulation) owing() bool {
 
 // resume ends every pause, as somebody with a good connection would.
 func (s *simulation) resume() {
-	for _, seat := range s.plan.Seats {
+	for _, election := range s.plan.Elections {
 		for {
-			l, err := s.store.Get(s.ctx, seat)
+			l, err := s.store.Get(s.ctx, election)
 			if err != nil || !l.Paused {
 				break
 			}

@@ -124,7 +124,7 @@ func report(t *testing.T, h *History, only string) bool {
 		var b strings.Builder
 		until := *h
 		until.Events = h.Events[:v.Event+1]
-		until.Write(&b, v.Seat, 40)
+		until.Write(&b, v.Election, 40)
 		t.Errorf("seed %d (%s) violates %s\n%sreplay: REGENT_SEED=%d go test -v -run TestSeeds ./internal/sim", h.Seed,
 			h.Class, v, b.String(), h.Seed)
 		ok = false
@@ -135,14 +135,14 @@ func report(t *testing.T, h *History, only string) bool {
 // describe says in a few lines what a seed stands for.
 func describe(p *Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: class %s, seats %v, faulty %v, bound %v, panics %t, unreadable %d\n", p.Seed, p.Class,
-		p.Seats, p.Faulty, p.Bound,
+	fmt.Fprintf(&b, "seed %d: class %s, elections %v, faulty %v, bound %v, panics %t, unreadable %d\n", p.Seed, p.Class,
+		p.Elections, p.Faulty, p.Bound,
 		p.Panics, p.Unreadable)
 	for _, m := range p.Members {
 		fmt.Fprintf(&b,
-			"  %s rate %.4f hints %t idle %t W %v G %v D %v beat %v poll "+
+			"  %s rate %.4f notices %t idle %t W %v G %v D %v beat %v poll "+
 				"%v-%v delay %v jitter %v own %t rank %s register %t\n "+
-				"    %+v\n     %+v\n", m.ID, m.Rate, m.Hints, m.Idle,
+				"    %+v\n     %+v\n", m.ID, m.Rate, m.Notices, m.Idle,
 			m.Config.LeaseDuration, m.Config.StopTimeout, trust(m.Config.LeaseDuration, m.Config.StopTimeout),
 			m.Config.HeartbeatInterval,
 			m.Config.ElectionInterval, m.Config.ElectionIntervalMax, m.Config.TakeoverDelay, m.Config.StartupJitterMin,

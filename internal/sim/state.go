@@ -25,7 +25,7 @@ const (
 	RolledTwice    State = "a second rollback below the same epoch"
 	GhostByFirst   State = "a lost claim that is found by the first read after it"
 	GhostBySweep   State = "a lost claim that is found by a later read"
-	GhostByHint    State = "a lost claim that is found after a hint"
+	GhostByNotice  State = "a lost claim that is found after a notice"
 	SameEpochTwice State = "two terms with one epoch"
 	RefusedTwin    State = "work that is refused because its epoch belongs to another term"
 )
@@ -34,7 +34,7 @@ const (
 var States = []State{HungStore, HungClient, Withdrawn, Unreadable, DriverPanic, AnsweredLate, ReaperKill,
 	ReaperRelease, ReaperReplaced,
 	SaveRefused, SaveStalled, ObeyedUnknown, Nagged, GhostOneLost, GhostTail, GhostShard, RolledTwice, GhostByFirst,
-	GhostBySweep, GhostByHint, SameEpochTwice, RefusedTwin}
+	GhostBySweep, GhostByNotice, SameEpochTwice, RefusedTwin}
 
 // reach notes that a state has come about.
 func (s *simulation) reach(state State) {

@@ -21,7 +21,7 @@ type trap struct {
 	cutAfter, cut             time.Duration
 	cutsRequests, cutsAnswers bool
 	crashAfter                time.Duration
-	seat                      string // this register only; any if empty
+	election                  string // this register only; any if empty
 	then                      func() // what else it sets off
 }
 
@@ -45,7 +45,7 @@ func (p *process) trap(ctx context.Context, on Op, name string) *trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range p.traps {
-		if t.on == on && (t.seat == "" || t.seat == name) {
+		if t.on == on && (t.election == "" || t.election == name) {
 			p.traps = append(p.traps[:i], p.traps[i+1:]...)
 			return t
 		}

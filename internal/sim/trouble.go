@@ -42,7 +42,7 @@ func resume(what interface {
 
 // withdraw has a candidate withdraw while its claim is under way, and stand again soon. What it
 // gives back is late.
-func (s *simulation) withdraw(a *Action, seat string) {
+func (s *simulation) withdraw(a *Action, election string) {
 	s.mu.Lock()
 	procs := s.procs
 	s.mu.Unlock()
@@ -51,29 +51,29 @@ func (s *simulation) withdraw(a *Action, seat string) {
 			continue
 		}
 
-		if p.leads(seat) {
+		if p.leads(election) {
 			s.stepDown(p)
 			continue
 		}
 
-		s.say(p, "is to withdraw from %s at its next claim", seat)
+		s.say(p, "is to withdraw from %s at its next claim", election)
 		t := a.Trap
-		p.set(&trap{on: Claim, seat: seat, loseAnswer: true, timeout: t.timeout, then: func() {
+		p.set(&trap{on: Claim, election: election, loseAnswer: true, timeout: t.timeout, then: func() {
 			s.reach(Withdrawn)
-			p.set(&trap{on: Release, seat: seat, late: t.late, timeout: t.timeout, cutAfter: 1, cut: t.cut,
+			p.set(&trap{on: Release, election: election, late: t.late, timeout: t.timeout, cutAfter: 1, cut: t.cut,
 				cutsRequests: true, cutsAnswers: true})
-			time.AfterFunc(t.timeout/2, func() { p.withdraw(seat) })
+			time.AfterFunc(t.timeout/2, func() { p.withdraw(election) })
 		}})
 	}
 }
 
 // askUnderUnknown lets a member ask a leader for something while that does not know what became of
 // its heartbeat.
-func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
+func (s *simulation) askUnderUnknown(a *Action, leader *process, election string) {
 	s.mu.Lock()
 	asker, to := s.latest[a.Member], s.plan.Members[a.Other].ID
 	s.mu.Unlock()
-	if asker == nil || asker == leader || !leader.leads(seat) {
+	if asker == nil || asker == leader || !leader.leads(election) {
 		return
 	}
 
@@ -84,16 +84,16 @@ func (s *simulation) askUnderUnknown(a *Action, leader *process, seat string) {
 		time.AfterFunc(t.timeout/20, func() {
 			switch {
 			case a.Answers:
-				s.ask(asker, limit, "the leader of "+seat+" to step down", func(ctx context.Context) error {
-					return s.obeyed(asker.member.StepDown(ctx, seat))
+				s.ask(asker, limit, "the leader of "+election+" to step down", func(ctx context.Context) error {
+					return s.obeyed(asker.member.StepDown(ctx, election))
 				})
 			case a.Requests:
-				s.ask(asker, limit, "a handoff of "+seat+" to "+to, func(ctx context.Context) error {
-					return s.obeyed(asker.member.HandOff(ctx, seat, to))
+				s.ask(asker, limit, "a handoff of "+election+" to "+to, func(ctx context.Context) error {
+					return s.obeyed(asker.member.HandOff(ctx, election, to))
 				})
 			default:
-				s.ask(asker, limit, "a pause of "+seat,
-					func(ctx context.Context) error { return asker.member.Pause(ctx, seat) })
+				s.ask(asker, limit, "a pause of "+election,
+					func(ctx context.Context) error { return asker.member.Pause(ctx, election) })
 			}
 		})
 	}
@@ -110,13 +110,13 @@ func (s *simulation) obeyed(err error) error {
 }
 
 // nag asks a dead leader again and again to make way, until another one leads.
-func (s *simulation) nag(seat string, every time.Duration, n int) {
+func (s *simulation) nag(election string, every time.Duration, n int) {
 	if s.ctx.Err() != nil {
 		return
 	}
 
 	s.mu.Lock()
-	l := s.regs[seat]
+	l := s.regs[election]
 	procs := s.procs
 	s.mu.Unlock()
 	holder := s.rec.owner(l.Holder.Incarnation, -1)
@@ -132,21 +132,21 @@ func (s *simulation) nag(seat string, every time.Duration, n int) {
 	i := slices.IndexFunc(procs, func(p *process) bool { return !p.stopped() && p.ctx.Err() == nil })
 	if i >= 0 {
 		p := procs[i]
-		s.askAnyTime(p, every, "the dead leader of "+seat+" to make way", func(ctx context.Context) error {
+		s.askAnyTime(p, every, "the dead leader of "+election+" to make way", func(ctx context.Context) error {
 			if n%2 == 0 {
-				return p.member.StepDown(ctx, seat)
+				return p.member.StepDown(ctx, election)
 			}
 
-			return p.member.HandOff(ctx, seat, p.id)
+			return p.member.HandOff(ctx, election, p.id)
 		})
 	}
 
-	time.AfterFunc(every, func() { s.nag(seat, every, n+1) })
+	time.AfterFunc(every, func() { s.nag(election, every, n+1) })
 }
 
-// unreadable spoils a register: a seat's, or the heartbeat of its leader.
-func (s *simulation) unreadable(a *Action, p *process, seat string) {
-	name := seat
+// unreadable spoils a register: an election's, or the heartbeat of its leader.
+func (s *simulation) unreadable(a *Action, p *process, election string) {
+	name := election
 	if a.Requests && a.For != never {
 		name = "regent/member/" + p.id
 	}
@@ -180,12 +180,12 @@ func (s *simulation) spoil() {
 	s.store.SetUnreadable(names...)
 }
 
-// readable ends what spoils registers, but for the seat that stays unreadable to the end.
+// readable ends what spoils registers, but for the election that stays unreadable to the end.
 func (s *simulation) readable() {
 	s.mu.Lock()
 	clear(s.bad)
 	if i := s.plan.Unreadable; i >= 0 {
-		s.bad[s.plan.Seats[i]] = 1
+		s.bad[s.plan.Elections[i]] = 1
 	}
 
 	s.mu.Unlock()
@@ -231,7 +231,7 @@ const logged = 400
 // shards is over how many servers the registers are spread.
 const shards = 3
 
-// lose makes the store lose its last writes, now or soon after the next claim of the seat.
+// lose makes the store lose its last writes, now or soon after the next claim of the election.
 func (s *simulation) lose(a *Action, p *process) {
 	if a.OnClaim {
 		s.mu.Lock()
@@ -243,10 +243,10 @@ func (s *simulation) lose(a *Action, p *process) {
 	s.loseNow(a)
 }
 
-// strike sets off what waits for a claim of a seat. The mutex is held.
-func (s *simulation) strike(seat string) {
+// strike sets off what waits for a claim of an election. The mutex is held.
+func (s *simulation) strike(election string) {
 	s.armed = slices.DeleteFunc(s.armed, func(a *Action) bool {
-		if s.plan.Seats[a.Seat] != seat {
+		if s.plan.Elections[a.Election] != election {
 			return false
 		}
 
@@ -260,20 +260,21 @@ func (s *simulation) loseNow(a *Action) {
 		return
 	}
 
-	seat := s.plan.Seats[a.Seat]
-	s.rec.add(nil, Event{Kind: Rolled, Text: "by " + a.Loss.String() + ", beyond the last claim of " + seat})
+	election := s.plan.Elections[a.Election]
+	s.rec.add(nil, Event{Kind: Rolled, Text: "by " + a.Loss.String() + ", beyond the last claim of " + election})
 	s.mu.Lock()
-	via := s.regs[seat].Via
+	via := s.regs[election].Via
 	s.losing = map[Loss]State{LoseRegister: GhostOneLost, LoseHeartbeat: GhostOneLost, LoseTail: GhostTail,
 		LoseShard: GhostShard, LoseAll: GhostTail}[a.Loss]
 	s.mu.Unlock()
 	switch a.Loss {
 	case LoseRegister:
-		s.undo(seat, func(name string) bool { return name == seat })
+		s.undo(election, func(name string) bool { return name == election })
 	case LoseTail:
-		s.undo(seat, func(string) bool { return true })
+		s.undo(election, func(string) bool { return true })
 	case LoseShard:
-		s.undo(seat, func(name string) bool { return memstore.Shard(name, shards) == memstore.Shard(seat, shards) })
+		shard := memstore.Shard(election, shards)
+		s.undo(election, func(name string) bool { return memstore.Shard(name, shards) == shard })
 	case LoseHeartbeat:
 		if via != "" {
 			s.undo(via, func(name string) bool { return name == via })
@@ -294,7 +295,7 @@ func (s *simulation) loseNow(a *Action) {
 }
 
 // undo undoes the last swaps of some registers, as many as it takes to undo the last claim of a
-// seat, or join of a member.
+// election, or join of a member.
 func (s *simulation) undo(register string, of func(string) bool) {
 	s.mu.Lock()
 	n, found := 0, false

@@ -282,10 +282,10 @@ func (w pushed) Refresh(ctx context.Context, known []driver.Record) []driver.Out
 	return outs
 }
 
-// Wake passes hints on, to a frozen process when it thaws.
-func (w pushed) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+// Subscribe passes notices on, to a frozen process when it thaws.
+func (w pushed) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
 	w.begin(ctx, "wake")
-	in, out := w.client.Wake(ctx, prefix), make(chan driver.Record, 1)
+	in, out := w.client.Subscribe(ctx, to), make(chan driver.Record, 1)
 	go func() {
 		for {
 			var l driver.Record
@@ -295,10 +295,10 @@ func (w pushed) Wake(ctx context.Context, prefix string) <-chan driver.Record {
 				return
 			}
 
-			w.p.clock.thaw("woken" + prefix)
+			w.p.clock.thaw("woken" + to.String())
 			w.p.heard(l)
-			w.p.hinted(l)
-			driver.Hint(out, l)
+			w.p.noticed(l)
+			driver.Notify(out, l)
 		}
 	}()
 	return out

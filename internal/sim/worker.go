@@ -7,17 +7,17 @@ import (
 	"github.com/regentd/regent"
 )
 
-// workers is how many receivers of work there are. Each has a fence for each seat.
+// workers is how many receivers of work there are. Each has a fence for each election.
 const workers = 2
 
 type workplace struct {
 	mu     sync.Mutex // so that the order of the history is that of the fence
 	fences map[string]*regent.Fence
-	newest map[string]uint64 // the highest epoch that was accepted, by seat
+	newest map[string]uint64 // the highest epoch that was accepted, by election
 }
 
 // send brings work to a worker, late: it may arrive when its sender leads no more.
-func (s *simulation) send(p *process, worker int, seat string, token regent.Token, delay time.Duration) {
+func (s *simulation) send(p *process, worker int, election string, token regent.Token, delay time.Duration) {
 	if p.dead.Load() {
 		return
 	}
@@ -26,7 +26,7 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 		w := &s.workers[worker]
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		f := w.fences[seat]
+		f := w.fences[election]
 		if f == nil {
 			if w.fences == nil {
 				w.fences = map[string]*regent.Fence{}
@@ -34,19 +34,19 @@ func (s *simulation) send(p *process, worker int, seat string, token regent.Toke
 			}
 
 			f = &regent.Fence{}
-			w.fences[seat] = f
+			w.fences[election] = f
 		}
 
 		kind := Accepted
 		if f.Admit(token) != nil {
 			kind = Refused
-			if token.Epoch == w.newest[seat] {
+			if token.Epoch == w.newest[election] {
 				s.reach(RefusedTwin)
 			}
 		} else {
-			w.newest[seat] = max(w.newest[seat], token.Epoch)
+			w.newest[election] = max(w.newest[election], token.Epoch)
 		}
 
-		s.rec.note(p, Event{Kind: kind, Name: seat, Epoch: token.Epoch, Who: token.Term, Worker: worker})
+		s.rec.note(p, Event{Kind: kind, Name: election, Epoch: token.Epoch, Who: token.Term, Worker: worker})
 	})
 }

@@ -96,8 +96,8 @@ type forwarding struct {
 	bare bool
 }
 
-func (s forwarding) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	in, out := s.Store.Wake(ctx, prefix), make(chan driver.Record, 1)
+func (s forwarding) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	in, out := s.Store.Subscribe(ctx, to), make(chan driver.Record, 1)
 	go func() {
 		for {
 			select {
@@ -105,7 +105,7 @@ func (s forwarding) Wake(ctx context.Context, prefix string) <-chan driver.Recor
 				if s.bare {
 					l = driver.Record{}
 				}
-				driver.Hint(out, l)
+				driver.Notify(out, l)
 			case <-ctx.Done():
 				return
 			}
@@ -189,7 +189,7 @@ func BenchmarkTakeover(b *testing.B) {
 // BenchmarkRested is the first request after a rest, and the one that follows at once.
 func BenchmarkRested(b *testing.B) {
 	s := open(b, empty(b).url())
-	s.Wake(b.Context(), "") // as every member does
+	s.Subscribe(b.Context(), driver.Prefix("")) // as every member does
 	l := storetest.Swap(b, s, held("stargate:leader", "a", 1))
 	for name, request := range map[string]func(){
 		"ping": func() {

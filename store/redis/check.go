@@ -125,7 +125,8 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 		r.keys = append(r.keys, s.index)
 	}
 
-	r.args = append(r.args, s.channel)
+	own := s.channelOf(driver.Topic{Name: "regent/probe"})
+	r.args = append(r.args, s.channel, s.publishCommand(), own)
 	refused, err := s.do(ctx, s.command(newScript(probeLua), r, true)).AsStrSlice()
 	if err == nil { // by its hash, as all later calls do
 		if err = s.eval(ctx, s.get, s.getRequest("regent/probe")).Error(); rueidis.IsRedisNil(err) {
@@ -141,10 +142,7 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 	}
 
 	if err == nil {
-		// In one request, so that both go to the same node.
-		err = s.doMulti(ctx, []rueidis.Completed{
-			s.client.B().Subscribe().Channel(channel).Build(), s.client.B().Unsubscribe().Channel(channel).Build(),
-		})[0].Error()
+		err = s.checkSubscriptions(ctx, channel, own)
 	}
 
 	if err == nil && s.addr.replicas > 0 {
@@ -178,6 +176,28 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 		}
 		return refusef("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
 	}
+}
+
+// checkSubscriptions subscribes to a shared channel and to the channel of a register.
+func (s *Store) checkSubscriptions(ctx context.Context, shared, own string) error {
+	// In one request, so that both go to the same node.
+	err := s.doMulti(ctx, []rueidis.Completed{
+		s.client.B().Subscribe().Channel(shared).Build(), s.client.B().Unsubscribe().Channel(shared).Build(),
+	})[0].Error()
+
+	if err == nil && s.cluster {
+		err = s.doMulti(ctx, []rueidis.Completed{
+			s.client.B().Ssubscribe().Channel(own).Build(), s.client.B().Sunsubscribe().Channel(own).Build(),
+		})[0].Error()
+		if noShards(err) {
+			return nil
+		}
+	} else if err == nil {
+		err = s.doMulti(ctx, []rueidis.Completed{
+			s.client.B().Subscribe().Channel(own).Build(), s.client.B().Unsubscribe().Channel(own).Build(),
+		})[0].Error()
+	}
+	return err
 }
 
 // identityLua returns the server's ID in the same way as the other scripts.
@@ -267,30 +287,29 @@ func checkDisk(ctx context.Context, client rueidis.Client, info map[string]strin
 // Regent respects it until it is deleted.
 func (s *Store) CheckElection(ctx context.Context, name string) (warning string, err error) {
 	const advice = "choose another name for the election, or add ?prefix=NAME to the store's address"
-	seat := string(s.appendKey(nil, name))
+	key := string(s.appendKey(nil, name))
 
 	l, err := s.Get(ctx, name)
 	switch {
 	case errors.Is(err, driver.ErrNotFound):
 		return "", nil
 	case errors.Is(err, errUnreadable) && !errors.Is(err, driver.ErrRefused):
-		return "", refusef("election %q: the key {%s}:regent holds data of another program: %s: %w", name, seat,
+		return "", refusef("election %q: the key {%s}:regent holds data of another program: %s: %w", name, key,
 			advice, err)
 	case err != nil:
 		return "", err
 	case l.Holder.Incarnation != foreignIncarnation:
 		return "", nil
 	case l.Holder.ID == otherType:
-		return "", refusef("election %q: the key %s holds another program's data (WRONGTYPE): %s", name, seat, advice)
+		return "", refusef("election %q: the key %s holds another program's data (WRONGTYPE): %s", name, key, advice)
 	}
 
 	if _, mark, _ := strings.Cut(l.Rev, "~"); strings.Contains(mark, ".") {
 		return "", nil // it expires
 	}
 	return fmt.Sprintf("election %q: the key %s holds %.40q without an expiry, from another program: nobody can "+
-		"lead before it "+
-		"is deleted; if it is not a lock, %s", name, seat, l.Holder.ID, advice), nil
+		"lead before it is deleted; if it is not a lock, %s", name, key, l.Holder.ID, advice), nil
 }
 
-// otherType is what get.lua returns as the holder of a seat whose key is not a string.
+// otherType is what get.lua returns as the holder of an election whose key is not a string.
 const otherType = "(not a string)"

@@ -40,6 +40,7 @@ func (s *Store) connect(ctx context.Context) error {
 			return fmt.Errorf("connect: %w", o.err)
 		}
 		s.client = o.client
+		s.conns.opened.Store(true)
 		return nil
 	case <-ctx.Done():
 		go func() {
@@ -79,6 +80,9 @@ func (s *Store) clientOption() rueidis.ClientOption {
 	}
 }
 
+// forCalls is in a context so that it is not context.Background: see connections.dial.
+type forCalls struct{}
+
 // send runs a call of the client. It returns when ctx ends, even while the client connects; the client's own calls do
 // not.
 func send[R any](ctx context.Context, s *Store, call func() R, failed func(error) R) R {
@@ -98,7 +102,7 @@ func send[R any](ctx context.Context, s *Store, call func() R, failed func(error
 	go func() {
 		if s.conns.single {
 			// The first call over a dead connection fails. That should not be a swap.
-			s.client.Do(ctx, s.client.B().Ping().Build())
+			s.client.Do(context.WithValue(ctx, forCalls{}, true), s.client.B().Ping().Build())
 		}
 		done <- call()
 	}()
@@ -123,7 +127,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		}
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		// Another call was connecting, and its context ended. That is not this caller's context.
-		err = fmt.Errorf("connect: %v", err)
+		err = fmt.Errorf("connect: no answer in time: %v", err)
 	}
 
 	return markRefused(err)

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,8 @@ import (
 type connections struct {
 	single bool // there is one node, and no sentinel
 	began  time.Time
-	open   atomic.Int32 // how many have received something from their server
+	open   atomic.Int32 // how many for calls have received something from their server
+	opened atomic.Bool  // the client has made its first connection
 	mu     sync.Mutex
 	all    map[*connection]bool
 	onLost func() // called when a connection over which a server has answered is lost; may be nil
@@ -23,7 +25,9 @@ type connections struct {
 type connection struct {
 	net.Conn
 	owner   *connections
+	apart   bool         // it is not for calls
 	askedAt atomic.Int64 // when something was sent that was not answered since, in microseconds; 0 if nothing
+	silent  atomic.Int64 // for how long an answer was due when it was closed for that, in microseconds; 0 if it was not
 	state   atomic.Int32
 }
 
@@ -50,7 +54,9 @@ func (ls *connections) dial(ctx context.Context, dst string, _ *net.Dialer, cfg 
 		return nil, err
 	}
 
-	l := &connection{Conn: conn, owner: ls}
+	// The client connects for a call with the context of the call, and for Dedicate with this one.
+	apart := ls.opened.Load() && ctx == context.Background()
+	l := &connection{Conn: conn, owner: ls, apart: apart}
 	ls.mu.Lock()
 	ls.all[l] = true
 	ls.mu.Unlock()
@@ -82,11 +88,14 @@ func (l *connection) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	if err != nil {
 		l.drop()
+		if due := time.Duration(l.silent.Load()) * time.Microsecond; due > 0 {
+			err = fmt.Errorf("no answer from %v within %v: %w", l.RemoteAddr(), due.Round(time.Millisecond), err)
+		}
 		return n, err
 	}
 
 	l.askedAt.Store(0)
-	if l.state.Load() == dialed && l.state.CompareAndSwap(dialed, greeted) {
+	if l.state.Load() == dialed && l.state.CompareAndSwap(dialed, greeted) && !l.apart {
 		l.owner.open.Add(1)
 	}
 	return n, nil
@@ -118,11 +127,14 @@ func (l *connection) drop() {
 	delete(l.owner.all, l)
 	l.owner.mu.Unlock()
 
-	if before == greeted {
+	if before != greeted {
+		return
+	}
+	if !l.apart {
 		l.owner.open.Add(-1)
-		if l.owner.onLost != nil {
-			l.owner.onLost()
-		}
+	}
+	if l.owner.onLost != nil {
+		l.owner.onLost()
 	}
 }
 
@@ -138,6 +150,7 @@ func (ls *connections) closeUnresponsive() {
 	ls.mu.Lock()
 	for l := range ls.all {
 		if asked := l.askedAt.Load(); asked != 0 && now-asked > answerTimeout.Microseconds() {
+			l.silent.Store(now - asked)
 			silent = append(silent, l)
 		}
 	}

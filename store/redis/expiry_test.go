@@ -108,7 +108,7 @@ func TestExpiryAfterFailover(t *testing.T) {
 		ctx, cancel := contextOf(t)
 		defer cancel()
 
-		after.Wake(ctx, "")
+		after.Subscribe(ctx, driver.Prefix(""))
 		get(t, after, "kept")
 
 		after.notifier.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,8 +21,8 @@ func TestSwallowedAnswers(t *testing.T) {
 	p := startProxy(t, empty(t).addr())
 	near, far := open(t, shared.url()), open(t, p.url())
 	l := storetest.Swap(t, far, held("seat", "a", 1))
-	hints := far.Wake(t.Context(), "seat")
-	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+	notices := far.Subscribe(t.Context(), driver.Prefix("seat"))
+	await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 
 	t.Run("a_swap_is_applied_and_its_outcome_unknown", func(t *testing.T) {
 		p.swallow(true)
@@ -47,6 +48,27 @@ func TestSwallowedAnswers(t *testing.T) {
 		}
 	})
 
+	t.Run("a_call_whose_connection_another_call_gives_up_says_that_no_answer_came", func(t *testing.T) {
+		get(t, far, "seat") // it connects again
+		p.swallow(true)
+		defer p.swallow(false)
+
+		waits := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := far.Swap(ctx, held("other", "a", 1)) // reads are sent again
+			waits <- err
+		}()
+
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		_, _ = far.Get(ctx, "seat")
+		if err := <-waits; err == nil || !strings.Contains(err.Error(), "no answer from 127.0.0.1:") {
+			t.Errorf("Swap: %v", err)
+		}
+	})
+
 	t.Run("the_register_tells_once_answers_come_again", func(t *testing.T) {
 		// No answer ever comes over the old connection: the caller that timed out has closed it.
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -61,12 +83,12 @@ func TestSwallowedAnswers(t *testing.T) {
 		l = got
 	})
 
-	t.Run("hints_come_again", func(t *testing.T) {
-		await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
+	t.Run("notices_come_again", func(t *testing.T) {
+		await(t, "a notice after connecting again", 5*time.Second, func() bool { return took(notices) })
 		l.Epoch++
 		l.Nonce++
 		l = storetest.Swap(t, near, l)
-		await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
+		await(t, "a notice of a change", 5*time.Second, func() bool { return took(notices) })
 	})
 
 	t.Run("a_cancelled_call_returns_while_nothing_answers", func(t *testing.T) {
@@ -132,15 +154,15 @@ func TestCutConnections(t *testing.T) {
 	})
 
 	t.Run("a_push_goes_on", func(t *testing.T) {
-		hints := far.Wake(t.Context(), "seat")
-		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		notices := far.Subscribe(t.Context(), driver.Prefix("seat"))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 		for range 3 {
 			p.cut()
-			await(t, "a hint after connecting again", 5*time.Second, func() bool { return took(hints) })
+			await(t, "a notice after connecting again", 5*time.Second, func() bool { return took(notices) })
 			l.Epoch++
 			l.Nonce++
 			l = storetest.Swap(t, near, l)
-			await(t, "a hint of a change", 5*time.Second, func() bool { return took(hints) })
+			await(t, "a notice of a change", 5*time.Second, func() bool { return took(notices) })
 		}
 	})
 
@@ -202,16 +224,16 @@ func TestRestart(t *testing.T) {
 	brief.Duration = 20 * time.Millisecond
 
 	storetest.Swap(t, s, brief)
-	hints := s.Wake(t.Context(), "")
-	await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+	notices := s.Subscribe(t.Context(), driver.Prefix(""))
+	await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 
 	srv.stop(syscall.SIGKILL)
 	if err := srv.start(); err != nil {
 		t.Fatal(err)
 	}
 
-	if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{}) {
-		t.Errorf("after the restart %+v is hinted at", got)
+	if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{}) {
+		t.Errorf("after the restart %+v is notified of", got)
 	}
 
 	if got := get(t, s, "own"); got.Rev == own.Rev || got.Nonce != own.Nonce || got.Holder != own.Holder ||

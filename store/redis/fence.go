@@ -28,7 +28,7 @@ var FenceScript string
 //
 // The mark is the highest epoch and its term, as "EPOCH TERM" in the key regent:fence:ELECTION. It holds for the whole
 // database. A mark of an older version of Regent, which is the epoch alone, is understood; the older version cannot
-// read the new mark, and refuses to write. In a cluster a script reaches only one slot: there the key is
+// read the new mark, and refuses to write. In a cluster a script reaches only one hash slot: there the key is
 // {TAG}:regent:fence:ELECTION, where TAG is the hash tag of the first key, or that key. So give all keys that a leader
 // writes one tag. Do not delete the key, and do not let it be evicted. The client's user needs GET and SET on it. As
 // with everything in Redis, a failover may lose the last writes, and the mark with them.
@@ -98,7 +98,7 @@ func newestOf(answer string) (newest regent.Token, ok bool) {
 	return regent.Token{Epoch: n, Term: term}, err == nil
 }
 
-// hashTag returns the part of the first key that decides its slot, in a form that can stand in braces.
+// hashTag returns the part of the first key that decides its hash slot, in a form that can stand in braces.
 func hashTag(keys []string) (string, error) {
 	if len(keys) == 0 {
 		return "", fmt.Errorf("in a Redis cluster a fenced script needs at least one key")

@@ -7,8 +7,8 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// reindex is how often a name is written to the index of a cluster while its register is in use. The index has a slot
-// of its own, and a failover there may lose a name whose register is still there.
+// reindex is how often a name is written to the index of a cluster while its register is in use. The index has a hash
+// slot of its own, and a failover there may lose a name whose register is still there.
 const reindex = time.Minute
 
 // maxIndexed bounds the memory of the names.

@@ -235,19 +235,19 @@ func TestClaimLostInClusterFailover(t *testing.T) {
 	url := "redis://" + strings.Join(others, ",") + "?cluster=true"
 	observer := subscribedElsewhere(t, url, primary)
 	kept := storetest.Swap(t, observer, released(held(neighbour, "a", 1)))
-	hints := observer.Wake(t.Context(), "nothing")
+	notices := observer.Subscribe(t.Context(), driver.Prefix("nothing"))
 	h := loseClaim(t, election, url, func() { cutOff(t, primary, replica) })
 
-	if took(hints) {
-		t.Error("a hint while nothing has happened")
+	if took(notices) {
+		t.Error("a notice while nothing has happened")
 	}
 
 	primary.stop(syscall.SIGKILL)
 	becamePrimary(t, replica)
 
 	t.Run("everybody_is_hinted_once_the_node_is_replaced", func(t *testing.T) {
-		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{}) {
-			t.Errorf("%+v is hinted at", got)
+		if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{}) {
+			t.Errorf("%+v is notified of", got)
 		}
 		if got := get(t, observer, neighbour); got.Rev != kept.Rev {
 			t.Errorf("%+v, want revision %q", got, kept.Rev)
@@ -262,7 +262,7 @@ func subscribedElsewhere(t testing.TB, url string, node *server) *Store {
 	t.Helper()
 	for {
 		s := open(t, url)
-		<-s.Wake(t.Context(), "nothing")
+		<-s.Subscribe(t.Context(), driver.Prefix("nothing"))
 		if strings.Fields(cli(t, node, "PUBSUB", "NUMSUB", s.channel))[1] == "0" {
 			return s
 		}

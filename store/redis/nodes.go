@@ -8,8 +8,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// This file handles lost nodes of a cluster. The subscription is with one node, and says nothing about the others: a
-// node that fails over may lose a claim without any notification.
+// This file handles lost nodes of a cluster. A node that fails over may lose a claim without any notification.
 
 const (
 	// nodeRetry is how often a lost node, or its successor, is tried.
@@ -22,7 +21,7 @@ const (
 func (s *Store) nodeLost() {
 	s.notifier.mu.Lock()
 	defer s.notifier.mu.Unlock()
-	if !s.notifier.subs.Empty() && !s.awaitingNodes.Swap(true) {
+	if !s.notifier.topics.Empty() && !s.awaitingNodes.Swap(true) {
 		s.goroutines.Go(s.awaitNodes)
 	}
 }

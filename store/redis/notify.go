@@ -8,27 +8,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/regentd/regent/driver"
 )
 
 // notifier holds the subscriptions, and sends their notifications. The script that changes a register publishes the
-// change. An expiry is not published: the notifier has a timer for each seat that was read, set to when the seat
-// expires unless it is renewed. Renewals cost nothing.
+// change: see channels.go. An expiry is not published: the notifier has a timer for each election that was read, set to
+// when the election expires unless it is renewed. Renewals cost nothing.
 type notifier struct {
 	s  *Store
 	mu sync.Mutex
 
-	subs        driver.Fanout[chan driver.Record]
-	unsubscribe context.CancelFunc // ends the subscription; nil if there is none
-	listening   chan struct{}      // closed when the last subscription has ended
+	topics  driver.Topics
+	running bool          // a goroutine subscribes to what topics asks for
+	ended   chan struct{} // closed when the last such goroutine has returned
+	work    chan struct{} // receives when topics has changed
+	suspect chan struct{} // receives when another connection was lost
+	proofs  time.Duration // how often a connection proves that its subscriptions are in force
 
-	expiry map[string]time.Time // by name: when seats with a subscription expire, as last read
+	written driver.Record // the last vacant record that this Store has sent: its message need not be parsed
+
+	expiry map[string]time.Time // by name: when elections with a subscription expire, as last read
 	timer  *time.Timer          // for the first of them, or earlier
 	at     time.Time            // when the timer fires
 }
 
-// maxWatched bounds how many seats have a timer. The expiry of the others is found by polling.
+// maxWatched bounds how many elections have a timer. The expiry of the others is found by polling.
 const maxWatched = 4096
 
 // expiryMargin is added to an expiry. A lease is often a multiple of its renewal interval, so a read at the very end
@@ -37,54 +41,68 @@ const expiryMargin = 250 * time.Millisecond
 
 func (p *notifier) init(s *Store) {
 	p.s, p.expiry = s, map[string]time.Time{}
-	p.listening = make(chan struct{})
-	close(p.listening)
+	p.work, p.suspect = make(chan struct{}, 1), make(chan struct{}, 1)
+	p.proofs = proofInterval
+	p.ended = make(chan struct{})
+	close(p.ended)
 }
 
-// Wake implements [driver.Waker]. It also notifies when a seat below prefix that was read through this Store has
-// expired, and with the zero Record when a lost node of a cluster, or its successor, answers again.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
-	c := make(chan driver.Record, 1)
-	p := &s.notifier
-
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	if p.subs.Closed() || ctx.Err() != nil {
-		return c
-	}
-
-	p.subs.Add(prefix, c)
-	if p.unsubscribe == nil {
-		p.listenLocked()
-	}
-
-	context.AfterFunc(ctx, func() { p.remove(prefix, c) })
-	return c
+// Subscribe implements [driver.Notifier]. It also notifies when an election that is followed and was read through this
+// Store has expired, and with the zero Record when a lost node of a cluster, or its successor, answers again.
+func (s *Store) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+	return to.Subscription(ctx, s.notifier.apply)
 }
 
-func (p *notifier) remove(prefix string, c chan driver.Record) {
+// apply takes in a change of what a subscription follows.
+func (p *notifier) apply(change driver.InterestChange, c chan driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.subs.Remove(prefix, c) && p.subs.Empty() {
-		p.endLocked()
+	if p.topics.Closed() {
+		return
 	}
+
+	p.topics.Apply(change, c)
+	if p.topics.Empty() {
+		p.endTimerLocked()
+	}
+
+	p.subscribeLocked()
+}
+
+// subscribeLocked has somebody subscribe to what topics asks for.
+func (p *notifier) subscribeLocked() {
+	poke(p.work)
+	if p.running || p.topics.Empty() {
+		return
+	}
+
+	p.running = true
+	before, ended := p.ended, make(chan struct{})
+	p.ended = ended
+	p.s.goroutines.Go(func() {
+		defer close(ended)
+		<-before
+		p.subscribe()
+	})
+}
+
+// rest reports whether nothing is followed any more. Then the goroutine that calls it must return.
+func (p *notifier) rest() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = !p.topics.Empty() && !p.topics.Closed()
+	return !p.running
 }
 
 func (p *notifier) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.subs.Close()
-	p.endLocked()
+	p.topics.Close()
+	p.endTimerLocked()
+	poke(p.work)
 }
 
-// endLocked ends the subscription and the timer.
-func (p *notifier) endLocked() {
-	if p.unsubscribe != nil {
-		p.unsubscribe()
-		p.unsubscribe = nil
-	}
-
+func (p *notifier) endTimerLocked() {
 	if p.timer != nil {
 		p.timer.Stop()
 		p.timer = nil
@@ -93,57 +111,15 @@ func (p *notifier) endLocked() {
 	clear(p.expiry)
 }
 
-// listenLocked subscribes, after the subscription before has ended.
-func (p *notifier) listenLocked() {
-	ctx, cancel := context.WithCancel(p.s.ctx)
-	before, done := p.listening, make(chan struct{})
-	p.unsubscribe, p.listening = cancel, done
-	p.s.goroutines.Go(func() {
-		defer close(done)
-		<-before
-		p.s.receive(ctx)
-	})
-}
-
-// receive turns published messages into notifications, until ctx ends. It uses the connection of all other calls: while
-// they are answered, no published message is lost.
-func (s *Store) receive(ctx context.Context) {
-	ctx = rueidis.WithOnSubscriptionHook(ctx, func(sub rueidis.PubSubSubscription) {
-		if sub.Kind == "subscribe" {
-			s.notifier.notifyAll() // messages may have been lost before
-		}
-	})
-
-	ctx = rueidis.WithOnReceiveReturnHook(ctx, func(err error, c rueidis.CommandClient) error {
-		if ctx.Err() != nil && !s.closed.Load() { // there are no subscriptions any more
-			bye, cancel := context.WithTimeout(s.ctx, time.Second)
-			defer cancel()
-			c.Do(bye, c.B().Unsubscribe().Channel(s.channel).Build())
-		}
-		return err
-	})
-
-	for failed := 0; ctx.Err() == nil; failed++ {
-		began := time.Now()
-		_ = s.client.Receive(ctx, s.client.B().Subscribe().Channel(s.channel).Build(), func(m rueidis.PubSubMessage) {
-			s.notifier.publish(m.Message)
-		})
-
-		if time.Since(began) > time.Minute {
-			failed = 0
-		}
-
-		// The first retry is immediate, because it only finds that the old connection is dead.
-		t := time.NewTimer(min(time.Duration(failed)*50*time.Millisecond, time.Second))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+// poke makes whoever receives from c check what it has to do.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
-// nameOf returns the name of the seat with that key.
+// nameOf returns the name of the election with that key.
 func (s *Store) nameOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, s.addr.prefix)
 	if !ok || !strings.Contains(name, "%") {
@@ -153,7 +129,7 @@ func (s *Store) nameOf(key string) (string, bool) {
 	return name, err == nil
 }
 
-// publish turns a message into notifications. A message holds the key of a seat, and optionally its revision and
+// publish turns a message into notifications. A message holds the key of an election, and optionally its revision and
 // record. Anybody who may publish could have sent it. So a record counts only under a revision with its digest, and a
 // swap on that revision succeeds only if the register shows the record.
 func (p *notifier) publish(message string) {
@@ -167,7 +143,12 @@ func (p *notifier) publish(message string) {
 	defer p.mu.Unlock()
 
 	l := driver.Record{Name: name} // it has to be read, unless the message carries the record
-	if rev, record, ok := strings.Cut(news, "\n"); ok && p.watchedLocked(name) {
+	rev, record, ok := strings.Cut(news, "\n")
+	switch {
+	case !ok || !p.watchedLocked(name):
+	case rev == p.written.Rev && name == p.written.Name:
+		l = p.written // whoever has sent the message: this is what was written
+	default:
 		record := []byte(record)
 		vouched := strings.HasSuffix(rev, string(appendDigest(nil, record)))
 		marked := strings.ContainsAny(rev, marks) // the script does not compare what follows a mark
@@ -178,8 +159,8 @@ func (p *notifier) publish(message string) {
 		}
 	}
 
-	for c := range p.subs.Matching(name) {
-		driver.Hint(c, l)
+	for c := range p.topics.Matching(name) {
+		driver.Notify(c, l)
 	}
 }
 
@@ -187,8 +168,8 @@ func (p *notifier) publish(message string) {
 func (p *notifier) notify(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.subs.Matching(name) {
-		driver.Hint(c, driver.Record{Name: name})
+	for c := range p.topics.Matching(name) {
+		driver.Notify(c, driver.Record{Name: name})
 	}
 }
 
@@ -196,26 +177,24 @@ func (p *notifier) notify(name string) {
 func (p *notifier) notifyAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.subs.All() {
-		driver.Hint(c, driver.Record{})
-	}
+	p.topics.NotifyAll()
 }
 
 // watchedLocked reports whether the register has a subscriber.
 func (p *notifier) watchedLocked(name string) bool {
-	for range p.subs.Matching(name) {
+	for range p.topics.Matching(name) {
 		return true
 	}
 	return false
 }
 
-// noteRead sets the timer of a seat that was read just now. There is no timer if left is negative: the server does not
-// know when the seat expires, so its observers decide that by their own clocks.
+// noteRead sets the timer of an election that was read just now. There is no timer if left is negative: the server does
+// not know when the election expires, so its observers decide that by their own clocks.
 func (p *notifier) noteRead(l driver.Record, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if p.subs.Empty() {
+	if p.topics.Empty() {
 		return
 	}
 
@@ -230,7 +209,21 @@ func (p *notifier) noteRead(l driver.Record, left time.Duration) {
 	}
 }
 
-// noteWrite removes the timer of a seat that this Store has written: its own holder does not wait for its expiry.
+// expectMessage keeps a vacant record that is about to be written under a new revision. If that revision is published,
+// the record is what was written, and need not be parsed.
+func (p *notifier) expectMessage(l driver.Record, rev string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if p.topics.Empty() {
+		return
+	}
+
+	l.Rev = rev
+	p.written = l
+}
+
+// noteWrite removes the timer of an election that this Store has written: its own holder does not wait for its expiry.
 func (p *notifier) noteWrite(l driver.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,7 +234,7 @@ func (p *notifier) noteWrite(l driver.Record) {
 	delete(p.expiry, l.Name)
 }
 
-// expectLocked sets the timer of a seat.
+// expectLocked sets the timer of an election.
 func (p *notifier) expectLocked(name string, at time.Time) {
 	p.expiry[name] = at
 	if p.timer == nil {
@@ -252,7 +245,7 @@ func (p *notifier) expectLocked(name string, at time.Time) {
 	}
 }
 
-// expire handles the seats whose timer has fired. Most were renewed meanwhile.
+// expire handles the elections whose timer has fired. Most were renewed meanwhile.
 func (p *notifier) expire() {
 	p.mu.Lock()
 	var names []string
@@ -278,7 +271,7 @@ func (p *notifier) expire() {
 	p.mu.Unlock()
 
 	if alone {
-		// The subscriber reads the seat anyway, which sets the next timer. To read it here first would be a second
+		// The subscriber reads the election anyway, which sets the next timer. To read it here first would be a second
 		// request for the same answer.
 		p.notify(names[0])
 		return
@@ -287,7 +280,7 @@ func (p *notifier) expire() {
 	p.checkExpired(names)
 }
 
-// checkExpired reads seats whose timer has fired. To read one that was renewed sets its next timer.
+// checkExpired reads elections whose timer has fired. To read one that was renewed sets its next timer.
 func (p *notifier) checkExpired(names []string) {
 	ctx, cancel := context.WithTimeout(p.s.ctx, dialTimeout)
 	defer cancel()
@@ -307,7 +300,7 @@ func (p *notifier) checkExpired(names []string) {
 	}
 }
 
-// retryLater reads a seat again in a second.
+// retryLater reads an election again in a second.
 func (p *notifier) retryLater(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,25 +25,44 @@ func TestWake(t *testing.T) {
 		}
 
 		storetest.Swap(t, s, released(l))
-		if got := requests(t, shared)["publish"] - before; got != 1 {
-			t.Errorf("10 renewals and a release were published %d times, want 1", got)
+		// On the channel of the register, and on the shared one.
+		if got := requests(t, shared)["publish"] - before; got != 2 {
+			t.Errorf("10 renewals and a release were published %d times, want 2", got)
+		}
+	})
+
+	t.Run("a_store_knows_its_own_release", func(t *testing.T) {
+		s := open(t, shared.url())
+		notices := s.Subscribe(t.Context(), driver.Prefix("own"))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
+		l := storetest.Swap(t, s, held("own", "a", 1))
+		next(t, notices)
+		l = storetest.Swap(t, s, released(l))
+		if got := next(t, notices); got.Rev != l.Rev || got.Epoch != l.Epoch {
+			t.Errorf("notified %+v, written %+v", got, l)
+		}
+
+		// A message under that revision stands for what was written, whatever it says.
+		ask(t, c, "PUBLISH", s.channel, string(s.appendKey(nil, l.Name))+"\n"+l.Rev+"\n{")
+		if got := next(t, notices); got.Rev != l.Rev || got.Epoch != l.Epoch {
+			t.Errorf("notified %+v, written %+v", got, l)
 		}
 	})
 
 	t.Run("a_release_is_told_with_its_record", func(t *testing.T) {
 		a, b := open(t, shared.url()), open(t, shared.url())
-		hints := b.Wake(t.Context(), "notified")
-		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		notices := b.Subscribe(t.Context(), driver.Prefix("notified"))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 		l := held("notified {50%}", "a", 1)
 		l.Data, l.Past = []byte("line\nline"), []driver.Past{{Holder: "z\n", Epoch: 1}}
 		l = storetest.Swap(t, a, l)
 
-		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
+		if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("a claim is notified as %+v", got)
 		}
 
 		l = storetest.Swap(t, a, released(l))
-		if got, want := next(t, hints), get(t, b, l.Name); !reflect.DeepEqual(got, want) || got.Rev != l.Rev {
+		if got, want := next(t, notices), get(t, b, l.Name); !reflect.DeepEqual(got, want) || got.Rev != l.Rev {
 			t.Errorf("notified %+v, it shows %+v", got, want)
 		}
 
@@ -51,7 +70,7 @@ func TestWake(t *testing.T) {
 		record := string(l.AppendJSON(nil))
 		for _, forged := range []string{record + " ", strings.Replace(record, `"epoch":`, `"epoch":9`, 1), "", "{"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+l.Rev+"\n"+forged)
-			if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
+			if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 				t.Errorf("%s under %s is believed: %+v", forged, l.Rev, got)
 			}
 		}
@@ -60,7 +79,7 @@ func TestWake(t *testing.T) {
 		for _, rev := range []string{"1.x.1", l.Rev + "~x" + digest, l.Rev + "!" + digest, l.Rev + "@x" + digest,
 			digest + "~"} {
 			ask(t, c, "PUBLISH", b.channel, string(b.appendKey(nil, l.Name))+"\n"+rev+"\n"+record)
-			if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
+			if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 				t.Errorf("revision %s is believed: %+v", rev, got)
 			}
 		}
@@ -70,49 +89,49 @@ func TestWake(t *testing.T) {
 		l.Epoch = 2
 		l.Nonce = l.Nonce + 1
 		l = storetest.Swap(t, a, l)
-		next(t, hints)
+		next(t, notices)
 		if out := a.SwapAll(t.Context(), []driver.Record{released(l)}); out[0].Err != nil {
 			t.Fatal(out[0].Err)
 		}
 
-		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
+		if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("one of a batch is notified as %+v", got)
 		}
 	})
 
 	t.Run("what_regent_keeps_for_itself_is_not_published", func(t *testing.T) {
 		a, b := open(t, shared.url()), open(t, shared.url())
-		hints := b.Wake(t.Context(), "regent/polls/")
-		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		notices := b.Subscribe(t.Context(), driver.Prefix("regent/polls/"))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 		l := released(held("regent/polls/00/seat", "", 0))
 		l.Data = []byte("secret")
 		storetest.Swap(t, a, l)
-		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
+		if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{Name: l.Name}) {
 			t.Errorf("notified %+v", got)
 		}
 	})
 
 	t.Run("an_expiry_is_hinted_at_when_it_comes", func(t *testing.T) {
 		a, b := open(t, shared.url()), open(t, shared.url())
-		hints := b.Wake(t.Context(), "brief")
-		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		notices := b.Subscribe(t.Context(), driver.Prefix("brief"))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 		l := held("brief", "a", 1)
 		l.Duration = 3 * time.Second // long enough for a machine that stands still now and then
 		storetest.Swap(t, a, l)
 
-		await(t, "notification of the claim", 5*time.Second, func() bool { return took(hints) })
+		await(t, "notification of the claim", 5*time.Second, func() bool { return took(notices) })
 		get(t, b, "brief")
 		began := time.Now()
-		if got := next(t, hints); !reflect.DeepEqual(got, driver.Record{Name: "brief"}) {
+		if got := next(t, notices); !reflect.DeepEqual(got, driver.Record{Name: "brief"}) {
 			t.Errorf("an expiry is notified as %+v", got)
 		}
 
 		if !get(t, b, "brief").Vacant() {
-			t.Error("hinted at before it has expired")
+			t.Error("notified of before it has expired")
 		}
 
 		if after := time.Since(began); after > 10*time.Second {
-			t.Errorf("hinted at after %v", after)
+			t.Errorf("notified of after %v", after)
 		}
 	})
 
@@ -123,8 +142,8 @@ func TestWake(t *testing.T) {
 		dying.Duration, kept.Duration = 6*time.Second, 3*time.Second
 		storetest.Swap(t, a, dying)
 		kept = storetest.Swap(t, a, kept)
-		hints := b.Wake(t.Context(), "several/")
-		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		notices := b.Subscribe(t.Context(), driver.Prefix("several/"))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 
 		get(t, b, dying.Name)
 		get(t, b, kept.Name)
@@ -137,7 +156,7 @@ func TestWake(t *testing.T) {
 				kept.Nonce++
 				kept = storetest.Swap(t, a, kept)
 				continue
-			case l := <-hints:
+			case l := <-notices:
 				if !reflect.DeepEqual(l, driver.Record{Name: dying.Name}) {
 					t.Errorf("an expiry is notified as %+v", l)
 				}
@@ -147,7 +166,7 @@ func TestWake(t *testing.T) {
 		}
 
 		if got := get(t, b, dying.Name); !got.Vacant() {
-			t.Errorf("hinted at while nothing had expired")
+			t.Errorf("notified of while nothing had expired")
 		}
 	})
 
@@ -159,7 +178,7 @@ func TestWake(t *testing.T) {
 			for i := range stop {
 				ctx, cancel := contextOf(t)
 				stop[i] = cancel
-				s.Wake(ctx, "x")
+				s.Subscribe(ctx, driver.Prefix("x"))
 			}
 
 			await(t, "one subscriber", 5*time.Second, func() bool { return subscribers() == "1" })
@@ -178,20 +197,20 @@ func TestWake(t *testing.T) {
 }
 
 // next waits for a notification.
-func next(t *testing.T, hints <-chan driver.Record) driver.Record {
+func next(t *testing.T, notices <-chan driver.Record) driver.Record {
 	t.Helper()
 	select {
-	case l := <-hints:
+	case l := <-notices:
 		return l
 	case <-time.After(30 * time.Second):
-		t.Fatal("no hint")
+		t.Fatal("no notice")
 		return driver.Record{}
 	}
 }
 
-func took(hints <-chan driver.Record) bool {
+func took(notices <-chan driver.Record) bool {
 	select {
-	case <-hints:
+	case <-notices:
 		return true
 	default:
 		return false

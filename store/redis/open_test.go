@@ -224,11 +224,11 @@ func TestTLS(t *testing.T) {
 			}
 			defer s.Close()
 
-			hints := s.Wake(t.Context(), name)
-			await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+			notices := s.Subscribe(t.Context(), driver.Prefix(name))
+			await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 			storetest.Swap(t, s, held(name, "a", 1))
 			get(t, s, name)
-			next(t, hints)
+			next(t, notices)
 
 			if !s.conns.ready() {
 				t.Error("the connection is not known to be there")
@@ -282,16 +282,16 @@ func TestCheckOver(t *testing.T) {
 		}
 		defer s.Close()
 
-		hints := s.Wake(t.Context(), "x")
-		await(t, "subscribed", 10*time.Second, func() bool { return took(hints) })
+		notices := s.Subscribe(t.Context(), driver.Prefix("x"))
+		await(t, "subscribed", 10*time.Second, func() bool { return took(notices) })
 		if w := <-found; !strings.Contains(w, "keeps nothing on disk") || time.Since(began) < 400*time.Millisecond {
 			t.Errorf("%q after %v", w, time.Since(began))
 		}
 
 		// The check has left the store's own subscription alone.
 		storetest.Swap(t, open(t, srv.url()), held("x", "a", 1))
-		if got := next(t, hints); got.Name != "x" {
-			t.Errorf("%+v is hinted at", got)
+		if got := next(t, notices); got.Name != "x" {
+			t.Errorf("%+v is notified of", got)
 		}
 	})
 

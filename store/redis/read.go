@@ -60,8 +60,8 @@ const marks = "!~@"
 const foreignIncarnation = "foreign"
 
 // foreignLease is the lease duration of such a holder: so long that no observer sees it expire. Redis expires the key,
-// which then shows as a vacant seat. The remaining time would not do: it differs with every read, and an observer would
-// count it from the read.
+// which then shows as a vacant election. The remaining time would not do: it differs with every read, and an observer
+// would count it from the read.
 const foreignLease = 10 * 365 * 24 * time.Hour
 
 // parseRecord returns the record in an answer of get.lua.

@@ -5,17 +5,17 @@
 //     the last writes, and so may a restart without appendfsync always. docs/STORES.md says what each loss does.
 //     Options.Replicas makes it rarer.
 //   - The clock of a primary runs at the usual rate and is not set forward by more than a member's stop timeout,
-//     because seats with a lease of their own (profile lock) expire by it. A lease that another server has written, or
-//     this one before it was last started or promoted, does not expire by it: observers then wait for a whole lease by
-//     their own clocks. Seats kept by a member's heartbeat (profiles cluster and fleet) do not expire in Redis and
-//     depend only on the clocks of the members.
+//     because elections with a lease of their own (profile lock) expire by it. A lease that another server has
+//     written, or this one before it was last started or promoted, does not expire by it: observers then wait for a
+//     whole lease by their own clocks. Elections kept by a member's heartbeat (profiles cluster and fleet) do not
+//     expire in Redis and depend only on the clocks of the members.
 //   - Nothing is evicted: maxmemory-policy noeviction. Open warns of what it finds: see [Store.Warnings].
 //
 // What it does not guarantee:
 //   - A single primary. A primary that is cut off answers until it notices. With min-replicas-to-write 1 and
 //     min-replicas-max-lag 2 it notices after two seconds, and then refuses reads too.
-//   - Protection from somebody who deletes or overwrites keys by hand. A deleted seat is still its holder's until it
-//     would have expired, but not if its register is deleted as well.
+//   - Protection from somebody who deletes or overwrites keys by hand. A deleted election is still its holder's until
+//     it would have expired, but not if its register is deleted as well.
 //
 // The shortest program:
 //
@@ -27,13 +27,13 @@
 //
 // The keys of the election stargate:leader, in redis-cli:
 //
-//	GET stargate:leader            # the seat: who holds it, as ID/incarnation; it expires with the lease
+//	GET stargate:leader            # the election: who holds it, as ID/incarnation; it expires with the lease
 //	GET {stargate:leader}:regent   # its register: revision, expiry, server, epoch, record; it never expires
 //	ZRANGE {regent}:index 0 -1     # the names of all registers
 //
-// In a name the characters { } % are written %7B %7D %25, so that both keys have one slot and no two names share a key.
-// A seat that is held by a program without Regent, with a plain SET NX PX, is respected: it shows as held by that value
-// until it expires.
+// In a name the characters { } % are written %7B %7D %25, so that both keys have one hash slot and no two names share a
+// key. An election that is held by a program without Regent, with a plain SET NX PX, is respected: it shows as held by
+// that value until it expires.
 package redis
 
 import (
@@ -69,7 +69,7 @@ type Options struct {
 	OnWarning func(string)
 }
 
-// Store is a database of one Redis server, or of several. It implements [driver.Store], [driver.Waker],
+// Store is a database of one Redis server, or of several. It implements [driver.Store], [driver.Notifier],
 // [driver.Batcher], [driver.Refresher] and [driver.Remover].
 type Store struct {
 	addr     *address
@@ -98,13 +98,13 @@ type Store struct {
 	mu          sync.Mutex
 	indexed     map[string]time.Time // in a cluster: when a name was last written to the index
 	unconfirmed map[string]bool      // with Replicas: names whose last swap was not confirmed
-	// By seat with a lease of its own: the holder for which this Store last wrote one.
+	// By election with a lease of its own: the holder for which this Store last wrote one.
 	claimed map[string]driver.Identity
 }
 
 var (
 	_ driver.Store     = (*Store)(nil)
-	_ driver.Waker     = (*Store)(nil)
+	_ driver.Notifier  = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
 	_ driver.Remover   = (*Store)(nil)
@@ -137,9 +137,10 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 		claimed: map[string]driver.Identity{},
 	}
 
-	s.swap = newScript("local channel = " + luaString(s.channel) + "\n" + serverLua + swapLua)
+	s.swap = newScript(s.channelsLua() + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.notifier.init(s)
+	s.conns.onLost = func() { poke(s.notifier.suspect) }
 	if s.cluster {
 		s.conns.onLost = s.nodeLost
 	}

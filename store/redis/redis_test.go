@@ -41,10 +41,10 @@ func TestStoreWithLeastPrivilege(t *testing.T) {
 		cli(t, srv, "FLUSHALL")
 		cli(t, srv, leastPrivilege...)
 		s := open(t, "redis://regent:s3cret@"+srv.addr())
-		hints := s.Wake(t.Context(), "seat")
+		notices := s.Subscribe(t.Context(), driver.Prefix("seat"))
 		l := storetest.Swap(t, s, held("seat/1", "a", 1))
 		storetest.Swap(t, s, held(driver.MemberRegister("a"), "a", 1))
-		next(t, hints)
+		next(t, notices)
 		if got := storetest.Names(t, s, ""); !slices.Equal(got, []string{"regent/member/a", "seat/1"}) {
 			t.Errorf("List yields %q", got)
 		}
@@ -234,11 +234,11 @@ func TestSeatInOtherHands(t *testing.T) {
 		bid := held("plain", "a", 2)
 		bid.Rev = got.Rev
 		refused(t, s, bid)
-		hints := s.Wake(t.Context(), "plain")
+		notices := s.Subscribe(t.Context(), driver.Prefix("plain"))
 		get(t, s, "plain")
 
 		for !errors.Is(missing(s, "plain"), driver.ErrNotFound) {
-			next(t, hints)
+			next(t, notices)
 		}
 
 		storetest.Swap(t, s, held("plain", "a", 3))

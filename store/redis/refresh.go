@@ -224,15 +224,15 @@ func (s *Store) confirmEach(ctx context.Context, known []driver.Record, out []dr
 	}
 
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxWaits)
+	permits := make(chan struct{}, maxWaits)
 	for i := range out {
 		if out[i].Err != nil || !s.isUnconfirmed(known[i].Name) {
 			continue
 		}
-		slots <- struct{}{}
+		permits <- struct{}{}
 		wg.Go(func() {
 			out[i].Err = s.confirm(ctx, known[i].Name, s.getRequest(known[i].Name))
-			<-slots
+			<-permits
 		})
 	}
 

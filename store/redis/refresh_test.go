@@ -252,12 +252,12 @@ func TestUnreadableRegister(t *testing.T) {
 	})
 
 	t.Run("an_expiry_beside_it_is_still_hinted_at", func(t *testing.T) {
-		hints := s.Wake(t.Context(), "")
-		await(t, "subscribed", 5*time.Second, func() bool { return took(hints) })
+		notices := s.Subscribe(t.Context(), driver.Prefix(""))
+		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
 		brief := held("brief", "z", 1)
 		brief.Duration = 100 * time.Millisecond
 		storetest.Swap(t, open(t, shared.url()), brief)
-		next(t, hints)
+		next(t, notices)
 
 		s.notifier.mu.Lock()
 		for _, name := range []string{"b", "d", "brief"} {
@@ -265,8 +265,8 @@ func TestUnreadableRegister(t *testing.T) {
 		}
 		s.notifier.mu.Unlock()
 
-		if got := next(t, hints); got.Name != "brief" {
-			t.Errorf("%+v is hinted at", got)
+		if got := next(t, notices); got.Name != "brief" {
+			t.Errorf("%+v is notified of", got)
 		}
 	})
 

@@ -65,7 +65,7 @@ func (s *Store) confirmed(res rueidis.RedisResult) error {
 }
 
 // onOneConnection sends two commands over a connection of their own, because WAIT blocks it. In a cluster the
-// connection must not follow a slot that has moved: WAIT would ask the wrong node.
+// connection must not follow a hash slot that has moved: WAIT would ask the wrong node.
 func (s *Store) onOneConnection(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	if !s.cluster {
 		return s.doMulti(ctx, cmds)

@@ -11,7 +11,7 @@ import (
 	"github.com/regentd/regent/driver"
 )
 
-// expires reports whether the seat's key must expire. A member's register keeps itself alive as well, but the other
+// expires reports whether the election's key must expire. A member's register keeps itself alive as well, but the other
 // members decide whether a member is gone, by their own clocks and after the takeover delay. So no clock of a server
 // can end all members at once.
 func expires(l driver.Record) bool {
@@ -50,7 +50,7 @@ func (s *Store) recycle(r *request, res rueidis.RedisResult) {
 	}
 }
 
-// appendKey appends the key of a seat.
+// appendKey appends the key of an election.
 func (s *Store) appendKey(b []byte, name string) []byte {
 	b = append(b, s.addr.prefix...)
 	if !strings.ContainsAny(name, "{}%") {
@@ -69,7 +69,7 @@ func (s *Store) appendKey(b []byte, name string) []byte {
 	return b
 }
 
-// addKeys adds the keys of a register: {seat}:regent contains the seat's key.
+// addKeys adds the keys of a register: {NAME}:regent contains the election's key.
 func (s *Store) addKeys(r *request, name string) int {
 	r.buf = append(s.appendKey(append(r.buf, '{'), name), "}:regent"...)
 	return len(r.buf)
@@ -91,7 +91,7 @@ func (s *Store) getRequest(name string) *request {
 func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	expected, _, foreign := strings.Cut(l.Rev, "~")
 	if foreign && l.Holder.Incarnation == foreignIncarnation {
-		l = vacant(l) // an edit, while somebody without Regent holds the seat
+		l = vacant(l) // an edit, while somebody without Regent holds the election
 	}
 
 	l.Nonce = s.writtenNonce(expected, l)
@@ -114,7 +114,7 @@ func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	}
 
 	ends[2] = len(r.buf)
-	r.buf = appendSeat(r.buf, l)
+	r.buf = appendHolder(r.buf, l)
 	ends[3] = len(r.buf)
 	r.buf = appendNote(r.buf, l)
 	ends[4] = len(r.buf)
@@ -138,7 +138,7 @@ func (s *Store) swapRequest(l driver.Record, publish bool) *request {
 	return r
 }
 
-// appendExpiry appends when the seat's key expires, for swap.lua: negative for an edit.
+// appendExpiry appends when the election's key expires, for swap.lua: negative for an edit.
 func (s *Store) appendExpiry(b []byte, expected string, l driver.Record) []byte {
 	if replaces(expected, l.Nonce) {
 		b = append(b, '-')
@@ -148,8 +148,8 @@ func (s *Store) appendExpiry(b []byte, expected string, l driver.Record) []byte 
 	return strconv.AppendInt(b, int64((l.Duration+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-// appendSeat appends the value of the seat's key: the holder, or nothing.
-func appendSeat(b []byte, l driver.Record) []byte {
+// appendHolder appends the value of the election's key: the holder, or nothing.
+func appendHolder(b []byte, l driver.Record) []byte {
 	if l.Vacant() {
 		return b
 	}

@@ -65,6 +65,10 @@ func (s *Store) eval(ctx context.Context, sc script, r *request) rueidis.RedisRe
 }
 
 func (s *Store) do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	if s.conns.ready() && !s.closed.Load() && ctx.Err() == nil { // as send does, without a function that is allocated
+		return s.client.Do(ctx, cmd)
+	}
+
 	return send(ctx, s, func() rueidis.RedisResult { return s.client.Do(ctx, cmd) }, rueidis.NewErrorResult)
 }
 

@@ -10,8 +10,8 @@ local function server()
   return string.match(info, 'master_replid:(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)') or ''
 end
 
--- leftover reports whether a key is the seat of a member whose register was deleted: its value names an incarnation,
--- and it does not expire.
+-- leftover reports whether a key is the election of a member whose register was deleted: its value names an
+-- incarnation, and it does not expire.
 local function leftover(key, value)
   return type(value) == 'string' and string.match(value, '/%d*%.?' .. string.rep('[A-Z2-7]', 26) .. '$')
     and redis.call('PTTL', key) == -1

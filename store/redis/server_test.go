@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -234,12 +235,13 @@ func await(t testing.TB, what string, within time.Duration, f func() bool) {
 
 // proxy stands between clients and a server, and injects faults.
 type proxy struct {
-	l      net.Listener
-	target string
-	mu     sync.Mutex
-	delay  time.Duration // of everything, in both directions
-	deaf   bool          // answers are dropped
-	conns  map[net.Conn]bool
+	answered atomic.Int64 // how many bytes the server has sent
+	l        net.Listener
+	target   string
+	mu       sync.Mutex
+	delay    time.Duration // of everything, in both directions
+	deaf     bool          // answers are dropped
+	conns    map[net.Conn]bool
 }
 
 func startProxy(t testing.TB, target string) *proxy {
@@ -274,6 +276,18 @@ func (p *proxy) set(f func()) {
 
 // swallow passes requests on, and drops the answers.
 func (p *proxy) swallow(on bool) { p.set(func() { p.deaf = on }) }
+
+// inject sends a command of nobody over every connection to the server.
+func (p *proxy) inject(command string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	for c := range p.conns {
+		if c.RemoteAddr().String() == p.target {
+			_, _ = c.Write([]byte(command + "\r\n"))
+		}
+	}
+}
 
 // cut closes every connection.
 func (p *proxy) cut() {
@@ -343,6 +357,9 @@ func (p *proxy) pipe(dst, src net.Conn, answers bool) {
 		lost, delay := p.deaf && answers, p.delay
 		p.mu.Unlock()
 
+		if answers {
+			p.answered.Add(int64(n))
+		}
 		if !lost {
 			pieces <- piece{time.Now().Add(delay), b[:n]}
 		}

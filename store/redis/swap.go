@@ -20,6 +20,10 @@ func (s *Store) swapOne(ctx context.Context, l driver.Record, publish bool) (dri
 	}
 
 	r := s.swapRequest(l, publish)
+	if publish && l.Vacant() {
+		s.notifier.expectMessage(l, r.rev)
+	}
+
 	var res rueidis.RedisResult
 	if s.addr.replicas > 0 {
 		res = s.evalAndWait(ctx, s.swap, l.Name, r)
@@ -38,12 +42,12 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 	out := make([]driver.Outcome, len(ls))
 	if s.addr.replicas > 0 { // each waits for its replicas
 		var wg sync.WaitGroup
-		slots := make(chan struct{}, maxWaits)
+		permits := make(chan struct{}, maxWaits)
 		for i := range ls {
-			slots <- struct{}{}
+			permits <- struct{}{}
 			wg.Go(func() {
 				out[i].Record, out[i].Err = s.swapOne(ctx, ls[i], false)
-				<-slots
+				<-permits
 			})
 		}
 

@@ -1,12 +1,15 @@
--- Writes a register if it still has the expected revision. Returns 1, or nothing if it has another one. The variable
--- channel is set before. Every renewal runs this, so it uses few and simple commands.
+-- Writes a register if it still has the expected revision. Returns 1, or nothing if it has another one. Every renewal
+-- runs this, so it uses few and simple commands. These variables are set before: channel, the shared channel; publish,
+-- the command for the channel of a register, which is in the hash slot of its keys; members, with which the keys of
+-- member registers begin.
 --
 -- KEYS: 1 and 2 as in get.lua; 3 the index of names, if the register is written for the first time, not in a cluster
 -- ARGV: 1 expected revision
 --       2 new revision
---       3 milliseconds until the seat expires, negative for an edit, '' if it does not expire; 'publish' if 4 is empty
+--       3 milliseconds until the election expires, negative for an edit, '' if it does not expire; 'publish' if 4 is
+--         empty
 --         and the record is published as well
---       4 the seat's value, empty if it is vacant
+--       4 the election's value, empty if it is vacant
 --       5 the other fields of which a change is published
 --       6 record
 --       7 name, with the index
@@ -16,7 +19,10 @@ local rev, till, stamp, who, note = string.match(register, '^(%S*) (%S*) ?(%S*)\
 if not rev then return false end
 local px, holder = ARGV[3], ARGV[4]
 local me = ''
-if till ~= '' or px ~= '' and px ~= 'publish' then me = server() end
+local value = false
+-- A release by the holder succeeds whichever server wrote the record, if the election is still there.
+if till ~= '' and holder == '' and rev == ARGV[1] then value = call('GET', KEYS[1]) end
+if till ~= '' and not value or px ~= '' and px ~= 'publish' then me = server() end
 
 local late = false -- the caller expects that it has expired
 local other = till ~= '' and me ~= '' and me ~= stamp -- another server wrote it: its time of expiry proves nothing
@@ -31,11 +37,10 @@ end
 
 if rev == '' and leftover(KEYS[1], redis.pcall('GET', KEYS[1])) then call('DEL', KEYS[1]) end
 
-local seat = false
 if who ~= '' then
-  seat = call('GET', KEYS[1])
-  if seat then
-    if late or seat ~= who and holder ~= '' then return false end
+  value = value or call('GET', KEYS[1])
+  if value then
+    if late or value ~= who and holder ~= '' then return false end
   elseif till ~= '' and not other then
     -- Whether it has expired or was deleted before decides which revision the register has.
     local t = call('TIME')
@@ -48,21 +53,21 @@ if KEYS[3] then call('ZADD', KEYS[3], 0, ARGV[7]) end
 
 local ends = ''
 if holder == '' then
-  if seat and seat == who then call('DEL', KEYS[1]) end
+  if value and value == who then call('DEL', KEYS[1]) end
 elseif px == '' then
-  if not seat then
+  if not value then
     if not call('SET', KEYS[1], holder, 'NX') then return false end
-  elseif seat ~= holder or till ~= '' then
+  elseif value ~= holder or till ~= '' then
     call('SET', KEYS[1], holder)
   end
 elseif px < '0' and till ~= '' and not late then -- '-' comes before digits
   ends = till .. ' ' .. stamp -- an edit extends nothing, and keeps the ID of the server that wrote the expiry
-  if seat and seat ~= holder then call('SET', KEYS[1], holder, 'KEEPTTL') end
+  if value and value ~= holder then call('SET', KEYS[1], holder, 'KEEPTTL') end
 else
   if px < '0' then px = string.sub(px, 2) end
-  if not seat then
+  if not value then
     if not call('SET', KEYS[1], holder, 'PX', px, 'NX') then return false end
-  elseif seat == holder then
+  elseif value == holder then
     call('PEXPIRE', KEYS[1], px)
   else
     call('SET', KEYS[1], holder, 'PX', px)
@@ -75,6 +80,8 @@ call('SET', KEYS[2], ARGV[2] .. ' ' .. ends .. '\n' .. holder .. '\n' .. ARGV[5]
 if holder ~= who or ARGV[5] ~= note then
   local news = KEYS[1]
   if px == 'publish' then news = news .. '\n' .. ARGV[2] .. '\n' .. ARGV[6] end
+  redis.pcall(publish, channel .. '{' .. KEYS[1] .. '}', news)
   redis.pcall('PUBLISH', channel, news)
+  if string.sub(KEYS[1], 1, #members) == members then redis.pcall('PUBLISH', channel .. 'members', news) end
 end
 return 1

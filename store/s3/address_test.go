@@ -95,11 +95,13 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		"no_region": {"s3://bucket", Options{Credentials: credentials()}, true,
 			`region "": region must be given in the address`},
-		"no_credentials": {fresh(shared.endpoint()), Options{}, false, "credentials"},
+		"no_credentials": {fresh(shared.endpoint()), Options{}, false,
+			"no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"},
 		"a_wrong_secret": {fresh(shared.endpoint()), Options{Credentials: wrong}, true, "SignatureDoesNotMatch"},
 		"no_such_bucket": {"s3://no-such-bucket?endpoint=" + shared.endpoint(), Options{Credentials: credentials()},
 			true, "NoSuchBucket"},
-		"nobody_listens": {fresh("http://127.0.0.1:1"), Options{Credentials: credentials()}, false, "refused"},
+		"nobody_listens": {fresh("http://127.0.0.1:1"), Options{Credentials: credentials()}, false,
+			"no answer from http://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(t.Context(), c.addr, c.opts)
@@ -111,6 +113,15 @@ func TestOpenErrors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no_credentials_are_told_apart_from_a_server_that_does_not_answer", func(t *testing.T) {
+		if _, err := Open(t.Context(), fresh(shared.endpoint()), Options{}); !errors.Is(err, driver.ErrCredentials) {
+			t.Errorf("Open = %v", err)
+		}
+		_, err := Open(t.Context(), fresh("http://127.0.0.1:1"), Options{Credentials: credentials()})
+		if errors.Is(err, driver.ErrCredentials) {
+			t.Errorf("Open = %v", err)
+		}
+	})
 	t.Run("a_policy_without_ListBucket", func(t *testing.T) {
 		p := startProxy(t, shared.endpoint())
 		p.all(answer(403, "AccessDenied"))

@@ -13,6 +13,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 )
@@ -30,6 +31,8 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(transport)),
 		// A write that the SDK sends again meets what it has written itself, and is answered as a conflict.
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
+		// It would write to standard error by itself. Whatever matters is in an error.
+		config.WithLogger(logging.Nop{}),
 	}
 
 	if a.region != "" {
@@ -79,6 +82,11 @@ func (s *Store) connect(ctx context.Context, opts Options) error {
 			o.BaseEndpoint = aws.String(a.endpoint)
 		}
 	})
+
+	s.server = "https://s3." + cfg.Region + ".amazonaws.com"
+	if endpoint := s.client.Options().BaseEndpoint; endpoint != nil {
+		s.server = *endpoint
+	}
 
 	return nil
 }

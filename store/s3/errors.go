@@ -1,8 +1,10 @@
 package s3
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,11 +83,42 @@ func classify(err error, kind requestKind) error {
 	case slices.Contains(refusals(), code):
 		return driver.Refused(err)
 	case strings.Contains(err.Error(), "get credentials"):
-		return fmt.Errorf("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the "+
-			"machine a role: %w", err)
+		return fmt.Errorf("%w: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine "+
+			"or the container a role: %w", driver.ErrCredentials, err)
 	}
 
 	return err
+}
+
+// unansweredError is an error of a request that got no answer: it names the server, which the SDK does not.
+type unansweredError struct {
+	server string
+	err    error
+}
+
+// Error returns the cause alone, without the SDK's words about a response that there is not.
+func (e *unansweredError) Error() string {
+	var dial *net.OpError
+	switch {
+	case errors.As(e.err, &dial):
+		return fmt.Sprintf("no answer from %s: %v", e.server, dial)
+	case errors.Is(e.err, context.DeadlineExceeded):
+		return fmt.Sprintf("no answer from %s: %v", e.server, context.DeadlineExceeded)
+	}
+
+	return fmt.Sprintf("no answer from %s: %v", e.server, e.err)
+}
+
+func (e *unansweredError) Unwrap() error { return e.err }
+
+// failure tells what an error of a request means, and which server has not answered.
+func (s *Store) failure(err error, kind requestKind) error {
+	meaning := classify(err, kind)
+	if statusOf(err) != 0 || codeOf(err) != "" || errors.Is(meaning, driver.ErrCredentials) {
+		return meaning
+	}
+
+	return &unansweredError{s.server, meaning}
 }
 
 // codeOf returns the code of an answer, or nothing if there was none.

@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 	for _, key := range []string{
 		"", "app/", "app/.json", "other/a.json", "app/a", "app/a.txt", "app/a b.json", "app/a!2.json", "app/a!zz.json",
 		"app/a!41.json",
-		"app/a!2f.json", "app/a!/b.json", "app//a.json", "app/./a.json", "app/!probe/verdict.json", "app/é.json",
+		"app/a!2f.json", "app/a!/b.json", "app//a.json", "app/./a.json", "app/!probe/result.json", "app/é.json",
 	} {
 		if name, ok := a.name(key); ok {
 			t.Errorf("the key %q is that of a register %q", key, name)

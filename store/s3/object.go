@@ -80,7 +80,7 @@ func (s *Store) getOnce(ctx context.Context, key, known string) (object, error) 
 			return object{}, errUnchanged
 		}
 
-		return object{}, classify(err, reading)
+		return object{}, s.failure(err, reading)
 	}
 
 	defer out.Body.Close()
@@ -88,7 +88,7 @@ func (s *Store) getOnce(ctx context.Context, key, known string) (object, error) 
 	body, err := io.ReadAll(io.LimitReader(out.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return object{}, fmt.Errorf("read the object: %w", err)
+		return object{}, fmt.Errorf("read the object: %w", &unansweredError{s.server, err})
 	case len(body) > maxBody:
 		return object{}, fmt.Errorf("the object has more than %d bytes: %w", maxBody, errUnreadable)
 	}
@@ -122,7 +122,7 @@ func (s *Store) put(ctx context.Context, key string, body []byte, if_ condition)
 	s.requests.Add("put")
 	out, err := s.client.PutObject(ctx, in)
 	if err != nil {
-		return "", classify(err, kind)
+		return "", s.failure(err, kind)
 	}
 	etag, err := etagOf(out.ETag)
 	if err == nil {
@@ -132,7 +132,11 @@ func (s *Store) put(ctx context.Context, key string, body []byte, if_ condition)
 }
 
 // entry is an object of a list.
-type entry struct{ key, etag string }
+type entry struct {
+	key  string
+	etag string
+	size int
+}
 
 // listPage is how many objects one request lists: as many as S3 gives.
 const listPage = 1000
@@ -147,13 +151,13 @@ func (s *Store) list(ctx context.Context, prefix, token string) ([]entry, string
 	s.requests.Add("list")
 	out, err := s.client.ListObjectsV2(ctx, in)
 	if err != nil {
-		return nil, "", classify(err, listing)
+		return nil, "", s.failure(err, listing)
 	}
 
 	entries := make([]entry, 0, len(out.Contents))
 	for _, o := range out.Contents {
 		etag, _ := etagOf(o.ETag) // one that is missing is found by the read
-		entries = append(entries, entry{key: aws.ToString(o.Key), etag: etag})
+		entries = append(entries, entry{key: aws.ToString(o.Key), etag: etag, size: int(aws.ToInt64(o.Size))})
 	}
 
 	next := aws.ToString(out.NextContinuationToken)

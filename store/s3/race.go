@@ -27,14 +27,21 @@ func unsafef(format string, args ...any) error {
 }
 
 // race lets writers race for objects of its own, under both conditions. It returns a [driver.ErrRefused] if several
-// won. That nobody was caught proves nothing: a server may fail only under another load.
-func (s *Store) race(ctx context.Context) error {
+// won. That nobody was caught proves nothing: a server may fail only under another load. It calls passed when the first
+// competition has convicted nobody.
+func (s *Store) race(ctx context.Context, passed func()) error {
 	if err := s.probeMissing(ctx); err != nil {
 		return err
 	}
 
 	var created, replaced tally
-	for range raceRounds {
+	for round := range raceRounds {
+		if round > 0 {
+			if err := s.pause(ctx, s.raceStep); err != nil {
+				return err
+			}
+		}
+
 		key := s.probeKey(fmt.Sprintf("%016x-%d", s.id, s.writes.Add(1)))
 		defer s.discard(ctx, key)
 
@@ -43,11 +50,15 @@ func (s *Store) race(ctx context.Context) error {
 			return err
 		}
 
+		if round == 0 {
+			passed()
+		}
+
 		if etag == "" {
 			continue
 		}
 
-		if err := s.pause(ctx); err != nil {
+		if err := s.pause(ctx, max(s.raceStep, s.addr.writeInterval)); err != nil {
 			return err
 		}
 
@@ -151,14 +162,15 @@ func (s *Store) compete(ctx context.Context, key string, if_ condition, t *tally
 	return o.etag, nil
 }
 
-// pause waits as long as the server wants between two writes of one object.
-func (s *Store) pause(ctx context.Context) error {
-	if s.addr.writeInterval == 0 {
+// pause waits between two competitions: as long as the server wants between two writes of one object, or so that the
+// race is spread over time.
+func (s *Store) pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
 		return nil
 	}
 
 	select {
-	case <-time.After(s.addr.writeInterval):
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return s.explain(ctx, ctx.Err())

@@ -6,14 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/bits"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/regentd/regent/driver"
 )
 
-// readers is how many objects are read at once by one List or Refresh.
-const readers = 16
+const (
+	readers    = 16  // how many objects are read at once by one List or Refresh
+	mostAtOnce = 256 // how many of a list are read before the first of them is yielded
+
+	skimAtOnce  = 8                       // the same of a Skim, if it reads few
+	skimPace    = 15 * time.Millisecond   // of a Skim, for each read
+	longestPage = 2500 * time.Millisecond // how long a Skim waits in all, for each page
+)
+
+// query is what a list is to show.
+type query struct {
+	prefix  string
+	before  string        // only smaller names; all if empty
+	age     time.Duration // how old a record may be if its object has the same size
+	portion int           // how many objects are read at once, at the most
+	pace    time.Duration // the wait for each of them before the next portion
+}
 
 // Get implements [driver.Store]. If the register still has the revision that this store knows, the answer has no body.
 func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
@@ -47,6 +64,7 @@ func (s *Store) read(ctx context.Context, known driver.Record) (driver.Record, e
 
 	defer done()
 
+	sent := time.Now()
 	o, err := s.get(inner, s.addr.key(known.Name), known.Rev)
 	switch {
 	case errors.Is(err, errUnchanged):
@@ -63,7 +81,7 @@ func (s *Store) read(ctx context.Context, known driver.Record) (driver.Record, e
 		return driver.Record{}, err
 	}
 
-	s.cache.put(l)
+	s.cache.put(l, len(o.body), sent)
 	return l, nil
 }
 
@@ -71,10 +89,12 @@ func (s *Store) read(ctx context.Context, known driver.Record) (driver.Record, e
 // without which two equal records would have one ETag.
 const bodyBegin = `{"write":"`
 
-// encode returns the body of an object for one write.
+// encode returns the body of an object for one write. A heartbeat, which changes nothing but the nonce, does not change
+// its length, and one more byte of data does: Skim depends on that.
 func (s *Store) encode(l driver.Record) []byte {
 	b := make([]byte, 0, 512+2*len(l.Data)+160*len(l.Past))
-	b = fmt.Appendf(b, "%s%016x-%d", bodyBegin, s.id, s.writes.Add(1))
+	width := 10 + bits.LeadingZeros64(l.Nonce|1)/4 + len(l.Data)%3 // data is written as base64
+	b = fmt.Appendf(b, "%s%016x-%0*d", bodyBegin, s.id, width, s.writes.Add(1))
 	b = append(b, `",`...)
 	at := len(b)
 	b = l.AppendJSON(b)
@@ -138,27 +158,49 @@ func (s *Store) each(n int, f func(i int)) {
 // List implements [driver.Store]: one request for every 1,000 registers, and one for each that has changed since this
 // store read it last.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return s.pages(ctx, query{prefix: prefix, portion: mostAtOnce})
+}
+
+// ListBefore implements [driver.Ranger]: an object whose name is not smaller is not read.
+func (s *Store) ListBefore(ctx context.Context, prefix, before string) iter.Seq2[driver.Record, error] {
+	return s.pages(ctx, query{prefix: prefix, before: before, portion: mostAtOnce})
+}
+
+// Skim implements [driver.Skimmer]: one request for every 1,000 registers, and one for each that this store has not
+// read lately, or that has another size than when it was read. A heartbeat changes no size. Reads are spread over up to
+// 2.5 seconds for each 1,000 registers: the first Skim of a leader reads all members of its fleet.
+func (s *Store) Skim(ctx context.Context, prefix string, age time.Duration) iter.Seq2[driver.Record, error] {
+	return s.pages(ctx, query{prefix: prefix, age: age, portion: skimAtOnce, pace: skimPace})
+}
+
+// pages yields the registers whose names begin with prefix, as they are or as they were in the last age. Objects are
+// read only when their turn comes, first one and then twice as many each time: whoever ends the list early has read
+// few.
+func (s *Store) pages(ctx context.Context, q query) iter.Seq2[driver.Record, error] {
 	return func(yield func(driver.Record, error) bool) {
 		token := ""
+		portion := 1
 		for {
-			entries, next, err := s.page(ctx, prefix, token)
+			entries, next, err := s.page(ctx, q.prefix, token)
 			if err != nil {
-				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
+				yield(driver.Record{}, fmt.Errorf("list %q: %w", q.prefix, err))
 				return
 			}
 
-			for _, o := range s.listed(ctx, prefix, entries) {
-				if errors.Is(o.Err, driver.ErrNotFound) {
-					continue // removed meanwhile
-				}
-
-				if o.Err != nil && !errors.Is(o.Err, errUnreadable) {
-					yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, o.Err))
+			pace := min(q.pace, longestPage/time.Duration(max(1, len(entries))))
+			most := max(q.portion, len(entries)/32)
+			for len(entries) > 0 {
+				began := time.Now()
+				n := min(portion, len(entries))
+				out, reads := s.listed(ctx, q, entries[:n])
+				if !yieldAll(out, q.prefix, yield) {
 					return
 				}
 
-				if !yield(o.Record, o.Err) {
-					return
+				entries = entries[n:]
+				portion = min(2*portion, most)
+				if wait := pace*time.Duration(reads) - time.Since(began); wait > 0 && len(entries) > 0 {
+					sleep(ctx, wait)
 				}
 			}
 
@@ -166,6 +208,34 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 				return
 			}
 		}
+	}
+}
+
+// yieldAll yields what was listed, and reports whether the list goes on.
+func yieldAll(out []driver.Outcome, prefix string, yield func(driver.Record, error) bool) bool {
+	for _, o := range out {
+		if errors.Is(o.Err, driver.ErrNotFound) {
+			continue // removed meanwhile
+		}
+
+		if o.Err != nil && !errors.Is(o.Err, errUnreadable) {
+			yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, o.Err))
+			return false
+		}
+
+		if !yield(o.Record, o.Err) {
+			return false
+		}
+	}
+
+	return true
+}
+
+// sleep returns after a time, or when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 
@@ -181,20 +251,24 @@ func (s *Store) page(ctx context.Context, prefix, token string) ([]entry, string
 	return entries, next, s.explain(ctx, err)
 }
 
-// listed returns the records of a page. One that cannot be read has its name, and an error.
-func (s *Store) listed(ctx context.Context, prefix string, entries []entry) []driver.Outcome {
-	var out []driver.Outcome
+// listed returns the records of a part of a page, and how many of them had to be read. One that cannot be read has its
+// name, and an error.
+func (s *Store) listed(ctx context.Context, q query, entries []entry) (out []driver.Outcome, reads int) {
 	var changed []int
 	for _, e := range entries {
 		name, ok := s.addr.name(e.key)
-		if !ok || !strings.HasPrefix(name, prefix) {
-			continue // no register of Regent's
+		if !ok || !strings.HasPrefix(name, q.prefix) || q.before != "" && name >= q.before {
+			continue // no register of Regent's, or one that is not asked for
 		}
 
-		l := s.cache.get(name)
-		if l.Rev != e.etag || e.etag == "" {
+		kept := s.cache.kept(name)
+		l := kept.record
+		switch {
+		case e.etag == "" || l.Rev != e.etag && !kept.serves(e.size, q.age):
 			l = driver.Record{Name: name}
 			changed = append(changed, len(out))
+		default:
+			l.Rev = e.etag
 		}
 
 		out = append(out, driver.Outcome{Record: l})
@@ -212,5 +286,5 @@ func (s *Store) listed(ctx context.Context, prefix string, entries []entry) []dr
 		o.Record = l
 	})
 
-	return out
+	return out, len(changed)
 }

@@ -47,13 +47,19 @@ type Options struct {
 
 	// NoProbe skips the race of writers by which Open refuses a server that does not honour conditions.
 	NoProbe bool
+
+	// CheckOver spreads that race over a time, should this process have to run it: Open waits for the first of its six
+	// competitions, and refuses a server that fails it. The others follow in the background; if one fails, every
+	// request of the store is refused from then on. For fleets that start at once. At most 20 s.
+	CheckOver time.Duration
 }
 
 // Store is a bucket, or the part of it below a prefix. It implements [driver.Store], [driver.Refresher],
-// [driver.Counter] and [driver.WriteLimiter]. It is no [driver.Remover]: that takes a DELETE whose condition is checked
-// atomically, which not every server has.
+// [driver.Skimmer], [driver.Counter] and [driver.WriteLimiter]. It is no [driver.Remover]: that takes a DELETE whose
+// condition is checked atomically, which not every server has.
 type Store struct {
 	addr      *address
+	server    string // the endpoint, for errors
 	client    *s3.Client
 	closeIdle func()
 	requests  driver.RequestCount
@@ -65,6 +71,7 @@ type Store struct {
 	opaque   atomic.Bool           // the server's ETags are no hashes: the last write has shown it
 	refused  atomic.Pointer[error] // why every request is refused: a probe has failed after Open
 	raceTime time.Duration         // how long another process may take for the race
+	raceStep time.Duration         // between two competitions of the race
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -74,6 +81,7 @@ type Store struct {
 var (
 	_ driver.Store        = (*Store)(nil)
 	_ driver.Refresher    = (*Store)(nil)
+	_ driver.Skimmer      = (*Store)(nil)
 	_ driver.Counter      = (*Store)(nil)
 	_ driver.WriteLimiter = (*Store)(nil)
 )
@@ -100,13 +108,18 @@ func openWithin(ctx context.Context, addr string, opts Options, raceTime time.Du
 	}
 
 	s := &Store{addr: a, id: rand.Uint64(), raceTime: raceTime}
+	s.raceStep = min(opts.CheckOver, maxCheckOver) / (2*raceRounds - 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.connect(ctx, opts); err != nil {
 		s.cancel()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}
 
-	if err := s.check(ctx, opts); err != nil {
+	// A server that never answers must not keep Open for ever: the caller gets an error, and may try again.
+	short, cancel := context.WithTimeout(ctx, 2*raceTime)
+	defer cancel()
+
+	if err := s.check(short, opts); err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("open store %s: %w", a, err)
 	}

@@ -3,6 +3,7 @@ package s3
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/regentd/regent/driver"
 )
@@ -17,12 +18,14 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 
 	defer done()
 
-	etag, err := s.put(inner, s.addr.key(l.Name), s.encode(l), condition{l.Rev})
+	sent := time.Now()
+	body := s.encode(l)
+	etag, err := s.put(inner, s.addr.key(l.Name), body, condition{l.Rev})
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("swap %q: %w", l.Name, s.explain(ctx, err))
 	}
 
 	l.Rev = etag
-	s.cache.put(l)
+	s.cache.put(l, len(body), sent)
 	return l, nil
 }

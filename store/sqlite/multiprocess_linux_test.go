@@ -221,7 +221,7 @@ func TestKilledInTheMiddleOfSwaps(t *testing.T) {
 
 func TestWake(t *testing.T) {
 	s := fresh(t)
-	a, b := s.Wake(t.Context(), "a/"), s.Wake(t.Context(), "b/")
+	a, b := s.Subscribe(t.Context(), driver.Prefix("a/")), s.Subscribe(t.Context(), driver.Prefix("b/"))
 	other := open(t, s.path)
 	l := storetest.Swap(t, other, held("a/x", "h", 1))
 	<-a
@@ -289,7 +289,7 @@ func relayRole(orders *bufio.Scanner, args []string) error {
 		return err
 	}
 
-	wake := s.Wake(background, args[1])
+	wake := s.Subscribe(background, driver.Prefix(args[1]))
 	fmt.Println("ready")
 	for {
 		<-wake
@@ -353,7 +353,7 @@ func idleRole(orders *bufio.Scanner, args []string) error {
 	}
 	defer s.Close()
 
-	wake := s.Wake(background, "")
+	wake := s.Subscribe(background, driver.Prefix(""))
 	var before, after unix.Rusage
 	fmt.Println("ready")
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &before)
@@ -382,7 +382,7 @@ func TestIdleCost(t *testing.T) {
 		tick.Stop()
 		fmt.Fprintln(c.in, "enough")
 		line := c.line(t)
-		t.Logf("2 s subscribed, %d renewals by another process: %s of processor time and hints", renewals, line)
+		t.Logf("2 s subscribed, %d renewals by another process: %s of processor time and notices", renewals, line)
 		if !strings.HasSuffix(line, " 0") {
 			t.Error("renewals wake")
 		}

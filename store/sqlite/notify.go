@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/regentd/regent/driver"
@@ -14,11 +15,16 @@ import (
 // whenever a process dies.
 const wakeSuffix = "-wake"
 
-// notifier holds the subscriptions, and sends their notifications. One goroutine (listen) serves them all.
+// notifier holds the subscriptions, and sends their notifications. One goroutine (listen) serves them all. Every change
+// of the file wakes every process that listens, which asks the database what has changed: an index has the answer,
+// whatever is followed.
 type notifier struct {
 	mu      sync.Mutex
 	subs    driver.Fanout[*subscription]
 	watcher *watcher // nil if the host does not support it: then only changes through this Store notify
+
+	unwatched driver.InterestChange // what came to be followed, and whose holders are not watched yet
+	watching  bool                  // a goroutine does that
 }
 
 type subscription struct {
@@ -26,53 +32,107 @@ type subscription struct {
 	since int64 // the value of moved when the subscription began
 }
 
-// Wake implements [driver.Waker]. It also notifies when a process dies that holds a register below prefix.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+// Subscribe implements [driver.Notifier]. It also notifies when a process dies that holds a register that is followed.
+func (s *Store) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
 	sub := &subscription{c: make(chan driver.Record, 1)}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || !s.startListening(ctx) {
 		return sub.c
 	}
 
 	p := &s.notifier
-	// The lock is held during the query: a change before it must not notify this subscription, a change after it must.
+	var first driver.InterestChange
+	later := false
+	stop := to.Observe(func(change driver.InterestChange) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.subs.Apply(change, sub)
+		if later && !change.Gone {
+			s.watchLaterLocked(change)
+		}
+		if !later {
+			first = change
+		}
+		later = true
+	})
+
+	context.AfterFunc(ctx, stop)
+	newest, err := s.newest(ctx)
+	if err != nil {
+		driver.Notify(sub.c, driver.Record{}) // changes may have been missed
+	}
+
+	p.mu.Lock()
+	sub.since = newest
+	w := p.watcher
+	p.mu.Unlock()
+
+	if s.watchHolders(ctx, w, first) {
+		driver.Notify(sub.c, driver.Record{})
+	}
+	return sub.c
+}
+
+// startListening starts the listener with the first subscription, and reports whether the store is still open.
+func (s *Store) startListening(ctx context.Context) bool {
+	p := &s.notifier
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	if p.subs.Closed() {
-		return sub.c
+		return false
+	}
+	if p.watcher != nil {
+		return true
 	}
 
-	first := p.watcher == nil
-	if first {
-		p.watcher, _ = newWatcher(s.path+wakeSuffix, s.self)
+	p.watcher, _ = newWatcher(s.path+wakeSuffix, s.self)
+	if p.watcher == nil {
+		return true
 	}
 
 	newest, err := s.newest(ctx)
 	if err != nil {
-		driver.Hint(sub.c, driver.Record{}) // changes may have been missed
+		newest = 0 // every register is taken for changed
 	}
 
-	sub.since = newest
-	if first && p.watcher != nil {
-		s.goroutines.Add(1)
-		go s.listen(p.watcher, sub.since)
-	}
-
-	p.subs.Add(prefix, sub)
-	context.AfterFunc(ctx, func() { p.remove(prefix, sub) })
-	if s.watchHolders(ctx, p.watcher, prefix) {
-		driver.Hint(sub.c, driver.Record{})
-	}
-
-	return sub.c
+	s.goroutines.Add(1)
+	go s.listen(p.watcher, newest)
+	return true
 }
 
-// remove ends a subscription. The listener stays until Close: the next subscription usually comes soon, and closing an
-// inotify instance is slow.
-func (p *notifier) remove(prefix string, sub *subscription) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.subs.Remove(prefix, sub)
+// watchLaterLocked watches the holders of what has come to be followed, in the background.
+func (s *Store) watchLaterLocked(change driver.InterestChange) {
+	p := &s.notifier
+	if p.subs.Closed() || p.watcher == nil {
+		return
+	}
+
+	p.unwatched.Names = append(p.unwatched.Names, change.Names...)
+	p.unwatched.Prefixes = append(p.unwatched.Prefixes, change.Prefixes...)
+	if !p.watching {
+		p.watching = true
+		s.goroutines.Go(s.watchAdded)
+	}
+}
+
+func (s *Store) watchAdded() {
+	p := &s.notifier
+	for {
+		p.mu.Lock()
+		added := p.unwatched
+		w := p.watcher
+		p.unwatched = driver.InterestChange{}
+		p.watching = len(added.Names)+len(added.Prefixes) > 0 && !p.subs.Closed()
+		done := !p.watching
+		p.mu.Unlock()
+
+		if done {
+			return
+		}
+		if s.watchHolders(background, w, added) {
+			p.notifyAll()
+		}
+	}
 }
 
 func (p *notifier) stop() {
@@ -88,14 +148,14 @@ func (p *notifier) stop() {
 
 // notify notifies every subscription to name that began before the change. It reports whether name has any
 // subscription.
-func (p *notifier) notify(name string, moved int64, hint driver.Record) (any bool) {
+func (p *notifier) notify(name string, moved int64, notice driver.Record) (any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	for sub := range p.subs.Matching(name) {
 		any = true
 		if moved > sub.since {
-			driver.Hint(sub.c, hint)
+			driver.Notify(sub.c, notice)
 		}
 	}
 	return any
@@ -190,24 +250,27 @@ func (s *Store) notifyChanges(w *watcher, seen int64) int64 {
 // databaseRestored notifies all subscribers after an older copy was written into the file: any register may show an old
 // record, and its holder must be watched.
 func (s *Store) databaseRestored(w *watcher, newest int64) {
-	for _, prefix := range s.notifier.rewind(newest) {
-		s.watchHolders(background, w, prefix)
-	}
+	s.watchHolders(background, w, s.notifier.rewind(newest))
 	s.notifier.notifyAll() // last, because a holder may be dead already
 }
 
-// rewind makes subscriptions receive changes after newest, and returns their prefixes.
-func (p *notifier) rewind(newest int64) (prefixes []string) {
+// rewind makes subscriptions receive changes after newest, and returns what they follow.
+func (p *notifier) rewind(newest int64) (all driver.InterestChange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	for prefix, sub := range p.subs.All() {
-		if !slices.Contains(prefixes, prefix) {
-			prefixes = append(prefixes, prefix)
-		}
+		all.Prefixes = append(all.Prefixes, prefix)
 		sub.since = min(sub.since, newest)
 	}
-	return prefixes
+	for name, sub := range p.subs.AllNamed() {
+		all.Names = append(all.Names, name)
+		sub.since = min(sub.since, newest)
+	}
+
+	slices.Sort(all.Prefixes)
+	all.Prefixes = slices.Compact(all.Prefixes)
+	return all
 }
 
 // notifyDeath notifies the subscribers of registers that the dead process holds.
@@ -226,21 +289,42 @@ func (s *Store) notifyDeath(writer string) {
 func (p *notifier) notifyAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
+	all := map[*subscription]bool{}
 	for _, sub := range p.subs.All() {
-		driver.Hint(sub.c, driver.Record{})
+		all[sub] = true
+	}
+	for _, sub := range p.subs.AllNamed() {
+		all[sub] = true
+	}
+
+	for sub := range all {
+		driver.Notify(sub.c, driver.Record{})
 	}
 }
 
-// watchHolders watches every process that holds a register below prefix, and reports whether one of them is dead
-// already.
-func (s *Store) watchHolders(ctx context.Context, w *watcher, prefix string) (dead bool) {
+// namesAtOnce is how many names one query asks for.
+const namesAtOnce = 500
+
+// watchHolders watches every process that holds one of the registers, and reports whether one of them is dead already.
+func (s *Store) watchHolders(ctx context.Context, w *watcher, of driver.InterestChange) (dead bool) {
 	if w == nil || s.self == (process{}) {
 		return false
 	}
-	_ = s.eachRow(ctx, func(writer, _ string, _ int64) {
-		dead = w.watch(writer) || dead
-	}, `SELECT DISTINCT writer, '', 0 FROM regent_lease WHERE name >= ? AND name < ? AND writer <> ''`, prefix, prefix+
-		"\xff")
+
+	watch := func(writer, _ string, _ int64) { dead = w.watch(writer) || dead }
+	const holders = `SELECT DISTINCT writer, '', 0 FROM regent_lease WHERE writer <> '' AND `
+	for _, prefix := range of.Prefixes {
+		_ = s.eachRow(ctx, watch, holders+`name >= ? AND name < ?`, prefix, prefix+"\xff")
+	}
+
+	for names := range slices.Chunk(of.Names, namesAtOnce) {
+		args := make([]any, len(names))
+		for i, name := range names {
+			args[i] = name
+		}
+		_ = s.eachRow(ctx, watch, holders+`name IN (?`+strings.Repeat(",?", len(names)-1)+`)`, args...)
+	}
 	return dead
 }
 

@@ -35,32 +35,19 @@ func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 
 // List implements [driver.Store]. It yields in the order of the names' bytes.
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
-	return func(yield func(driver.Record, error) bool) {
-		from, page := prefix, make([]driver.Outcome, 0, listPage)
-		for {
-			s.sent.Add("list")
-			err := s.read(ctx, func() (err error) {
-				page, err = s.listFrom(ctx, page[:0], from, prefix)
-				return err
-			})
-			if err != nil {
-				yield(driver.Record{}, fmt.Errorf("list %q: %w", prefix, err))
-				return
-			}
-
-			for _, o := range page {
-				if !yield(o.Record, o.Err) {
-					return
-				}
-			}
-
-			if len(page) < listPage {
-				return
-			}
-
-			from = page[len(page)-1].Record.Name + "\x00"
+	return driver.ListPages(prefix, listPage, func(after string) (page []driver.Outcome, err error) {
+		from := prefix
+		if after != "" {
+			from = after + "\x00"
 		}
-	}
+
+		s.sent.Add("list")
+		err = s.read(ctx, func() (err error) {
+			page, err = s.listFrom(ctx, page[:0], from, prefix)
+			return err
+		})
+		return page, err
+	})
 }
 
 // listFrom reads a page. No name has the byte 0xff, so the range is exact, whatever the prefix ends with.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"github.com/regentd/regent/driver"
 )
@@ -21,28 +20,15 @@ const refreshQuery = `SELECT k.key, l.rev, l.writer, l.record
 // Refresh implements [driver.Refresher] with one statement for every 5,000 registers. It reads the records only of
 // registers whose revision has changed. It is as current as Get, because each statement starts a snapshot of its own.
 func (s *Store) Refresh(ctx context.Context, known []driver.Record) []driver.Outcome {
-	outs := make([]driver.Outcome, 0, len(known))
-	for page := range slices.Chunk(known, refreshPage) {
+	return driver.RefreshPages(known, refreshPage, func(page []driver.Record) (map[string]driver.Outcome, error) {
 		var changed map[string]driver.Outcome
 		s.sent.Add("refresh")
 		err := s.read(ctx, func() (err error) {
 			changed, err = s.changedSince(ctx, page)
 			return err
 		})
-
-		for _, l := range page {
-			o, moved := changed[l.Name]
-			switch {
-			case err != nil:
-				o = driver.Outcome{Err: fmt.Errorf("refresh %q: %w", l.Name, err)}
-			case !moved:
-				o = driver.Outcome{Record: l}
-			}
-			outs = append(outs, o)
-		}
-	}
-
-	return outs
+		return changed, err
+	})
 }
 
 // changedSince returns, by name, the registers that do not have the revision of the known record.

@@ -50,7 +50,7 @@ func restoreElsewhere(t testing.TB, s *Store, copied string) {
 func TestARestoreInPlaceNotifies(t *testing.T) {
 	s := fresh(t)
 	other := open(t, s.path)
-	wake := s.Wake(t.Context(), "seat")
+	wake := s.Subscribe(t.Context(), driver.Prefix("seat"))
 	l := storetest.Swap(t, other, held("seat", "a", 1))
 	woken(t, wake)
 	copied := backup(t, s)
@@ -64,7 +64,7 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 
 	restoreElsewhere(t, other, copied)
 	if got := woken(t, wake); got.Name != "" {
-		t.Errorf("the hint names %q, and any register may have gone back", got.Name)
+		t.Errorf("the notice names %q, and any register may have gone back", got.Name)
 	}
 
 	t.Run("so_does_every_change_after_it", func(t *testing.T) {
@@ -94,12 +94,13 @@ func TestARestoreInPlaceNotifies(t *testing.T) {
 		storetest.Swap(t, other, driver.Record{Name: "seat", Rev: l.Rev, Epoch: l.Epoch, Nonce: 9})
 		woken(t, wake)
 		late := open(t, s.path)
-		hints := late.Wake(t.Context(), "seat") // the register is vacant: there is nobody to watch
+		// The register is vacant: there is nobody to watch.
+		notices := late.Subscribe(t.Context(), driver.Prefix("seat"))
 		restoreElsewhere(t, other, copied)
-		woken(t, hints)
+		woken(t, notices)
 
 		c.kill(t)
-		woken(t, hints)
+		woken(t, notices)
 	})
 }
 
@@ -110,7 +111,7 @@ func woken(t testing.TB, wake <-chan driver.Record) driver.Record {
 	case l := <-wake:
 		return l
 	case <-time.After(20 * time.Second):
-		t.Fatal("no hint came")
+		t.Fatal("no notice came")
 	}
 	return driver.Record{}
 }

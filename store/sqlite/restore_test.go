@@ -113,7 +113,7 @@ func TestARestoreInPlace(t *testing.T) {
 		wakes := make([]<-chan driver.Record, len(claims))
 		for i := range claims {
 			claims[i] = held(fmt.Sprint("seat/", i), "h", 1)
-			wakes[i] = s.Wake(t.Context(), claims[i].Name)
+			wakes[i] = s.Subscribe(t.Context(), driver.Prefix(claims[i].Name))
 		}
 
 		restore(t, s, copied)
@@ -122,7 +122,7 @@ func TestARestoreInPlace(t *testing.T) {
 			select {
 			case <-wake:
 			case <-time.After(20 * time.Second):
-				t.Fatalf("no hint of the claim of %q", claims[i].Name)
+				t.Fatalf("no notice of the claim of %q", claims[i].Name)
 			}
 		}
 	})

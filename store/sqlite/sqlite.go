@@ -57,7 +57,7 @@ type Options struct {
 	NoWitness bool
 }
 
-// Store is a store in a SQLite file. It implements [driver.Store], [driver.Waker], [driver.Batcher],
+// Store is a store in a SQLite file. It implements [driver.Store], [driver.Notifier], [driver.Batcher],
 // [driver.Refresher], [driver.Remover] and [driver.Witness].
 type Store struct {
 	path   string      // absolute, without symbolic links
@@ -90,7 +90,7 @@ type Store struct {
 
 var (
 	_ driver.Store     = (*Store)(nil)
-	_ driver.Waker     = (*Store)(nil)
+	_ driver.Notifier  = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
 	_ driver.Remover   = (*Store)(nil)
@@ -140,8 +140,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	}
 
 	if err := createFile(real); err != nil {
-		return nil, fmt.Errorf("open store %q: this user must be able to write %s and its directory: %w", path, real,
-			err)
+		return nil, fmt.Errorf("open store %q: %w", path, explain(real, err))
 	}
 
 	if err := retry(ctx, func() error { return prepareFile(ctx, real) }); err != nil {
@@ -211,8 +210,11 @@ func (s *Store) checkFile() error {
 	}
 
 	if same, err := isFile(s.path, s.file); !same {
-		return driver.Refused(fmt.Errorf("%s was removed or replaced while open: restart this process: %w",
-			s.path, errors.Join(err, fs.ErrNotExist)))
+		if err == nil {
+			err = fs.ErrNotExist
+		}
+		return driver.Refused(fmt.Errorf("%s was removed or replaced while open: restart the processes that use it: %w",
+			s.path, err))
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ func TestClose(t *testing.T) {
 
 	l := storetest.Swap(t, s, held("x", "a", 1))
 	for range 20 {
-		s.Wake(t.Context(), "x")
+		s.Subscribe(t.Context(), driver.Prefix("x"))
 	}
 
 	for range 2 {
@@ -254,7 +254,7 @@ func TestClose(t *testing.T) {
 		t.Error(out)
 	}
 
-	if c := s.Wake(t.Context(), "x"); c == nil || s.Gone(t.Context(), l) {
+	if c := s.Subscribe(t.Context(), driver.Prefix("x")); c == nil || s.Gone(t.Context(), l) {
 		t.Error("a closed store wakes or witnesses")
 	}
 

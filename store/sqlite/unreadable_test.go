@@ -65,7 +65,8 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 			}
 
 			corrupt("odd")
-			wake, other := s.Wake(t.Context(), "seat"), s.Wake(t.Context(), "other")
+			wake := s.Subscribe(t.Context(), driver.Prefix("seat"))
+			other := s.Subscribe(t.Context(), driver.Prefix("other"))
 			for i := range 6 {
 				if i == 3 { // once more, while somebody waits
 					corrupt("seat too")
@@ -76,7 +77,7 @@ func TestAnOddColumnHidesNoChange(t *testing.T) {
 				select {
 				case <-wake:
 				case <-time.After(20 * time.Second):
-					t.Fatal("no hint of a change")
+					t.Fatal("no notice of a change")
 				}
 			}
 

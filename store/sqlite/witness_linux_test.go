@@ -59,7 +59,7 @@ func holdRole(orders *bufio.Scanner, args []string) error {
 func TestADeathIsWitnessed(t *testing.T) {
 	t.Run("by_who_waits_already", func(t *testing.T) {
 		s := fresh(t)
-		wake, other := s.Wake(t.Context(), "seat"), s.Wake(t.Context(), "other")
+		wake, other := s.Subscribe(t.Context(), driver.Prefix("seat")), s.Subscribe(t.Context(), driver.Prefix("other"))
 		var took []time.Duration
 		for range 20 {
 			c := start(t, nil, "hold", s.path, "seat", "seen")
@@ -93,7 +93,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 		s := fresh(t)
 		c := start(t, nil, "hold", s.path, "seat", "seen")
 		c.line(t)
-		wake := s.Wake(t.Context(), "") // learns of the holder from the record
+		wake := s.Subscribe(t.Context(), driver.Prefix("")) // learns of the holder from the record
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 		<-wake
 		_ = c.cmd.Wait()
 		c.done = true
-		<-s.Wake(t.Context(), "se") // dead before anybody asked
+		<-s.Subscribe(t.Context(), driver.Prefix("se")) // dead before anybody asked
 	})
 
 	t.Run("not_of_who_does_not_want_it", func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestADeathIsWitnessed(t *testing.T) {
 func TestADeathIsNotImagined(t *testing.T) {
 	t.Run("of_a_process_whose_first_thread_has_ended", func(t *testing.T) {
 		s := fresh(t)
-		wake := s.Wake(t.Context(), "")
+		wake := s.Subscribe(t.Context(), driver.Prefix(""))
 		c := start(t, nil, "hold", s.path, "seat", "headless")
 		c.line(t)
 		<-wake
@@ -192,7 +192,7 @@ func TestADeathIsNotImagined(t *testing.T) {
 				t.Error("gone while it lives")
 			}
 
-			wake := s.Wake(t.Context(), "seat")
+			wake := s.Subscribe(t.Context(), driver.Prefix("seat"))
 			if len(wake) != 0 {
 				t.Error("woken as if it were dead")
 			}
@@ -242,7 +242,7 @@ func TestAnotherBootProvesNothing(t *testing.T) {
 				t.Errorf("the process of another boot is declared dead: %s", writer)
 			}
 
-			if wake := s.Wake(t.Context(), "seat"); len(wake) != 0 {
+			if wake := s.Subscribe(t.Context(), driver.Prefix("seat")); len(wake) != 0 {
 				t.Errorf("somebody was woken as if the process of another boot were dead: %s", writer)
 			}
 		}

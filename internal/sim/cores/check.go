@@ -78,6 +78,8 @@ func (p *proc) checkTaken(v *view, r *driver.Record, delay time.Duration) {
 func (p *proc) checkHeartbeat(r *driver.Record) {
 	s := p.sim
 	switch {
+	case !p.writes:
+		s.fail("p%d sends a heartbeat although WritesInfo was false: what the member publishes may be old", p.index)
 	case r.Holder == p.endedAs:
 		s.fail("rule 3: p%d sends a heartbeat of %s, which has ended", p.index, r.Holder)
 	case p.joinedAs == r.Holder && p.beat != 0 && p.clock() >= p.beat:
@@ -101,6 +103,10 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 
 	if r.Via != "" && (r.Holder != p.joinedAs || now >= p.beat) {
 		s.fail("rule 1: p%d claims %s without a heartbeat of its own that counts", p.index, v.reg.name)
+	}
+
+	if p.returns && (v.holder == driver.Identity{}) { // else it was still interested in the election
+		p.checkKnown(v, r)
 	}
 
 	if v.rev != r.Rev {
@@ -135,6 +141,23 @@ func (p *proc) checkClaim(v *view, r *driver.Record) {
 		}
 
 		s.reached |= WaitedAfterRollback
+	}
+}
+
+// checkKnown checks a claim that follows a candidacy without a read: it is on the very record that the process was
+// shown last, of the highest epoch that the process knows. A process that has gone on watching the election may have
+// been shown that the store has lost writes, and checkClaim demands the wait, or that the register may have been
+// removed.
+func (p *proc) checkKnown(v *view, r *driver.Record) {
+	s := p.sim
+	s.reached |= ClaimedKnown
+	switch {
+	case v.rev != r.Rev:
+		s.fail("rule 4: p%d claims %s without a read on revision %s, and was shown %s since", p.index, v.reg.name,
+			r.Rev, v.rev)
+	case v.epoch < v.highest && v.highest > v.covered && !v.fell:
+		s.fail("rule 5: p%d claims %s without a read on epoch %d, and knows of %d", p.index, v.reg.name, v.epoch,
+			v.highest)
 	}
 }
 

@@ -111,9 +111,41 @@ func (s *sim) inspect() {
 		}
 	}
 
-	if s.err == nil {
-		s.after(500*time.Millisecond, s.inspect)
+	s.endEarly()
+	s.queue.push(s.now+500*time.Millisecond, event{kind: inspectEvent})
+}
+
+// endEarly ends a run in which nothing can happen any more: every election is led for two leases, after all pauses have
+// ended, and nobody waits for an answer. Whatever the store has lost is noticed by then (checkBelief).
+func (s *sim) endEarly() {
+	if !s.faults.over || s.live || s.loses || s.now < s.healed+pausesEnd {
+		return
 	}
+
+	for i := range s.names {
+		if !s.short(i) && !s.isLed(i) {
+			s.led = 0
+			return
+		}
+	}
+
+	if s.led == 0 || slices.ContainsFunc(s.procs, (*proc).waits) {
+		s.led = s.now
+	}
+
+	if s.now >= s.led+2*s.cfg.LeaseDuration {
+		s.end = s.now
+	}
+}
+
+// isLed reports whether a process leads an election.
+func (s *sim) isLed(i int) bool {
+	return slices.ContainsFunc(s.candidates(i), func(p *proc) bool { return p.leads(i) })
+}
+
+// waits reports whether somebody waits for the answer to a request that does not take long.
+func (p *proc) waits() bool {
+	return p.core != nil && slices.ContainsFunc(p.asked, func(a asked) bool { return !a.lasts })
 }
 
 // checkBelief fails if a process leads although the store shows something else. If the store has lost writes there is a
@@ -190,12 +222,7 @@ func (p *proc) anyRuns() bool {
 // checkEnd fails if an election has no leader although everything works.
 func (s *sim) checkEnd() {
 	for i, name := range s.names {
-		led := s.short(i)
-		for _, p := range s.candidates(i) {
-			led = led || p.leads(i)
-		}
-
-		if !led {
+		if !s.short(i) && !s.isLed(i) {
 			reg := s.store.register(name)
 			s.fail("%s has no leader %v after everything was healed: %s", name, s.now-s.healed, text(&reg.rec))
 		}

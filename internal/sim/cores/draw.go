@@ -63,6 +63,7 @@ func (s *sim) draw() {
 		s.after(s.healed, s.heal)
 		if s.faults.rollbacks && s.chance(0.3) {
 			s.end += lossAfter
+			s.loses = true
 			s.after(s.healed+lossAfter, s.loseClaim)
 		}
 	}
@@ -71,7 +72,7 @@ func (s *sim) draw() {
 		s.workers = make([]worker, len(s.names))
 	}
 
-	s.after(0, s.inspect)
+	s.queue.push(s.now, event{kind: inspectEvent})
 }
 
 // drawRank gives a process a rank, and a register that says so to the others.
@@ -80,6 +81,10 @@ func (s *sim) drawRank(cfg *core.Config, preempt bool) {
 	if s.cfg.StartDelay%2 == 0 { // the same for all
 		cfg.Rank = core.RankPriority
 		cfg.Priority = s.rng.IntN(3)
+	}
+
+	if s.cfg.StartDelay%4 < 2 { // the same for all: one candidate watches closely
+		cfg.Watchers = 1
 	}
 
 	cfg.Preempt = preempt
@@ -129,5 +134,16 @@ func (s *sim) bound() time.Duration {
 		poll = max(poll, p.cfg.ElectionIntervalMax)
 	}
 
-	return 4*s.cfg.LeaseDuration + s.cfg.TakeoverDelay + 2*poll + 10*time.Second
+	return 4*s.cfg.LeaseDuration + s.cfg.TakeoverDelay + 2*poll + 10*time.Second + s.idle()
+}
+
+// idle is how long a member watches its leader seldom, which is the time until it finds that the leader is gone.
+func (s *sim) idle() time.Duration {
+	for _, p := range s.procs {
+		if p.cfg.Watchers > 0 {
+			return 3 * s.cfg.LeaseDuration
+		}
+	}
+
+	return 0
 }

@@ -265,7 +265,9 @@ func (p *proc) campaign(i int) {
 	if p.term(i).withdrawn {
 		p.term(i).withdrawn = false
 		p.withdrawn--
+		p.returns = true
 		p.step(core.Campaign{Election: p.sim.names[i]})
+		p.returns = false
 	}
 }
 

@@ -52,7 +52,7 @@ func (r *Runner) RunLarge(members int, seed uint64) (Large, error) {
 	}
 
 	s.at(20*time.Second, s.disturbLeaders)
-	s.after(0, s.inspect)
+	s.queue.push(s.now, event{kind: inspectEvent})
 	s.loop()
 	if s.err == nil {
 		s.checkEnd()

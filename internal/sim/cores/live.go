@@ -80,7 +80,7 @@ func (s *sim) liveBound() time.Duration {
 	}
 
 	return slowest + pausesEnd + 5*time.Second + 5*s.cfg.LeaseDuration + s.cfg.TakeoverDelay + 2*poll +
-		3*s.cfg.StopTimeout + s.cfg.ElectionInterval + 2*s.cfg.HeartbeatInterval
+		3*s.cfg.StopTimeout + s.cfg.ElectionInterval + 2*s.cfg.HeartbeatInterval + s.idle()
 }
 
 // pausesEnd is when the last request to end a pause is made: after every pause that was asked for before has been

@@ -37,7 +37,9 @@ type proc struct {
 	beat    core.Time // the deadline of its member heartbeat; 0 if none counts
 	reading bool      // the input is the answer to a read
 	noticed bool      // the input is a notification
+	returns bool      // the input is a candidacy
 	before  uint64    // the last number before this step
+	writes  bool      // what WritesInfo was before this step
 
 	known // what the simulation knows of this run
 }
@@ -169,10 +171,15 @@ func (p *proc) step(in core.Input) {
 
 	s.steps++
 	p.before = s.numbers
+	p.writes = p.core.WritesInfo(p.clock())
 	p.checkSteps()
 	effects := p.core.Step(p.clock(), in)
 	s.most = max(s.most, len(effects))
 	s.spent = max(s.spent, p.core.Spent())
+	if p.cfg.Watchers > 0 && s.reached&WatchedSeldom == 0 && p.core.WatchesSeldom() {
+		s.reached |= WatchedSeldom
+	}
+
 	for _, e := range effects {
 		if s.trace != nil {
 			p.traceEffect(e)

@@ -10,10 +10,11 @@ import (
 type eventKind uint8
 
 const (
-	callEvent   eventKind = iota // do is called
-	tickEvent                    // a core is called, as it has asked for
-	arriveEvent                  // a request arrives at the store
-	answerEvent                  // an answer arrives at a process
+	callEvent    eventKind = iota // do is called
+	tickEvent                     // a core is called, as it has asked for
+	arriveEvent                   // a request arrives at the store
+	answerEvent                   // an answer arrives at a process
+	inspectEvent                  // the simulation is inspected
 )
 
 // event is one thing that happens at a moment. One that has a process happens in that run of it: not at all once that
@@ -36,9 +37,9 @@ type queue struct {
 }
 
 type place struct {
-	at   time.Duration
-	seq  uint64
-	slot uint32
+	at    time.Duration
+	seq   uint64
+	index uint32
 }
 
 func (p place) before(o place) bool { return p.at < o.at || p.at == o.at && p.seq < o.seq }
@@ -52,20 +53,20 @@ func (q *queue) reset() {
 }
 
 func (q *queue) push(at time.Duration, e event) {
-	var slot uint32
+	var index uint32
 	if n := len(q.free); n > 0 {
-		slot = q.free[n-1]
+		index = q.free[n-1]
 		q.free = q.free[:n-1]
-		q.all[slot] = e
+		q.all[index] = e
 	} else {
-		slot = uint32(len(q.all))
+		index = uint32(len(q.all))
 		q.all = append(q.all, e)
 	}
 
 	q.seq++
 	q.heap = append(q.heap, place{})
 	i := len(q.heap) - 1
-	added := place{at, q.seq, slot}
+	added := place{at, q.seq, index}
 	for i > 0 && added.before(q.heap[(i-1)/2]) {
 		q.heap[i] = q.heap[(i-1)/2]
 		i = (i - 1) / 2
@@ -104,8 +105,8 @@ func (q *queue) pop() (time.Duration, event) {
 		q.heap[i] = moved
 	}
 
-	e := q.all[first.slot]
-	q.all[first.slot] = event{}
-	q.free = append(q.free, first.slot)
+	e := q.all[first.index]
+	q.all[first.index] = event{}
+	q.free = append(q.free, first.index)
 	return first.at, e
 }

@@ -22,6 +22,8 @@ const (
 	FenceRefused
 	HandedOverUnhealthy
 	RetiredRegister
+	WatchedSeldom
+	ClaimedKnown
 )
 
 var reachedNames = [...]string{
@@ -30,6 +32,7 @@ var reachedNames = [...]string{
 	"a member joined again", "a stuck duty", "a member left", "a takeover between a lease of its own and a heartbeat",
 	"a kill by a reaper", "a release by a reaper", "work that a fence refused",
 	"an unhealthy leader that handed over", "a register that was retired",
+	"a standby that watched its leader seldom", "a claim without a read after a release",
 }
 
 // Missing returns the names of what has not been reached.

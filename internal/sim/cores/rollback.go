@@ -23,6 +23,9 @@ func (s *sim) rollBack() {
 		s.rollBackTail(1 + s.rng.IntN(len(s.store.losable())))
 	}
 
+	if s.now >= s.healed { // it may have lost the end of a pause, which nobody asks for again by itself
+		s.resumeAll()
+	}
 	if s.chance(0.2) { // and again, before all is well
 		s.after(s.between(0, 2*s.cfg.LeaseDuration), s.rollBack)
 	}

@@ -59,7 +59,9 @@ type sim struct {
 	shorts     int  // how many elections are used for moments only: the last ones
 	group      int  // how many candidates an election has; 0 for all
 	live       bool // the faults stop changing, and stay
+	loses      bool // the store loses a claim after everything was healed
 	steady     time.Duration
+	led        time.Duration // since when every election is led, once everything is healed; 0 if one is not
 	conditions Conditions
 }
 
@@ -132,6 +134,8 @@ func (s *sim) happen(e event) {
 		s.arrive(e.req)
 	case answerEvent:
 		s.answered(e.req)
+	case inspectEvent:
+		s.inspect()
 	}
 }
 

@@ -78,6 +78,7 @@ type request struct {
 	outcome core.Outcome
 	rec     driver.Record
 	list    []driver.Record
+	partial bool // the list has ended where it may
 }
 
 func (st *store) reset() {
@@ -229,9 +230,9 @@ func (s *sim) apply(q *request) {
 	reg := q.reg
 	q.rec = driver.Record{}
 	switch {
-	case q.send.Verb == core.List:
+	case q.send.Verb == core.List || q.send.Verb == core.Skim:
 		q.outcome = core.Done
-		q.list = s.store.members(q.list[:0])
+		q.list, q.partial = q.send.Seek.End(s.store.members(q.list[:0]))
 	case q.send.Verb == core.Named:
 		q.outcome = s.named(reg)
 	case q.send.Verb == core.Remove && reg.rec.Rev == q.send.Record.Rev:
@@ -298,8 +299,9 @@ func (s *sim) answered(q *request) {
 	p.shown(q, awaited)
 	p.reading = q.send.Verb == core.Get
 	a := core.Answer{ID: q.send.ID, Outcome: q.outcome, Record: q.rec}
-	if q.send.Verb == core.List && q.outcome == core.Done {
+	if (q.send.Verb == core.List || q.send.Verb == core.Skim) && q.outcome == core.Done {
 		a.Records = slices.Clone(q.list) // the core keeps it
+		a.Partial = q.partial
 	}
 
 	p.step(a)

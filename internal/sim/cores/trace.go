@@ -61,6 +61,11 @@ func (p *proc) traceEffect(e core.Effect) {
 		return
 	}
 
+	switch e.(type) {
+	case core.Follow, core.Unfollow: // the simulation notifies of everything
+		return
+	}
+
 	p.sim.line(p.name, "effect", 0, p.effectText(e))
 }
 
@@ -186,7 +191,7 @@ var resultNames = map[core.ResultCode]string{
 
 func sendText(e *core.Send) string {
 	switch e.Verb {
-	case core.List:
+	case core.List, core.Skim:
 		return fmt.Sprintf("request %d: list the members", e.ID>>32)
 	case core.Named:
 		return fmt.Sprintf("request %d: does an election name %s?", e.ID>>32, e.Record.Name)

@@ -41,6 +41,7 @@ type view struct {
 	excused    bool            // it may have been removed, for all that its process knows
 	heldAt     core.Time       // when the last request was sent that showed it held
 	shownEpoch uint64          // of the last answer that came in time
+	covered    uint64          // the epochs up to this one are those of a register that was, or may have been, removed
 	fell       bool            // it shows less than was shown before
 	fellAt     core.Time       // since then
 	endSeen    driver.Identity // the holder whose heartbeat register was seen to show that it has ended
@@ -67,7 +68,10 @@ func (p *proc) shown(q *request, awaited bool) {
 	case q.outcome == core.Conflict && awaited:
 		p.view(q.reg).passed(q.send.Record.Rev, p.lastSent)
 	case q.outcome != core.Done && q.outcome != core.NotFound:
-	case q.send.Verb == core.List:
+	case q.send.Verb == core.Named: // it shows no record
+	case q.send.Verb == core.Remove:
+		p.removed(q, awaited)
+	case q.send.Verb == core.List || q.send.Verb == core.Skim:
 		for i := range q.list {
 			p.see(p.sim.store.register(q.list[i].Name), &q.list[i], order, q.sent)
 		}
@@ -85,6 +89,10 @@ func (p *proc) shown(q *request, awaited bool) {
 			}
 
 			v.excused = p.mayBeRemoved(v, q)
+			if v.excused { // so it may also be made anew
+				v.covered = v.highest
+			}
+
 			if !q.rec.Vacant() {
 				v.heldAt = q.sent
 			}
@@ -98,7 +106,40 @@ func (p *proc) shown(q *request, awaited bool) {
 		if q.send.Verb == core.Get && awaited && len(p.unknown) > 0 {
 			p.settled(q.rec.Nonce)
 		}
+		if q.reg.floor && awaited {
+			p.covers(q.rec.Epoch)
+		}
 	}
+}
+
+// covers notes the epoch floor that a process was shown. The register of an election below it may have been removed and
+// made anew, unless the process has seen it held a short time ago.
+func (p *proc) covers(floor uint64) {
+	for i := range p.views {
+		v := &p.views[i]
+		if v.highest <= floor && p.restedSince(v.heldAt) {
+			v.covered = max(v.covered, v.highest)
+		}
+	}
+}
+
+// restedSince reports whether a register may have been removed that was last seen held at a time.
+func (p *proc) restedSince(held core.Time) bool {
+	return p.cfg.Rest > 0 && p.clock() >= held.Add(p.cfg.Rest-p.cfg.Rest/10)
+}
+
+// removed notes that a process has removed a register. If it is made anew, it begins below the epoch of the record that
+// was removed, and that is no loss. Whatever went beyond that epoch still counts.
+func (p *proc) removed(q *request, awaited bool) {
+	v := p.view(q.reg)
+	if awaited {
+		v.passed(q.send.Record.Rev, p.lastSent)
+		v.at = max(v.at, q.at)
+		v.covered = max(v.covered, q.send.Record.Epoch)
+		v.direct.see(&q.rec, q.sent, p.clock())
+	}
+
+	p.see(q.reg, &q.rec, q.send.ID>>32, q.sent)
 }
 
 // direct is what the answers to reads and writes have shown that came in time. What lists and late answers show beside
@@ -140,13 +181,13 @@ func (v *view) passed(rev string, last uint64) {
 // mayBeRemoved reports whether a process cannot tell the loss of a register from its removal: it has not seen it held
 // for so long that both are possible.
 func (p *proc) mayBeRemoved(v *view, q *request) bool {
-	return p.cfg.Rest > 0 && q.outcome == core.NotFound && p.clock() >= v.heldAt.Add(p.cfg.Rest-p.cfg.Rest/10)
+	return q.outcome == core.NotFound && p.restedSince(v.heldAt)
 }
 
 // falls notes that an election shows a lower epoch than it did before.
 func (v *view) falls(epoch uint64, now core.Time) {
 	switch {
-	case epoch >= v.highest:
+	case epoch >= v.highest || v.highest <= v.covered:
 		v.fell = false
 	case !v.fell || epoch < v.shownEpoch:
 		v.fell = true
@@ -194,7 +235,9 @@ func (p *proc) see(reg *register, r *driver.Record, order uint64, sent core.Time
 	v.duration = r.Duration
 	v.via = r.Via
 	v.began = sent
-	p.noteForgotten(v, now)
+	if !same {
+		p.noteForgotten(v, now)
+	}
 }
 
 // noteForgotten notes which elections name an incarnation that its heartbeat register has forgotten.

@@ -14,6 +14,7 @@ import (
 type rules struct {
 	Groups []struct {
 		Rules []struct {
+			Record string            `yaml:"record"`
 			Alert  string            `yaml:"alert"`
 			Expr   string            `yaml:"expr"`
 			For    string            `yaml:"for"`
@@ -43,7 +44,7 @@ func described() map[string][]string {
 // TestAlertRules holds the rules that we ship against the metrics that there are: a rule on one that is not there never
 // fires.
 func TestAlertRules(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/operations/alerts.yml")
+	text, err := os.ReadFile("../../../../deploy/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +62,12 @@ func TestAlertRules(t *testing.T) {
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			uses := use.FindAllStringSubmatch(r.Expr, -1)
-			if r.Alert == "" || seen[r.Alert] || r.Labels["severity"] == "" || len(uses) == 0 {
+			name := r.Record + r.Alert
+			if name == "" || seen[name] || r.Alert != "" && r.Labels["severity"] == "" || len(uses) == 0 {
 				t.Errorf("%+v", r)
 			}
 
-			seen[r.Alert] = true
+			seen[name] = true
 
 			// A store that has lost writes is behind for at most a lease: a rule that waits for longer never fires.
 			if strings.Contains(r.Expr, "regent_store_behind") {

@@ -24,14 +24,20 @@ const (
 	CodeMethod          Code = "method_not_allowed" // 405
 	CodeEpochPassed     Code = "epoch_passed"       // 409: another term has begun
 	CodePollInFile      Code = "poll_in_file"       // 409: the configuration file defines the poll
+	CodeForgotten       Code = "forgotten"          // 410: a worker cannot know whether it had a task
 	CodeBodyTooLarge    Code = "body_too_large"     // 413
 	CodeUnknownHost     Code = "unknown_host"       // 421: the Host header names another node
 	CodeRefused         Code = "refused"            // 422: understood, and cannot be done
+	CodeUnknownKind     Code = "unknown_kind"       // 422: a worker has no handler for a task
+	CodeBusy            Code = "busy"               // 429: a worker has no room for a task
+	CodeWorker          Code = "worker_error"       // 500: a worker cannot use its files
 	CodeStore           Code = "store_error"        // 502
 	CodeLeader          Code = "leader_error"       // 502: the leader has refused, or the connection broke
 	CodeStuck           Code = "stuck"              // 503: the node's own loop
 	CodeNoLeader        Code = "no_leader"          // 503
 	CodeTooManyStreams  Code = "too_many_streams"   // 503
+	CodeStopping        Code = "stopping"           // 503: a worker stops
+	CodeFence           Code = "fence_error"        // 503: a worker cannot check the epoch of a task
 	CodeTimeout         Code = "timeout"            // 504: the outcome of a write is unknown
 )
 
@@ -116,3 +122,37 @@ func (w *jsonErrors) WriteHeader(status int) {
 
 // Write implements [http.ResponseWriter]. It drops the text that mux would send.
 func (w *jsonErrors) Write(text []byte) (int, error) { return len(text), nil }
+
+// withJSONNotFound passes requests to next. If next answers 404 as text, the answer becomes JSON.
+func withJSONNotFound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&jsonNotFound{ResponseWriter: w, request: r}, r)
+	})
+}
+
+// jsonNotFound is the writer of an answer whose 404 is replaced.
+type jsonNotFound struct {
+	http.ResponseWriter
+	request *http.Request
+	found   bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *jsonNotFound) WriteHeader(status int) {
+	if status == http.StatusNotFound {
+		(&jsonErrors{ResponseWriter: w.ResponseWriter, request: w.request}).WriteHeader(status)
+		return
+	}
+
+	w.found = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter]. It drops the text of a 404.
+func (w *jsonNotFound) Write(b []byte) (int, error) {
+	if !w.found {
+		return len(b), nil
+	}
+
+	return w.ResponseWriter.Write(b)
+}

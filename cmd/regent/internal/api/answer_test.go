@@ -3,6 +3,7 @@ package api_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,8 @@ func TestErrorsAreJSON(t *testing.T) {
 		code, text         string
 	}{
 		{"a_path_that_is_not_there", "GET", "/v2/status", nil, 404, "unknown_path", `there is no path "/v2/status"`},
+		{"a_file_that_the_page_has_not", "GET", "/page/other.js", nil, 404, "unknown_path",
+			`there is no path "/page/other.js"`},
 		{"a_method_that_a_path_does_not_take", "GET", "/v1/elections/seat/pause", nil, 405, "method_not_allowed",
 			"/v1/elections/seat/pause does not take GET, but POST"},
 		{"a_write_from_another_site", "POST", "/v1/elections/seat/pause", []string{"Sec-Fetch-Site", "cross-site"},
@@ -89,6 +92,22 @@ func TestCodesAreDocumented(t *testing.T) {
 	for _, c := range codes {
 		if !strings.Contains(string(document), "| `"+c[1]+"` | "+c[2]+" |") {
 			t.Errorf("docs/HTTP.md has no row for code %s with status %s", c[1], c[2])
+		}
+	}
+
+	source, err = os.ReadFile("../../../../work/codes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ofWorkers := regexp.MustCompile(`\tcode\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(ofWorkers) < 10 {
+		t.Fatalf("%d codes of workers", len(ofWorkers))
+	}
+
+	for _, w := range ofWorkers {
+		if !slices.ContainsFunc(codes, func(c []string) bool { return c[1] == w[1] }) {
+			t.Errorf("answer.go has no code %s, which a worker answers with", w[1])
 		}
 	}
 

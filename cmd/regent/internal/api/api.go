@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/regentd/regent/cmd/regent/internal/elections"
 	"github.com/regentd/regent/cmd/regent/internal/node"
+	"github.com/regentd/regent/cmd/regent/internal/page"
 	"github.com/regentd/regent/internal/signed"
 )
 
@@ -23,6 +25,8 @@ type Options struct {
 	Hosts   []string       // names that a Host header may have, besides addresses and localhost
 	Version string
 	Limits  *Limits // of streams and connections; those of NewLimits if nil
+
+	EventPrefix string // of the names of events on a stream; empty for none
 }
 
 const (
@@ -39,8 +43,9 @@ const (
 // server has the handlers of a node.
 type server struct {
 	Options
-	stopping <-chan struct{}
-	verifier *signed.Verifier
+	stopping  <-chan struct{}
+	verifier  *signed.Verifier
+	elections *elections.Shared
 }
 
 // New returns the handler of a node. Streams end when stopping is closed.
@@ -50,14 +55,23 @@ func New(opts Options, stopping <-chan struct{}) http.Handler {
 	}
 
 	m := opts.Node.Member
-	s := &server{Options: opts, stopping: stopping, verifier: signed.NewVerifier(opts.Token, m.ID, m.Addr)}
+	lister := &elections.Lister{Store: m.Store, Rank: m.Config.Rank}
+	s := &server{
+		Options:   opts,
+		stopping:  stopping,
+		verifier:  signed.NewVerifier(opts.Token, m.ID, m.Addr),
+		elections: elections.NewShared(lister, stopping),
+	}
 
 	mux := http.NewServeMux()
 	s.serveHealth(mux)
 	s.serveElections(mux)
 	s.servePolls(mux)
+	mux.Handle("GET /{$}", page.Handler())
+	mux.Handle("GET /page/{file}", withJSONNotFound(page.Handler()))
 	mux.Handle("GET /metrics", s.metrics())
 	mux.HandleFunc("GET /v1/metrics", s.stats)
+	mux.HandleFunc("GET /v1/openapi.json", s.openapi())
 	mux.HandleFunc("GET /v1/status", s.status)
 	mux.HandleFunc("GET /v1/members", s.members())
 	mux.Handle("GET /v1/events", s.readers(s.events))

@@ -51,7 +51,7 @@ func TestNode(t *testing.T) {
 		}
 
 		if got, body := b.ask("GET", "/v1/elections/seat", ""); got != 200 || body["leader"] != "a" ||
-			body["leaseDuration"] != "6s" || body["via"] != "regent/member/a" {
+			body["leaseDurationMs"] != 6000.0 || body["via"] != "regent/member/a" {
 			t.Errorf("%d %v", got, body)
 		}
 
@@ -66,7 +66,7 @@ func TestNode(t *testing.T) {
 			n.becomes("/v1/members", func(body map[string]any) bool {
 				got := fmt.Sprint(body)
 				return strings.Contains(got, "id:a") && strings.Contains(got, "id:b") && body["status"] == "healthy" &&
-					body["leader"] == "a"
+					body["leader"] == "a" && strings.Contains(got, "elections:[seat]")
 			})
 		}
 
@@ -80,6 +80,11 @@ func TestNode(t *testing.T) {
 
 	t.Run("E08_E09_figures_are_served_as_JSON_and_for_Prometheus", func(t *testing.T) {
 		_, body := a.ask("GET", "/v1/metrics", "")
+		if body["leaseDurationMs"] != 6000.0 || body["heartbeatIntervalMs"] != 1500.0 ||
+			body["leaseLostAtMs"] != 3488.0 {
+			t.Errorf("the lease is 6 s; less 0.2 %%, 1 s to stop and an interval of 1.5 s it is lost: %v", body)
+		}
+
 		for _, key := range []string{"heartbeatLatencyP99", "epochDriftEvents", "contentionEvents"} {
 			if _, ok := body[key]; !ok {
 				t.Errorf("%s is not in %v", key, body)
@@ -104,6 +109,12 @@ func TestNode(t *testing.T) {
 			`{"epoch":1,"x":"` + strings.Repeat("x", 100<<10) + `"}`: 413} {
 			if got, answer := a.ask("POST", "/v1/elections/seat/step-down", body); got != want {
 				t.Errorf("%.30q: %d %v, want %d", body, got, answer, want)
+			}
+		}
+
+		for _, verb := range []string{"handoff", "pause", "resume"} {
+			if got, answer := a.ask("POST", "/v1/elections/seat/"+verb, "{}"); got != 400 {
+				t.Errorf("%s: %d %v", verb, got, answer)
 			}
 		}
 

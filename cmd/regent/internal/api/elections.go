@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // serveElections adds the paths of elections: their records, and the verbs.
 func (s *server) serveElections(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/elections", s.listElections)
 	mux.HandleFunc("GET /v1/elections/{election}", s.election)
 	mux.HandleFunc("GET /v1/elections/{election}/history", s.history)
 	mux.Handle("POST /v1/elections/{election}/handoff", s.verb(handOff))
@@ -32,7 +35,7 @@ type Election struct {
 	LeaderAddr  string        `json:"leaderAddr,omitempty"`
 	Epoch       uint64        `json:"epoch"`
 	Since       time.Time     `json:"since,omitzero"`
-	Lease       string        `json:"leaseDuration"`
+	LeaseMs     float64       `json:"leaseDurationMs"`
 	Via         string        `json:"via,omitempty"`
 	Next        string        `json:"next,omitempty"`
 	Paused      bool          `json:"paused"`
@@ -72,7 +75,7 @@ func (s *server) record(w http.ResponseWriter, r *http.Request) (Election, bool)
 
 	return Election{
 		Name: l.Name, Leader: l.Holder.ID, Incarnation: l.Holder.Incarnation, LeaderAddr: l.Addr,
-		Epoch: l.Epoch, Since: l.Since, Lease: l.Duration.String(), Via: l.Via,
+		Epoch: l.Epoch, Since: l.Since, LeaseMs: millis.Of(l.Duration), Via: l.Via,
 		Next: l.Next, Paused: l.Paused, Checkpoint: len(l.Data), Past: l.Past,
 	}, true
 }
@@ -164,6 +167,11 @@ func (s *server) verb(run verbFunc) http.Handler {
 			return
 		}
 
+		if why := s.cannotLead(ctx, l.Name, body.To); why != "" {
+			failVerb(w, fmt.Errorf("hand off %s: %s", l.Name, why), l.Epoch)
+			return
+		}
+
 		if err := run(ctx, s.Node.Member, l, body.To); err != nil {
 			failVerb(w, err, l.Epoch)
 			return
@@ -172,6 +180,23 @@ func (s *server) verb(run verbFunc) http.Handler {
 		s.Log.Info("verb done", "verb", r.URL.Path, "remote", r.RemoteAddr, "epoch", l.Epoch)
 		s.answerVerb(ctx, w, l.Name)
 	}))
+}
+
+// cannotLead returns why a successor could not take over, as the leader sees it: its register may still show a healthy
+// member whose process is dead or frozen. It returns nothing if it could, if no successor is named, or if nobody knows.
+func (s *server) cannotLead(ctx context.Context, election, to string) string {
+	if to == "" || election != s.Node.Election() {
+		return ""
+	}
+
+	c, _ := s.leaderView(ctx)
+	for _, m := range c.Members {
+		if m.ID == to && (m.Status == health.Unreachable || m.Status == health.Gone) {
+			return fmt.Sprintf("member %q is %s: %s; nothing was changed", to, m.Status, m.Why)
+		}
+	}
+
+	return ""
 }
 
 // decodeVerb returns the body of a verb, which must name an epoch. If it does not, decodeVerb answers and returns

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 
 // streamInterval is how often a stream sends a comment, so that proxies keep it open.
 const streamInterval = 15 * time.Second
+
+// EndOfKept is the comment that a stream has after the events that the node kept, and before those that are new. A
+// client that wants no new ones ends there.
+const EndOfKept = "end of the kept events"
 
 // EventGap is the kind of the event that a stream begins with if its client has missed events that are not kept any
 // more.
@@ -48,7 +53,9 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	err = s.stream(r, &frames{w: w, c: http.NewResponseController(w), hub: s.Node.Hub}, subscription)
+	err = s.stream(r, &frames{
+		w: w, c: http.NewResponseController(w), hub: s.Node.Hub, prefix: s.EventPrefix,
+	}, subscription)
 	if errors.Is(err, os.ErrDeadlineExceeded) { // the client does not read at all
 		subscription.CutOff()
 	}
@@ -81,6 +88,10 @@ func (s *server) stream(r *http.Request, out *frames, from *node.Subscription) e
 		}
 	}
 
+	if err := out.comment(EndOfKept); err != nil {
+		return err
+	}
+
 	tick := time.NewTicker(streamInterval)
 	defer tick.Stop()
 
@@ -111,13 +122,26 @@ type frames struct {
 	w   http.ResponseWriter
 	c   *http.ResponseController
 	hub *node.Hub
+
+	prefix string // of the names of events; empty for none
 }
 
 func (f *frames) comment(text string) error { return f.send(": " + text + "\n\n") }
 
+// namedEvent is an event with the name that it has outside: its kind after the prefix.
+type namedEvent struct {
+	regent.Event
+	Name string `json:"name,omitempty"` // left out without a prefix
+}
+
 // event writes an event. Without an ID, the client keeps the ID of the event before.
 func (f *frames) event(e regent.Event, id string) error {
-	b, err := json.Marshal(e)
+	named := namedEvent{Event: e}
+	if f.prefix != "" {
+		named.Name = f.prefix + ":" + string(e.Kind)
+	}
+
+	b, err := json.Marshal(named)
 	if err != nil { // cannot be: every field of an event has a JSON form
 		return nil
 	}
@@ -126,7 +150,7 @@ func (f *frames) event(e regent.Event, id string) error {
 		id = "id: " + id + "\n"
 	}
 
-	return f.send(fmt.Sprintf("%sevent: %s\ndata: %s\n\n", id, e.Kind, b))
+	return f.send(fmt.Sprintf("%sevent: %s\ndata: %s\n\n", id, cmp.Or(named.Name, string(e.Kind)), b))
 }
 
 func (f *frames) send(text string) error {

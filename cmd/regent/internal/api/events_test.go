@@ -14,6 +14,7 @@ import (
 )
 
 func TestSlowSubscriber(t *testing.T) {
+	t.Parallel()
 	var log logBuffer
 	a := serve(t, memstore.New(), "a", "", func(o *api.Options) { o.Log = log.logger() })
 	a.until("/leader", 200)
@@ -62,6 +63,19 @@ func TestLastEventID(t *testing.T) {
 		return text.String()
 	}
 	begin := read(6, "")
+	t.Run("the_end_of_the_kept_events_is_marked", func(t *testing.T) {
+		resp := a.stream(t.Context(), "Last-Event-ID", "")
+		defer resp.Body.Close()
+		kept := 0
+		for in := bufio.NewScanner(resp.Body); in.Scan() && in.Text() != ": "+api.EndOfKept; {
+			if strings.HasPrefix(in.Text(), "id: ") {
+				kept++
+			}
+		}
+		if kept < 2 {
+			t.Errorf("the mark comes after %d events", kept)
+		}
+	})
 
 	var id string
 	for line := range strings.Lines(begin) {

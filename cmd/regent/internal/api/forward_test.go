@@ -87,6 +87,7 @@ func (f *testNode) knows(leader string) {
 
 // TestFrozenLeader asks a standby for what its leader, which does not answer, would have to answer.
 func TestFrozenLeader(t *testing.T) {
+	t.Parallel()
 	token := []string{"Authorization", "Bearer secret"}
 	poll := `{"kind":"http","target":"http://127.0.0.1:1/","interval":"1h"}`
 

@@ -24,8 +24,8 @@ func (s *server) livez(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz answers 200 on a leader and on a standby that can read and write the store. If only a leader were ready,
-// rollouts would hang.
+// readyz answers 200 on a leader and on a standby that can read and write the store, and whose health check passes. If
+// only a leader were ready, rollouts would hang.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	h := s.Node.Health()
 	usable := h.Store.Reachable && h.Store.Writable
@@ -33,7 +33,9 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 	status := http.StatusOK
 
-	if !usable || !placed || s.Node.Member.Blocked() != "" {
+	healthy := h.HealthCheck == nil || h.HealthCheck.OK
+
+	if !usable || !placed || !healthy || s.Node.Member.Blocked() != "" {
 		status = http.StatusServiceUnavailable
 	}
 

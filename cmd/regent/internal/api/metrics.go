@@ -33,7 +33,8 @@ type collector struct {
 	leader, epoch, remaining, leaderless, behind, regressed *prometheus.Desc // of the election
 	heartbeat, failures, began, ended, contention, drift    *prometheus.Desc // of the member
 	reachable, writable, requests, lost, build              *prometheus.Desc // of the node
-	tasks                                                   *prometheus.Desc // of the worker
+	healthCheck, checkFailures                              *prometheus.Desc // of its health check
+	tasks, workerWritable                                   *prometheus.Desc // of the worker
 	members, cluster, duties                                *prometheus.Desc // of the leader
 	slots, polls, latency, overdue, jumps                   *prometheus.Desc // of the leader's polls
 }
@@ -69,8 +70,14 @@ func newCollector(n *node.Node, version string) *collector {
 	c.lost = desc("lost_events_total", "Events that an observer was too slow for.")
 	c.build = desc("build_info", "The version of this binary and of Go.", "version", "go")
 
+	c.healthCheck = desc("health_check_ok", "1 while the health check of this node passes; left out if it has none.")
+	c.checkFailures = desc("health_check_failures_total", "Health checks of this node that have failed.")
+
 	c.tasks = desc("tasks_total",
 		"Tasks that this worker got: how they ended, or why they were not taken.", "outcome")
+
+	c.workerWritable = desc("worker_writable",
+		"1 while this worker can write its files in dataDir; at 0 it refuses tasks.")
 
 	c.members = desc("members", "Members by status, as the leader sees them; on the leader alone.", "status")
 	c.cluster = desc("cluster_status",
@@ -98,9 +105,20 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	out := sink(ch)
 	c.collectElection(out)
 	c.collectMember(out, c.node.Member.Stats())
+	c.collectHealthCheck(out)
 	c.collectWorker(out)
 	c.collectPolls(out)
 	c.collectCluster(out)
+}
+
+func (c *collector) collectHealthCheck(out sink) {
+	state, failures := c.node.HealthCheck()
+	if state == nil {
+		return
+	}
+
+	out.gauge(c.healthCheck, truth(state.OK))
+	out.counter(c.checkFailures, float64(failures))
 }
 
 // sink receives metrics.
@@ -168,6 +186,8 @@ func (c *collector) collectWorker(out sink) {
 	if c.node.Worker == nil {
 		return
 	}
+
+	out.gauge(c.workerWritable, truth(c.node.Worker.Unwritable() == nil))
 
 	w := c.node.Worker.Stats()
 	for outcome, n := range w.Outcomes {

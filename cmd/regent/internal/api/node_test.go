@@ -47,7 +47,7 @@ func serve(t *testing.T, store driver.Store, id, token string, change ...func(*a
 		f(&opts)
 	}
 
-	server.Config = api.Server(api.New(opts, stopping), opts.Log)
+	server.Config = api.Server(validated(t, api.New(opts, stopping)), opts.Log)
 	server.Start()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

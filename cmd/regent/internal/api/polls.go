@@ -39,8 +39,9 @@ func (s *server) withPolls(next http.HandlerFunc) http.HandlerFunc {
 	}, noLeader)
 }
 
-func (s *server) listPolls(w http.ResponseWriter, _ *http.Request) {
-	all, err := s.Node.Polls.List()
+// listPolls answers with all polls; with results=1 each has its last runs.
+func (s *server) listPolls(w http.ResponseWriter, r *http.Request) {
+	all, err := s.Node.Polls.List(r.URL.Query().Get("results") != "")
 	if err != nil {
 		failPoll(w, err)
 		return
@@ -98,7 +99,7 @@ func (s *server) putPoll(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 	}
 
-	answer(w, status, p.Redacted())
+	answer(w, status, p.Redacted().Answer())
 }
 
 func (s *server) deletePoll(w http.ResponseWriter, r *http.Request) {

@@ -46,7 +46,7 @@ func TestPolls(t *testing.T) {
 		}
 
 		if got, body := a.ask("PUT", "/v1/polls/home", strings.Replace(good, "1h", "2h", 1), token...); got != 200 ||
-			body["interval"] != "2h0m0s" {
+			body["intervalMs"] != 7_200_000.0 {
 			t.Errorf("%d %v", got, body)
 		}
 
@@ -68,6 +68,15 @@ func TestPolls(t *testing.T) {
 		if got, body := b.ask("GET", "/v1/polls/home", ""); got != 200 || body["state"] != "up" ||
 			body["source"] != "store" || len(body["results"].([]any)) == 0 {
 			t.Errorf("%d %v", got, body)
+		}
+
+		for path, want := range map[string]bool{"/v1/polls": false, "/v1/polls?results=1": true} {
+			_, body := b.ask("GET", path, "")
+			first := body["polls"].([]any)[0].(map[string]any)
+			if runs, there := first["results"].([]any); there != want || want && len(runs) == 0 ||
+				first["latency"] != nil {
+				t.Errorf("%s: %v", path, first)
+			}
 		}
 
 		if got, body := b.ask("DELETE", "/v1/polls/home", "", token...); got != 204 {

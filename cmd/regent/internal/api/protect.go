@@ -145,6 +145,9 @@ func missingProof(r *http.Request, signature error) string {
 	if strings.HasPrefix(r.URL.Path, tasksPath) || signed.Present(r) {
 		return signature.Error()
 	}
+	if _, given := signed.Bearer(r); given {
+		return "the token that was sent is not that of the cluster"
+	}
 	return "this needs the cluster's token: Authorization: Bearer …"
 }
 

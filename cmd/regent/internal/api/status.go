@@ -8,62 +8,43 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/elections"
 	"github.com/regentd/regent/cmd/regent/internal/health"
 	"github.com/regentd/regent/cmd/regent/internal/node"
-	"github.com/regentd/regent/work"
+	"github.com/regentd/regent/internal/millis"
 )
-
-// Figures is the answer of /v1/metrics.
-type Figures struct {
-	regent.Stats
-	Tasks  *work.WorkerStats  `json:"tasks,omitempty"` // as a worker
-	Polls  map[string]uint64  `json:"polls"`           // as their leader: slots by outcome
-	Duties []regent.DutyState `json:"duties,omitempty"`
-}
-
-// stats answers with the figures of this node.
-func (s *server) stats(w http.ResponseWriter, _ *http.Request) {
-	f := Figures{
-		Stats:  s.Node.Member.Stats(),
-		Polls:  s.Node.Polls.Stats().Slots,
-		Duties: s.Node.Member.Duties(),
-	}
-	f.EpochDriftEvents = s.Node.Drifts()
-
-	if s.Node.Worker != nil {
-		stats := s.Node.Worker.Stats()
-		f.Tasks = &stats
-	}
-
-	answer(w, http.StatusOK, f)
-}
 
 // Status is the answer of /v1/status.
 type Status struct {
 	node.Health
-	Election string      `json:"election"`
-	Since    time.Time   `json:"since,omitzero"`
-	Paused   bool        `json:"paused"`
-	Next     string      `json:"next,omitempty"`
-	Why      *WhyLeading `json:"why,omitempty"`
-	Cluster  *Cluster    `json:"cluster,omitempty"` // as the leader sees it; left out if only this node is asked about
-	Version  string      `json:"version"`
+	Election string         `json:"election"`
+	Since    time.Time      `json:"since,omitzero"`
+	Paused   bool           `json:"paused"`
+	Next     string         `json:"next,omitempty"`
+	Why      *elections.Why `json:"why,omitempty"`
+	Cluster  *Cluster       `json:"cluster,omitempty"` // as the leader sees it; left out with local=1
+	Version  string         `json:"version"`
+
+	HeartbeatP50Ms float64 `json:"heartbeatP50Ms,omitempty"` // of its own heartbeats; left out with fewer than 10
+	HeartbeatP99Ms float64 `json:"heartbeatP99Ms,omitempty"`
 }
 
 // status answers with the state of this node and, as the leader sees it, of the cluster. With local=1 it asks no other
 // node: so the leader asks its members.
 func (s *server) status(w http.ResponseWriter, r *http.Request) {
-	election := s.Node.Election()
-	v, seen := s.Node.Member.View(election)
+	h, v, seen := s.Node.Observe()
 	body := Status{
-		Health: s.Node.Health(), Election: election, Since: v.Since,
+		Health: h, Election: s.Node.Election(), Since: v.Since,
 		Paused: v.Paused, Next: v.Next, Version: s.Version,
 	}
 
+	stats := s.Node.Member.Stats()
+	body.HeartbeatP50Ms = millis.Of(stats.HeartbeatLatencyP50)
+	body.HeartbeatP99Ms = millis.Of(stats.HeartbeatLatencyP99)
+
 	if seen {
 		v.Known = max(v.Known, body.Epoch) // the node may remember more than its member
-		body.Why = why(v)
+		body.Why = elections.Explain(v)
 	}
 
 	if r.URL.Query().Get("local") == "" {
@@ -81,28 +62,35 @@ type Cluster struct {
 	Counts  health.Counts `json:"counts"`
 }
 
-// cluster asks the leader for the state of the cluster, with a short timeout.
+// cluster returns the state of the cluster as its leader sees it.
 func (s *server) cluster(ctx context.Context) Cluster {
+	c, why := s.leaderView(ctx)
+	if why != "" {
+		return brief(health.NoCoordinator(nil, why))
+	}
+	return brief(c)
+}
+
+// leaderView asks the leader for the state of the cluster, with a short timeout. If it cannot, it returns why.
+func (s *server) leaderView(ctx context.Context) (c health.Cluster, why string) {
 	h := s.Node.Health()
 	client, scheme := s.Node.Peers()
 
 	if h.Role == node.Leader {
-		return brief(s.Node.Cluster.Snapshot())
+		return s.Node.Cluster.Snapshot(), ""
 	}
 	if why := unreachable(h, client); why != "" {
-		return brief(health.NoCoordinator(nil, why))
+		return c, why
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 
-	var c health.Cluster
 	if err := fetch(ctx, client, scheme+"://"+h.LeaderAddr+"/v1/members", h.Node, &c); err != nil {
-		why := fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr)
-		return brief(health.NoCoordinator(nil, why))
+		return c, fmt.Sprintf("the leader, %s, cannot be reached at %s", h.Leader, h.LeaderAddr)
 	}
 
-	return brief(c)
+	return c, ""
 }
 
 // brief leaves the members out.

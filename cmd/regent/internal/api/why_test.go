@@ -1,18 +1,22 @@
 package api_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/memstore"
 )
 
 func TestWhy(t *testing.T) {
 	store := memstore.New()
-	a := serve(t, store, "a", "")
+	link := store.Client("a", memstore.Faults{})
+	a := serve(t, link, "a", "")
 	a.until("/leader", 200)
 
 	first := a.becomes("/v1/status?local=1",
@@ -28,6 +32,8 @@ func TestWhy(t *testing.T) {
 	b := serve(t, store, "b", "")
 	b.until("/standby", 200)
 
+	link.SetFaults(memstore.Faults{Outage: true}) // or it joins again, and may be quicker than b
+	defer link.SetFaults(memstore.Faults{})
 	l, err := store.Get(t.Context(), driver.MemberRegister("a"))
 	if err == nil {
 		err = regent.Reap(t.Context(), store, l.Name, l.Holder)
@@ -48,4 +54,51 @@ func TestWhy(t *testing.T) {
 	if ms, ok := was["vacantMs"].(float64); !ok || ms < 0 || ms > float64(time.Minute.Milliseconds()) {
 		t.Errorf("%v", was)
 	}
+}
+
+// TestStatusIsOneView asks for the status while the election changes hands: who leads, and why, must be of one moment.
+func TestStatusIsOneView(t *testing.T) {
+	t.Parallel()
+	store := memstore.New()
+	nodes := []*testNode{serve(t, store, "a", ""), serve(t, store, "b", "")}
+	for _, n := range nodes {
+		n.until("/readyz", 200)
+		n.becomes("/v1/members", func(b map[string]any) bool { return len(b["members"].([]any)) == 2 })
+	}
+
+	stop := make(chan struct{})
+	var asking sync.WaitGroup
+	for _, n := range nodes {
+		for range 2 {
+			asking.Go(func() {
+				for done := false; !done; {
+					h, v, _ := n.Observe()
+					if h.Role == node.Leader && h.Epoch != v.Epoch {
+						t.Errorf("it leads epoch %d, and the view shows epoch %d", h.Epoch, v.Epoch)
+					}
+
+					select {
+					case <-stop:
+						done = true
+					default:
+					}
+				}
+			})
+		}
+	}
+
+	for range 10 {
+		status := nodes[0].becomes("/v1/status?local=1", func(b map[string]any) bool { return b["leader"] != "" })
+		to := "a"
+		if status["leader"] == "a" {
+			to = "b"
+		}
+		nodes[0].ask("POST", "/v1/elections/seat/handoff", fmt.Sprintf(`{"epoch":%v,"to":%q}`, status["epoch"], to))
+		eventually(t, to+" leads", func() bool {
+			l, err := store.Get(t.Context(), "seat")
+			return err == nil && l.Holder.ID == to
+		})
+	}
+	close(stop)
+	asking.Wait()
 }

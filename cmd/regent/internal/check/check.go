@@ -27,8 +27,8 @@ import (
 type Outcome struct {
 	OK      bool              `json:"ok"`
 	Message string            `json:"message,omitempty"` // the reason, or what was found: one line of at most 500 bytes
-	Latency time.Duration     `json:"latency"`
-	Detail  map[string]string `json:"detail,omitempty"` // status, address, answer and the like
+	Latency time.Duration     `json:"-"`                 // latencyMs in JSON
+	Detail  map[string]string `json:"detail,omitempty"`  // status, address, answer and the like
 }
 
 // Func is a kind of check that is not built in. It must end at the deadline of ctx.

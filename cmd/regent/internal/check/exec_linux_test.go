@@ -153,7 +153,7 @@ func TestExecEnds(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "pid")
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { // when the program has begun
-			for {
+			for ctx.Err() == nil {
 				if data, _ := os.ReadFile(file); strings.HasSuffix(string(data), "\n") {
 					cancel()
 					return

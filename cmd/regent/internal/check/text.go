@@ -28,8 +28,8 @@ func oneLine(s string, max int) string {
 	return s[:end] + more
 }
 
-// hidden replaces a secret, as in net/url.
-const hidden = "xxxxx"
+// hidden replaces a secret, as in addresses of stores.
+const hidden = "***"
 
 // Redact returns a target without its possible secrets: user and password of a URL, and its query.
 func Redact(target string) string {

@@ -12,9 +12,10 @@ package config
 
 import (
 	"errors"
-	"flag"
 	"log/slog"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
@@ -45,6 +46,8 @@ type Settings struct {
 	Node      string // the member's ID; empty for the library's default
 	Listen    string // host:port
 	Advertise string // host:port that other nodes get; Listen unless given
+	PodLabel  string // the pod of this node, whose label says whether it leads; empty for none
+	Sidecar   string // host:port of the listener that names the leader alone; empty for none
 	Token     string // of token, or of tokenFile
 	TokenFile string
 	TLSCert   string
@@ -53,6 +56,9 @@ type Settings struct {
 	Reaper    bool
 	LogFormat string // text or json
 	LogLevel  slog.Level
+
+	EventPrefix string // of the names of events; empty for none
+
 	Worker    bool
 	DataDir   string // of the worker's journal and epoch
 	ExecPolls bool
@@ -66,8 +72,11 @@ type Settings struct {
 	Polls  []poll.Poll // of the file
 	Duties []Duty      // of the file, in its order
 
+	HealthCheck *HealthCheck // of the file; nil if it has none
+
 	Args     []string // what follows the flags
 	Warnings []string // to be logged at start
+	Mistyped []string // variables that a command which asks a node or a store ignores; a node refuses them
 
 	origins map[string]origin
 	entries []entry
@@ -81,9 +90,9 @@ type origin struct {
 }
 
 // Load reads a whole configuration: the flags in args, the variables in environ, and the file that they name, if any.
-// It returns [flag.ErrHelp] for -h and --help.
+// It returns [pflag.ErrHelp] for -h and --help.
 func Load(args, environ []string, readFile func(name string) ([]byte, error)) (*Settings, error) {
-	set := flag.NewFlagSet("regent", flag.ContinueOnError)
+	set := pflag.NewFlagSet("regent", pflag.ContinueOnError)
 	source := Flags(set)
 
 	if err := Parse(set, args); err != nil {

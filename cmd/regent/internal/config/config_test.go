@@ -2,13 +2,14 @@ package config_test
 
 import (
 	"errors"
-	"flag"
 	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/config"
@@ -173,9 +174,9 @@ func TestPrecedence(t *testing.T) {
 		}
 	})
 
-	t.Run("what_follows_the_flags_is_left", func(t *testing.T) {
-		s := loaded{args: "--eligible=false --preempt seat -- sleep --region x"}.must(t)
-		if want := []string{"seat", "--", "sleep", "--region", "x"}; !slices.Equal(s.Args, want) ||
+	t.Run("what_is_no_flag_is_left", func(t *testing.T) {
+		s := loaded{args: "--eligible=false seat --preempt -- sleep --region x"}.must(t)
+		if want := []string{"seat", "sleep", "--region", "x"}; !slices.Equal(s.Args, want) ||
 			!s.Regent.Ineligible ||
 			!s.Regent.Preempt {
 			t.Errorf("got %q, %+v", s.Args, s.Regent)
@@ -239,8 +240,10 @@ func TestWarnings(t *testing.T) {
 		{"two_variables_for_one_key_that_differ",
 			loaded{env: "COORDINATOR_TAKEOVER_DELAY=2000 REGENT_TAKEOVER_DELAY=3s"},
 			"variable COORDINATOR_TAKEOVER_DELAY=2000 is ignored: REGENT_TAKEOVER_DELAY=3s wins"},
-		{"a_variable_that_nobody_knows", loaded{env: "REGENT_LEASE_DURATOIN=9s"},
-			"variable REGENT_LEASE_DURATOIN is not known and ignored, did you mean REGENT_LEASE_DURATION?"},
+		{"a_variable_that_is_like_no_other", loaded{env: "REGENT_OF_OUR_TEAM=9s"},
+			"variable REGENT_OF_OUR_TEAM is not known and ignored"},
+		{"a_port_that_somebody_meant_to_set", loaded{env: "REGENT_PORT=8080"},
+			"variable REGENT_PORT is not known and ignored"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.must(t)
@@ -263,7 +266,12 @@ func TestWarnings(t *testing.T) {
 		{"two_variables_that_agree_need_no_warning",
 			loaded{env: "COORDINATOR_TAKEOVER_DELAY=2000 REGENT_TAKEOVER_DELAY=2s"}},
 		{"variables_that_run_sets_need_no_warning",
-			loaded{env: "REGENT_ELECTION=seat REGENT_EPOCH=7 REGENT_TERM=X REGENT_NODE=a"}},
+			loaded{env: "REGENT_ELECTION=seat REGENT_EPOCH=7 REGENT_TERM=X REGENT_NODE=a REGENT_RUN=1"}},
+		{"variables_of_a_Service_of_Kubernetes_need_no_warning", loaded{env: "REGENT_SERVICE_HOST=10.0.0.1 " +
+			"REGENT_SERVICE_PORT=7468 REGENT_SERVICE_PORT_HTTP=7468 REGENT_PORT=tcp://10.0.0.1:7468 " +
+			"REGENT_PORT_7468_TCP=tcp://10.0.0.1:7468 REGENT_PORT_7468_TCP_PROTO=tcp REGENT_PORT_7468_TCP_PORT=7468 " +
+			"REGENT_PORT_7468_TCP_ADDR=fd00::1 REGENT_LEADER_SERVICE_HOST=fd00::1 REGENT_LEADER_SERVICE_PORT=7468"}},
+		{"an_empty_variable_is_not_set", loaded{env: "REGENT_STROE="}},
 		{"a_reachable_address_needs_no_warning",
 			loaded{args: "--listen 0.0.0.0:1 --advertise h:1", env: "REGENT_TOKEN=0123456789abcdef"}},
 	} {
@@ -275,10 +283,41 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestMistypedVariables checks that a node refuses a variable that is nearly one of its own, and names that one.
+func TestMistypedVariables(t *testing.T) {
+	for env, want := range map[string]string{
+		"REGENT_LEASE_DURATOIN=9s": "variable REGENT_LEASE_DURATOIN: is not known, did you mean REGENT_LEASE_DURATION?",
+		"REGENT_STROE=redis://x:1": "variable REGENT_STROE: is not known, did you mean REGENT_STORE?",
+		"REGENT_TOKENFILE=/x":      "variable REGENT_TOKENFILE: is not known, did you mean REGENT_TOKEN_FILE?",
+		"REGENT_ADR=x:1":           "variable REGENT_ADR: is not known, did you mean REGENT_ADDR?",
+	} {
+		t.Run(env, func(t *testing.T) {
+			_, err := config.Load(nil, []string{env}, files(nil))
+			var refused *config.Error
+			if !errors.As(err, &refused) || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+
+			set := pflag.NewFlagSet("status", pflag.ContinueOnError)
+			s, err := config.Flags(set, "store").LoadClient([]string{env}, files(nil))
+			if err != nil || len(s.Mistyped) != 1 || s.Mistyped[0] != want {
+				t.Errorf("a command that asks: %v, %q, want %s", err, s.Mistyped, want)
+			}
+		})
+	}
+
+	t.Run("with_another_error_both_are_shown", func(t *testing.T) {
+		_, err := config.Load(nil, []string{"REGENT_STROE=x", "REGENT_LEASE_DURATION=soon"}, files(nil))
+		if err == nil || !strings.Contains(err.Error(), "REGENT_STROE") || !strings.Contains(err.Error(), "soon") {
+			t.Error(err)
+		}
+	})
+}
+
 func TestFlags(t *testing.T) {
 	subset := func(args ...string) (*config.Settings, string, error) {
-		set := flag.NewFlagSet("status", flag.ContinueOnError)
-		output := set.String("o", "text", "output")
+		set := pflag.NewFlagSet("status", pflag.ContinueOnError)
+		output := set.StringP("output", "o", "text", "output")
 		source := config.Flags(set, "store", "election")
 
 		if err := config.Parse(set, args); err != nil {
@@ -308,6 +347,7 @@ func TestFlags(t *testing.T) {
 			"unknown flag --lease-duratoin, did you mean --lease-duration?"},
 		{"a_flag_without_its_value", "--listen", "flag --listen needs a value"},
 		{"a_malformed_flag_shows_no_value", "---token=hush", "bad flag syntax: ---token: see"},
+		{"a_long_flag_with_one_hyphen", "-listen :1", "unknown flag -listen, did you mean --listen?"},
 		{"a_boolean_as_two_words", "--eligible false --preempt", "write --eligible=false"},
 	} {
 		t.Run(c.name+"_is_a_usage_error", func(t *testing.T) {
@@ -320,7 +360,8 @@ func TestFlags(t *testing.T) {
 	}
 
 	t.Run("help_is_asked_for_not_wrong", func(t *testing.T) {
-		if _, err := (loaded{args: "--help"}).load(); !errors.Is(err, flag.ErrHelp) || errors.Is(err, config.ErrUsage) {
+		_, err := loaded{args: "--help"}.load()
+		if !errors.Is(err, pflag.ErrHelp) || errors.Is(err, config.ErrUsage) {
 			t.Errorf("got %v", err)
 		}
 	})

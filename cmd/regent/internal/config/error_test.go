@@ -67,8 +67,8 @@ func TestBadValues(t *testing.T) {
 		{"C22_an_unknown_profile", loaded{args: "--profile large --listen nowhere"},
 			`flag --profile: profile "large": profile must be cluster, lock or fleet`},
 		{"C22_an_unknown_rank", loaded{args: "--rank seniority --region eu"},
-			"flag --rank: rank seniority: rank must be first, lexicographic, priority, or region: followed by " +
-				"regions, the best first"},
+			"flag --rank: rank seniority: rank must be first, lexicographic, priority, latency, or region: followed " +
+				"by regions, the best first"},
 		{"programs_for_everybody", loaded{yaml: "execPolls: true"},
 			`file regent.yaml:1: execPolls "true": execPolls needs token, ` +
 				"tokenFile or tlsCA: else every user of this machine could run programs with the rights of the node"},
@@ -119,8 +119,9 @@ func TestBadValues(t *testing.T) {
 		{"C22_a_key_without_its_certificate", loaded{args: "--tls-key a.pem"},
 			`flag --tls-key: tlsKey "a.pem": tlsKey needs tlsCert`},
 		{"C22_a_store_that_nobody_knows", loaded{args: "--store mysql://ada:hush@host/db"},
-			`flag --store: store "mysql://ada:xxxxx@host/db": store must begin with sqlite:, memory:, redis://, ` +
-				`rediss:// or s3://, the stores that this binary has`},
+			`flag --store: store "mysql://ada:***@host/db": store must begin with sqlite:, memory:, redis://, ` +
+				`rediss://, postgres://, postgresql://, etcd://, nats://, kube:// or s3://, ` +
+				`the stores that this binary has`},
 		{"C22_an_embedded_store_without_a_file", loaded{args: "--store sqlite:"},
 			`flag --store: store "sqlite:": store must name a file, as in sqlite:regent.db`},
 		{"C22_a_file_that_is_not_there", loaded{args: "--config none.yaml"},

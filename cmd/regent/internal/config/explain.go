@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"github.com/regentd/regent/cmd/regent/internal/cli/output"
 )
 
 // setting is a key with its value, as Explain shows it.
@@ -30,21 +32,19 @@ func (s *Settings) all() []setting {
 	return all
 }
 
-// Explain writes every key with its value and origin, and the warnings: as text, or as one object if format is "json".
-// It shows no secret.
+// Explain writes every key with its value and origin, and the warnings: as text, or as one object if format is "json"
+// or "yaml". It shows no secret.
 func (s *Settings) Explain(w io.Writer, format string) error {
 	switch format {
 	case "", "text":
 		_, err := io.WriteString(w, s.String())
 		return err
-	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(s)
+	case "json", "yaml":
+		p := output.Printer{Out: w, Format: output.Format(format)}
+		return p.Data(s)
 	}
 
-	return fmt.Errorf("output format %q: must be text or json: %w", format, ErrUsage)
+	return fmt.Errorf("output format %q: must be text, json or yaml: %w", format, ErrUsage)
 }
 
 // String returns what [Settings.Explain] writes as text, so that a log of all settings holds no secret.

@@ -2,10 +2,11 @@ package config_test
 
 import (
 	"errors"
-	"flag"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"github.com/regentd/regent/cmd/regent/internal/config"
 )
@@ -23,7 +24,7 @@ func FuzzLoad(f *testing.F) {
 		s, err := config.Load(append([]string{"--config=f"}, strings.Fields(args)...), strings.Fields(env), read)
 		var e *config.Error
 		switch {
-		case err != nil && !errors.As(err, &e) && !errors.Is(err, config.ErrUsage) && !errors.Is(err, flag.ErrHelp):
+		case err != nil && !errors.As(err, &e) && !errors.Is(err, config.ErrUsage) && !errors.Is(err, pflag.ErrHelp):
 			t.Fatalf("an error of no kind: %v", err)
 		case err != nil:
 			return

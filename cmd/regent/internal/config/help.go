@@ -26,11 +26,11 @@ func WriteHelp(w io.Writer, format string) error {
 const helpIntro = `Each key can be a flag, a variable, or a line of a YAML file (--config). The first of these that
 sets it wins; the profile sets the rest. A duration is written 1.5s or 500ms; a bare number is milliseconds.
 
-The store memory: is for one process alone, to try things out. sqlite: is for the processes of one machine, redis:// for
-those of several, s3:// for those that share nothing but a bucket. With a store s3:// the profile is fleet, unless
-one is named.
+The store memory: is for one process alone, to try things out. sqlite: is for the processes of one machine, redis://,
+postgres://, etcd:// and nats:// for those of several, kube:// for pods, s3:// for those that share nothing but a
+bucket. With a store s3:// the profile is fleet, unless one is named.
 
-Polls and duties are in the file alone:
+Polls, duties and the health check are in the file alone:
 
   polls:
     home:
@@ -42,6 +42,11 @@ Polls and duties are in the file alone:
     sync:
       command: [rsync, -a, from/, to/]   # runs while the node leads; no shell
       restart: on-failure                # or always, never; and dir, env
+  healthCheck:                      # a node whose check fails does not lead, if another one can
+    command: [pg_isready, -q]       # or url: http://localhost:8080/healthz
+    interval: 5s
+    timeout: 2s
+    failures: 2                     # so many in a row
 
 `
 
@@ -55,7 +60,10 @@ func helpText(b *strings.Builder) {
 		}
 
 		fmt.Fprintf(b, "%s\n    --%s %s, %s\n", k.Name, k.Flag(), strings.ToUpper(k.Type()), variable)
-		fmt.Fprintf(b, "    %s.\n    Default: %s\n", k.Doc, k.allDefaults())
+		for _, line := range Wrap(k.Doc+".", 96) {
+			b.WriteString("    " + line + "\n")
+		}
+		fmt.Fprintf(b, "    Default: %s\n", k.allDefaults())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/regentd/regent"
 )
@@ -19,23 +18,11 @@ type Key struct {
 }
 
 // Flag returns the name of the flag: lease-duration.
-func (k Key) Flag() string {
-	var b strings.Builder
-	small := false
-	for _, r := range k.Name {
-		if unicode.IsUpper(r) && small { // the first of several capitals begins a word
-			b.WriteByte('-')
-		}
-		small = unicode.IsLower(r)
-		b.WriteRune(unicode.ToLower(r))
-	}
-
-	return b.String()
-}
+func (k Key) Flag() string { return strings.ReplaceAll(snakeCase(k.Name), "_", "-") }
 
 // Variable returns the name of the variable: REGENT_LEASE_DURATION.
 func (k Key) Variable() string {
-	return prefix + strings.ToUpper(strings.ReplaceAll(k.Flag(), "-", "_"))
+	return prefix + strings.ToUpper(snakeCase(k.Name))
 }
 
 // Type returns the type of the value: text, boolean, integer, number, duration, durations, labels or level.
@@ -141,6 +128,16 @@ func Keys() []Key {
 				"route if listen means all addresses",
 		},
 		{
+			Name: "podLabel", field: func(s *Settings) any { return &s.PodLabel },
+			Doc: "with a store kube://: the name of this node's pod, which gets the label regent.dev/role: leader " +
+				"while the node leads, and standby afterwards; none if empty",
+		},
+		{
+			Name: "sidecar", field: func(s *Settings) any { return &s.Sidecar },
+			Doc: "a further host:port that answers GET / with the leader's name alone, as the leader-elector sidecar " +
+				"of Kubernetes did; none if empty",
+		},
+		{
 			Name: "token", field: func(s *Settings) any { return &s.Token },
 			Doc: "the cluster token: write requests and event streams must carry it, and nodes sign their " +
 				"requests with it",
@@ -195,6 +192,11 @@ func Keys() []Key {
 		{
 			Name: "logLevel", field: func(s *Settings) any { return &s.LogLevel },
 			Doc: "the lowest level that is logged: debug, info, warn or error",
+		},
+		{
+			Name: "eventPrefix", field: func(s *Settings) any { return &s.EventPrefix },
+			Doc: "put before the names of events at /v1/events: serviceradar makes coordinator:became_leader " +
+				"serviceradar:coordinator:became_leader",
 		},
 	}
 
@@ -262,7 +264,8 @@ func memberKeys() []Key {
 		},
 		{
 			Name: "rank", field: func(s *Settings) any { return &s.Regent.Rank },
-			Doc: "who should lead: first, lexicographic, priority, or region: followed by regions, the best first",
+			Doc: "who should lead: first, lexicographic, priority, latency, or region: followed by regions, the best " +
+				"first",
 		},
 		{
 			Name: "register", field: func(s *Settings) any { return &s.Regent.Register },
@@ -307,4 +310,11 @@ func memberKeys() []Key {
 }
 
 // Schemes returns how the address of a store can begin: one for each driver of this binary.
-func Schemes() []string { return []string{"sqlite:", "memory:", "redis://", "rediss://", "s3://"} }
+func Schemes() []string {
+	all := []string{"sqlite:", "memory:", "redis://", "rediss://", "postgres://", "postgresql://", "etcd://", "nats://",
+		"kube://", "s3://"}
+	if hasEmbedded {
+		all = append(all, embeddedScheme)
+	}
+	return all
+}

@@ -4,27 +4,40 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/regentd/regent/cmd/regent/internal/nearest"
 )
 
-// hidden stands for a secret, as net/url writes it.
-const hidden = "xxxxx"
+// hidden stands for a secret, as in the drivers.
+const hidden = "***"
 
-// Redact returns the address of a store without its secrets: the password of user:password@, and parameters whose names
-// say that they are secret. It does not use net/url: an address that does not parse may hold a secret all the same.
-// Where a character is ambiguous, Redact hides too much rather than too little.
+// Redact returns the address of a store without its secrets: the password of user:password@, a password in the place of
+// a user, the settings of an address such as "host=db password=…", and parameters whose names say that they are secret
+// or seem to be mistyped for that. It does not use net/url: an address that does not parse may hold a secret all the
+// same. Where a character is ambiguous, Redact hides too much rather than too little.
 func Redact(address string) string {
-	if strings.HasPrefix(address, "memory:") || strings.HasPrefix(address, "sqlite:") {
+	if strings.HasPrefix(address, "memory:") || strings.HasPrefix(address, "sqlite:") ||
+		strings.HasPrefix(address, embeddedScheme) {
 		return redactQuery(address)
 	}
 
 	scheme, rest, ok := strings.Cut(address, "://")
-	if ok {
-		scheme += "://"
-	} else { // a scheme without slashes is parsed as a user
-		scheme = ""
-		rest = address
+	if ok && !strings.ContainsAny(scheme, "= ") {
+		return redactURL(scheme+"://", rest)
 	}
 
+	clean := redactURL("", address) // a scheme without slashes is parsed as a user
+	if key, _, settings := strings.Cut(clean, "="); settings {
+		return key + "=" + hidden
+	}
+	return clean
+}
+
+// Hides reports whether an address, as [Redact] returns it, lacks a secret.
+func Hides(address string) bool { return strings.Contains(address, hidden) }
+
+// redactURL is Redact for an address with a scheme, which ends with slashes.
+func redactURL(scheme, rest string) string {
 	clean := redactQuery(rest)
 	before, host, user := cutLast(clean, "@")
 
@@ -36,8 +49,11 @@ func Redact(address string) string {
 	}
 
 	name, _, password := strings.Cut(before, ":")
-	token := scheme == "nats://" // there a user without a password is a token
+	redis := scheme == "redis://" || scheme == "rediss://"
+	token := scheme == "nats://" || redis && !password // there a user without a password is one, or a password
 	switch {
+	case redis && user && strings.ContainsAny(name, "?@"): // this is no name, whatever it is
+		return scheme + hidden
 	case !user || !password && !token:
 		return scheme + clean
 	case token:
@@ -60,7 +76,7 @@ func redactQuery(s string) string {
 		name, _, ok := strings.Cut(param, "=")
 		switch {
 		case ok:
-			if secret = secretName(name); secret {
+			if secret = secretName(name) || mistyped(name); secret {
 				params[i] = name + "=" + hidden
 				found = true
 			}
@@ -88,6 +104,11 @@ func secretName(name string) bool {
 	}
 
 	return slices.ContainsFunc(secret, func(word string) bool { return strings.Contains(plain, word) })
+}
+
+// mistyped reports whether the name of a parameter seems to be a mistyped password.
+func mistyped(name string) bool {
+	return nearest.Name(name, []string{"password", "passwd", "sentinelPassword"}) != ""
 }
 
 // cutLast is [strings.Cut] at the last separator.

@@ -21,6 +21,10 @@ func (s *Settings) Changed(now *Settings) []string {
 		keys = append(keys, "duties")
 	}
 
+	if s.HealthCheck == nil && now.HealthCheck != nil { // one can be changed and removed, but not added
+		keys = append(keys, healthCheckKey)
+	}
+
 	return keys
 }
 

@@ -15,8 +15,37 @@ type given struct {
 	rule   string // that its form in the file breaks
 }
 
-// Load returns the settings that the flags, the variables in environ and the file that they name give.
+// Load returns the settings that the flags, the variables in environ and the file that they name give. It refuses a
+// mistyped variable.
 func (s *Source) Load(environ []string, readFile func(name string) ([]byte, error)) (*Settings, error) {
+	mistyped, warnings := unknown(environ)
+	settings, err := s.load(environ, readFile, (*Settings).check)
+	if err := errors.Join(append(mistyped, err)...); err != nil {
+		return nil, err
+	}
+
+	settings.Warnings = append(warnings, settings.Warnings...)
+	return settings, nil
+}
+
+// LoadClient is Load for a command that asks a node or a store. It refuses only what such a command would use: a file
+// may hold any key of a node. It warns of a mistyped variable.
+func (s *Source) LoadClient(environ []string, readFile func(name string) ([]byte, error)) (*Settings, error) {
+	settings, err := s.load(environ, readFile, (*Settings).checkClient)
+	if err != nil {
+		return nil, err
+	}
+
+	mistyped, _ := unknown(environ) // others are the node's business
+	for _, m := range mistyped {
+		settings.Mistyped = append(settings.Mistyped, m.Error())
+	}
+	return settings, nil
+}
+
+func (s *Source) load(
+	environ []string, readFile func(name string) ([]byte, error), check func(*Settings) []finding,
+) (*Settings, error) {
 	all, warnings := variables(environ)
 	maps.Copy(all, s.given())
 	var errs []error
@@ -38,7 +67,7 @@ func (s *Source) Load(environ []string, readFile func(name string) ([]byte, erro
 		warnings = append(file.warnings, warnings...)
 	}
 
-	r := &resolver{given: all, readFile: readFile, bad: map[string]bool{}, errs: errs, file: file}
+	r := &resolver{given: all, readFile: readFile, bad: map[string]bool{}, errs: errs, file: file, check: check}
 	r.resolve()
 
 	if err := errors.Join(r.errs...); err != nil {
@@ -58,6 +87,7 @@ type resolver struct {
 	file     contents
 	bad      map[string]bool // keys whose values are refused, so that no rule compares others to them
 	errs     []error
+	check    func(*Settings) []finding
 }
 
 // resolve sets every key, and collects errors and warnings.
@@ -83,6 +113,7 @@ func (r *resolver) resolve() {
 	r.origins = map[string]origin{}
 	r.Polls = r.file.polls
 	r.Duties = r.file.duties
+	r.HealthCheck = r.file.healthCheck
 	r.entries = r.file.entries
 
 	for _, k := range Keys() {
@@ -99,7 +130,7 @@ func (r *resolver) resolve() {
 	r.follow(base)
 	r.readToken()
 	r.warnOfSecrets()
-	r.refuseAll(r.check())
+	r.refuseAll(r.check(r.Settings))
 }
 
 // take sets a key to the given value.

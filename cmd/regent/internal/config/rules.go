@@ -91,6 +91,21 @@ func (s *Settings) check() []finding {
 	return append(found, s.checkMember()...)
 }
 
+// checkClient returns every rule that is broken of those that matter to a command which asks a node or a store.
+func (s *Settings) checkClient() []finding {
+	var found []finding
+	check := func(ok bool, key, value, rule string, involves ...string) {
+		if !ok {
+			found = append(found, finding{key, quote(key, value), rule, involves})
+		}
+	}
+	s.checkNames(check)
+	s.checkToken(check)
+	s.checkCertificate(check)
+
+	return found
+}
+
 // checkMember returns the rules of the library that are broken.
 func (s *Settings) checkMember() []finding {
 	err := s.Regent.Validate()
@@ -124,7 +139,7 @@ type checkFunc func(ok bool, key, value, rule string, involves ...string)
 func (s *Settings) checkNames(check checkFunc) {
 	scheme := func(begin string) bool { return strings.HasPrefix(s.Store, begin) }
 	check(slices.ContainsFunc(Schemes(), scheme), "store", s.Store,
-		"must begin with "+oneOf(Schemes())+", the stores that this binary has")
+		"must begin with "+oneOf(Schemes())+", the stores that this binary has"+otherBuild(s.Store))
 	check(strings.TrimSpace(s.Store) != "sqlite:", "store", s.Store, "must name a file, as in sqlite:regent.db")
 
 	check(driver.ValidName(s.Election) && !strings.HasPrefix(s.Election, driver.Reserved), "election", s.Election,
@@ -136,20 +151,40 @@ func (s *Settings) checkNames(check checkFunc) {
 		`must not hold / or \, and be neither . nor ..: it names a directory below dataDir`)
 
 	check(slices.Contains([]string{"text", "json"}, s.LogFormat), "logFormat", s.LogFormat, "must be text or json")
+	check(s.EventPrefix == "" || entryName.MatchString(s.EventPrefix), "eventPrefix", s.EventPrefix,
+		"must be 1 to 100 of A-Z, a-z, 0-9, dot, underscore and hyphen")
 }
 
 // checkSecurity checks addresses, the token, and certificates.
 func (s *Settings) checkSecurity(check checkFunc) {
+	s.checkToken(check)
+	s.checkCertificate(check)
+	check(s.TLSCA == "" || s.TLSCert != "", "tlsCA", s.TLSCA,
+		"needs tlsCert and tlsKey, by which this node proves itself", "tlsCert")
+	s.checkAddresses(check)
+
+	check(!s.ExecPolls || s.Token != "" || s.TokenFile != "" || s.TLSCA != "", "execPolls", "true",
+		"needs token, tokenFile or tlsCA: else every user of this machine could run programs with the rights of "+
+			"the node",
+		"token", "tokenFile", "tlsCA")
+}
+
+// checkToken checks the token.
+func (s *Settings) checkToken(check checkFunc) {
 	check(s.Token == "" || !s.Given("token") || s.TokenFile == "", "tokenFile", s.TokenFile,
 		"cannot be combined with token", "token")
 	check(!strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }), "token", s.Token,
 		"must be ASCII without spaces, because it is sent in a header")
+}
 
+// checkCertificate checks that a certificate has its key.
+func (s *Settings) checkCertificate(check checkFunc) {
 	check(s.TLSCert == "" || s.TLSKey != "", "tlsCert", s.TLSCert, "needs tlsKey", "tlsKey")
 	check(s.TLSKey == "" || s.TLSCert != "", "tlsKey", s.TLSKey, "needs tlsCert", "tlsCert")
-	check(s.TLSCA == "" || s.TLSCert != "", "tlsCA", s.TLSCA,
-		"needs tlsCert and tlsKey, by which this node proves itself", "tlsCert")
+}
 
+// checkAddresses checks where the node listens, and what other nodes get.
+func (s *Settings) checkAddresses(check checkFunc) {
 	host, _, err := splitAddress(s.Listen)
 	check(err == nil, "listen", s.Listen, "must be host:port, the port a number up to 65535")
 	check(err != nil || loopback(host) || s.Token != "" || s.TLSCert != "" || s.Insecure, "listen", s.Listen,
@@ -159,11 +194,6 @@ func (s *Settings) checkSecurity(check checkFunc) {
 	host, port, err := splitAddress(s.Advertise)
 	check(err == nil && !everywhere(host) && port != 0 || !s.Given("advertise"), "advertise", s.Advertise,
 		"must be the host:port at which others reach this node")
-
-	check(!s.ExecPolls || s.Token != "" || s.TokenFile != "" || s.TLSCA != "", "execPolls", "true",
-		"needs token, tokenFile or tlsCA: else every user of this machine could run programs with the rights of "+
-			"the node",
-		"token", "tokenFile", "tlsCA")
 }
 
 // checkRetirement checks the keys of the removal of registers.

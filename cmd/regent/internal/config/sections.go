@@ -24,8 +24,9 @@ type Duty struct {
 	Restart string            // when it is run again in the same term: on-failure, always or never
 }
 
-// sections are the keys that only a file can hold. Each is a mapping of names to mappings.
-var sections = []string{"polls", "duties"}
+// sections are the keys that only a file can hold. Each is a mapping; polls and duties are mappings of names to
+// mappings.
+var sections = []string{"polls", "duties", healthCheckKey}
 
 // entry is a poll or a duty, as Explain shows it.
 type entry struct{ key, value, origin string }
@@ -54,7 +55,7 @@ func (c *contents) readSection(key string, n *yaml.Node, at func(int) string) {
 		case seen[name]:
 			err = fmt.Errorf("%s.%s is set twice", key, name)
 		case key == "polls":
-			err = c.readPoll(name, n.Content[i+1], where)
+			err = c.readPoll(name, c.renamePollKeys(name, n.Content[i+1], at), where)
 		default:
 			err = c.readDuty(name, n.Content[i+1], where)
 		}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,8 +83,14 @@ func parse(field any, text string) (rule string) {
 	return ""
 }
 
+// grouped is a number as Elixir and YAML group it: 5_000.
+var grouped = regexp.MustCompile(`^[0-9]+(_[0-9]+)+$`)
+
 // parseDuration parses a duration. A bare number is milliseconds.
 func parseDuration(s string) (time.Duration, error) {
+	if grouped.MatchString(s) {
+		s = strings.ReplaceAll(s, "_", "")
+	}
 	if strings.Trim(s, "+-.0123456789") == "" {
 		s += "ms"
 	}

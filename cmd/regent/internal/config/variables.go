@@ -1,8 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,12 +31,9 @@ func variables(environ []string) (all map[string]given, warnings []string) {
 	}
 
 	all = map[string]given{}
-	known := []string{"EPOCH", "TERM"} // 'regent run' sets them, besides those of the keys election and node
 	for _, k := range Keys() {
 		name := k.Variable()
 		alias := aliases()[k.Name]
-		known = append(known, strings.TrimPrefix(name, prefix))
-
 		value := env[name]
 		other := env[alias]
 		switch {
@@ -51,14 +49,52 @@ func variables(environ []string) (all map[string]given, warnings []string) {
 		}
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if rest, ok := strings.CutPrefix(name, prefix); ok && !slices.Contains(known, rest) {
-			warnings = append(warnings,
-				fmt.Sprintf("variable %s is not known and ignored%s", name, suggest(rest, prefix, known)))
+	return all, warnings
+}
+
+// unknown returns the variables that have Regent's prefix and that Regent does not know. Those that are nearly one that
+// it does know are mistyped: a node with REGENT_STROE would use another store than its peers, and lead beside them.
+func unknown(environ []string) (mistyped []error, warnings []string) {
+	settable := []string{"ADDR"} // of commands that ask a node
+	for _, k := range Keys() {
+		settable = append(settable, strings.TrimPrefix(k.Variable(), prefix))
+	}
+	known := append([]string{"EPOCH", "TERM", "RUN"}, settable...) // 'regent run' sets these for its program
+
+	for _, pair := range slices.Sorted(slices.Values(environ)) {
+		name, value, _ := strings.Cut(pair, "=")
+		rest, ours := strings.CutPrefix(name, prefix)
+		if !ours || value == "" || slices.Contains(known, rest) || ofService(rest, value) {
+			continue
+		}
+
+		if meant := suggest(rest, prefix, settable); meant != "" {
+			mistyped = append(mistyped, &Error{"variable " + name, errors.New("is not known" + meant)})
+		} else {
+			warnings = append(warnings, "variable "+name+" is not known and ignored")
 		}
 	}
 
-	return all, warnings
+	return mistyped, warnings
+}
+
+// serviceVariable matches the variables that Kubernetes sets in every pod for a Service whose name is regent, or begins
+// with it: REGENT_SERVICE_HOST, REGENT_SERVICE_PORT_HTTP, REGENT_PORT_7468_TCP_ADDR.
+var serviceVariable = regexp.MustCompile(`^(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|` +
+	`PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?)$`)
+
+// serviceValue matches their values: an address, a port, a protocol, or a URL of these.
+var serviceValue = regexp.MustCompile(`^((tcp|udp|sctp)://\S+|tcp|udp|sctp|\d+|[\d.]+|[0-9a-f:]+:[0-9a-f:.]*|None)$`)
+
+// ofService reports whether Kubernetes has set a variable.
+func ofService(rest, value string) bool {
+	switch {
+	case !serviceVariable.MatchString(rest) || !serviceValue.MatchString(value):
+		return false
+	case rest == "PORT": // a person who means the port of the listener writes a number
+		return strings.Contains(value, "://")
+	}
+	return true
 }
 
 // same reports whether two texts are the same value, as 2000 and 2s are.

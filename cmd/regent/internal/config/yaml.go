@@ -17,12 +17,14 @@ import (
 
 // contents is the configuration in a file.
 type contents struct {
-	values   map[string]given
-	warnings []string
-	errs     []error
-	polls    []poll.Poll
-	duties   []Duty
-	entries  []entry
+	values      map[string]given
+	warnings    []string
+	errs        []error
+	polls       []poll.Poll
+	duties      []Duty
+	healthCheck *HealthCheck
+	entries     []entry
+	coordinator bool // cluster_coordinator was there
 }
 
 // readYAML reads the file called name. It returns an error if nothing of the file can be used. Values are kept as the
@@ -51,7 +53,6 @@ func readYAML(name string, data []byte) (contents, error) {
 		c.readKey(root.Content[i], root.Content[i+1], lines, at)
 	}
 
-	c.warnings = c.warnings[:min(1, len(c.warnings))] // one is enough, however it is spelled
 	return c, nil
 }
 
@@ -66,28 +67,35 @@ func (c *contents) readKey(key, value *yaml.Node, lines map[string]int, at func(
 		known = append(known, k.Name)
 	}
 
-	first, seen := lines[key.Value]
+	name := key.Value
+	if camel := camelCase(name, known); camel != name {
+		c.warnings = append(c.warnings, renamed(name, camel, at(key.Line)))
+		name = camel
+	}
+
+	first, seen := lines[name]
 	switch {
 	case key.Kind != yaml.ScalarNode:
 		refuse("a key must be a word")
-	case key.Value == "cluster_coordinator" || key.Value == "clusterCoordinator":
-		c.warnings = append(c.warnings, fmt.Sprintf(
-			"%s (%s) is deprecated and ignored: the election decides; remove it",
-			key.Value, at(key.Line)))
+	case name == "cluster_coordinator" || name == "clusterCoordinator":
+		c.ignoreCoordinator(name, at(key.Line))
 	case seen:
-		refuse("key %s is already set in line %d", key.Value, first)
-	case key.Value == "config":
+		refuse("key %s is already set in line %d", name, first)
+	case name == "config":
 		refuse("key config cannot be in the file: use --config or REGENT_CONFIG")
-	case !slices.Contains(known, key.Value):
-		refuse("unknown key %.80q%s", key.Value, suggest(key.Value, "", known))
-	case slices.Contains(sections, key.Value):
-		lines[key.Value] = key.Line
-		c.readSection(key.Value, value, at)
+	case !slices.Contains(known, name):
+		refuse("unknown key %.80q%s", name, suggest(name, "", known))
+	case name == healthCheckKey:
+		lines[name] = key.Line
+		c.readHealthCheck(value, at(key.Line))
+	case slices.Contains(sections, name):
+		lines[name] = key.Line
+		c.readSection(name, value, at)
 	default:
-		lines[key.Value] = key.Line
-		g := fromNode(key.Value, value)
+		lines[name] = key.Line
+		g := fromNode(name, value)
 		g.origin = at(key.Line)
-		c.values[key.Value] = g
+		c.values[name] = g
 	}
 }
 

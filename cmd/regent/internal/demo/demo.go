@@ -1,236 +1,238 @@
-// Package demo runs three processes on one embedded store, kills the leader, stops the next one, and writes who took
-// over and how long nobody led.
+// Package demo runs a real cluster on this machine: three nodes and two workers as processes, on an embedded store or
+// one that is named, with polls of a small web server. Faults are played by a tour, by keys, or by buttons on the page,
+// and each takeover is measured.
 package demo
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/regentd/regent"
+	api "github.com/regentd/regent/cmd/regent/internal/cli/cluster"
+	"github.com/regentd/regent/driver"
 )
 
-// eventTimeout is how long the demo waits for an event. The lease is 6 s, so it is enough even if no notification
-// comes.
-const eventTimeout = 30 * time.Second
+// Options are the choices of whoever starts the demo.
+type Options struct {
+	Store string        // the address of a store; empty for a new SQLite file
+	Open  OpenFunc      // opens a store
+	For   time.Duration // ends the demo after that time; 0 for never, or without a terminal at the end of the tour
 
-// Run runs the demo and writes what happens to out.
-func Run(ctx context.Context, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*eventTimeout)
+	In       *os.File
+	Out      io.Writer
+	Terminal bool // Out is a terminal
+	Colour   bool
+}
+
+// OpenFunc opens the store at an address.
+type OpenFunc = func(ctx context.Context, address string) (driver.Store, error)
+
+// timeout is how long the demo waits for what must happen. A lease is 6 s.
+const timeout = time.Minute
+
+// Run runs the demo until its tour is over, its time has passed, a key ends it, or ctx has ended. It leaves nothing
+// behind: no process, no file, no register. It uses no register of others.
+func Run(ctx context.Context, opts Options) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if opts.For > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, opts.For)
+		defer stop()
+	}
 
-	dir, err := os.MkdirTemp("", "regent-demo-")
+	dir, err := os.MkdirTemp(memory(), "regent-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 
-	s := &show{
-		out: out, begin: time.Now(), db: filepath.Join(dir, "regent.db"),
-		events: make(chan timedEvent, 256), nodes: map[string]*process{},
-	}
-	defer s.killAll()
-
-	err = s.run(ctx)
-	if ctx.Err() != nil && err != nil {
-		return fmt.Errorf("demo did not end in time: %w", err)
-	}
-
-	return err
-}
-
-// show is one run of the demo.
-type show struct {
-	out    io.Writer
-	begin  time.Time
-	db     string
-	events chan timedEvent
-	nodes  map[string]*process
-	epoch  uint64
-}
-
-// process is a node.
-type process struct {
-	name string
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when it has ended
-}
-
-// timedEvent is an event of a node, and when it was read.
-type timedEvent struct {
-	regent.Event
-	at time.Time
-}
-
-func (s *show) run(ctx context.Context) error {
-	s.print("three processes, one SQLite file, one election; the lease is %v", regent.Cluster().LeaseDuration)
-	for _, name := range []string{"ada", "bob", "cyd"} {
-		if err := s.join(ctx, name); err != nil {
+	var own *part
+	if opts.Store != "" {
+		own, err = openPart(ctx, opts)
+		switch {
+		case err != nil && errors.Is(context.Cause(ctx), context.Canceled): // by a signal
+			return nil
+		case err != nil:
 			return err
 		}
+		defer func() { err = errors.Join(err, own.clear()) }()
 	}
 
-	leader, err := s.leader(ctx, time.Time{})
+	s := newScreen(opts)
+	c, err := newCluster(dir, own, s)
 	if err != nil {
 		return err
 	}
+	defer c.end()
 
-	for _, act := range []struct {
-		what string
-		sig  syscall.Signal
-	}{{"kill -9", syscall.SIGKILL}, {"kill -9", syscall.SIGKILL}, {"kill -TERM", syscall.SIGTERM}} {
-		old := s.nodes[leader]
-		s.print("%s %s (pid %d)", act.what, leader, old.cmd.Process.Pid)
-		at := time.Now()
+	keys, restore := readKeys(ctx, opts)
+	defer restore()
+	defer s.end()
 
-		if err := old.cmd.Process.Signal(act.sig); err != nil {
-			return err
-		}
-		if leader, err = s.leader(ctx, at); err != nil {
-			return err
-		}
-
-		<-old.gone
-		if err := s.join(ctx, old.name); err != nil {
-			return err
-		}
-
-		s.print("%s is back, and stands by", old.name)
+	if err := c.begin(ctx); err != nil {
+		return ended(ctx, opts, err)
 	}
 
-	s.print("done: %d terms, each with an epoch one higher", s.epoch)
-	return nil
+	d := &demo{opts: opts, cluster: c, screen: s, keys: keys, presses: c.front.presses}
+	go s.refresh(ctx, c)
+	return ended(ctx, opts, d.play(ctx))
 }
 
-// join starts a node and waits until it has joined.
-func (s *show) join(ctx context.Context, name string) error {
-	if err := s.start(name); err != nil {
-		return err
+// memory returns a directory in memory, if the machine has one: a busy disk would cost leaders their leases, and the
+// demo is about other faults.
+func memory() string {
+	const dir = "/dev/shm"
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
 	}
-	return s.await(ctx, name, regent.EventMemberJoined)
+	return dir
 }
 
-// leader waits for the next node that leads, and returns its name. It prints how long that took since a time, unless
-// that is zero.
-func (s *show) leader(ctx context.Context, since time.Time) (string, error) {
-	h, err := s.next(ctx, func(h timedEvent) bool { return h.Kind == regent.EventBecameLeader })
-	if err != nil {
-		return "", err
-	}
-	if s.epoch++; h.Epoch != s.epoch {
-		return "", fmt.Errorf("%s leads in epoch %d, and the next one is %d", h.Node, h.Epoch, s.epoch)
-	}
-
-	if since.IsZero() {
-		s.print("%s leads, epoch %d", h.Node, h.Epoch)
-	} else {
-		s.print("%s leads, epoch %d: %.1f ms later", h.Node, h.Epoch, float64(h.at.Sub(since).Microseconds())/1000)
-	}
-
-	return h.Node, nil
-}
-
-// await waits for an event of a node. It keeps the other events for later.
-func (s *show) await(ctx context.Context, node string, kind regent.EventKind) error {
-	var others []timedEvent
-	_, err := s.next(ctx, func(h timedEvent) bool {
-		if h.Node == node && h.Kind == kind {
-			return true
-		}
-		others = append(others, h)
-		return false
-	})
-
-	for _, h := range others {
-		s.events <- h
+// ended returns nil if the demo was to end: by its time, or by a signal.
+func ended(ctx context.Context, opts Options, err error) error {
+	switch {
+	case errors.Is(err, errQuit):
+		return nil
+	case opts.For > 0 && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return nil
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return nil
 	}
 	return err
 }
 
-// next returns the next event that is wanted.
-func (s *show) next(ctx context.Context, wanted func(timedEvent) bool) (timedEvent, error) {
-	limit := time.NewTimer(eventTimeout)
-	defer limit.Stop()
+// errQuit means that a key has ended the demo.
+var errQuit = errors.New("the demo was ended")
+
+// errKey means that a key or a button was pressed during the tour.
+var errKey = errors.New("a key was pressed")
+
+// demo is a demo with a running cluster.
+type demo struct {
+	opts    Options
+	cluster *cluster
+	screen  *screen
+	keys    <-chan byte
+	presses <-chan byte // of buttons on the page, as keys
+	pressed byte        // the key or button that ended the tour
+}
+
+// play plays the tour, and then what keys and buttons ask for.
+func (d *demo) play(ctx context.Context) error {
+	err := d.tour(ctx)
+	switch {
+	case errors.Is(err, errKey):
+		d.screen.say("The tour has ended: each fault has its key here, and its button on the page.")
+		if err := d.press(ctx, d.pressed); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	case !d.opts.Terminal && d.opts.For == 0:
+		return nil
+	}
 
 	for {
 		select {
-		case h := <-s.events:
-			if wanted(h) {
-				return h, nil
-			}
-		case <-limit.C:
-			return timedEvent{}, fmt.Errorf("no such event for %v", eventTimeout)
 		case <-ctx.Done():
-			return timedEvent{}, context.Cause(ctx)
+			return context.Cause(ctx)
+		case key := <-d.keys:
+			if err := d.press(ctx, key); err != nil {
+				return err
+			}
+		case key := <-d.presses:
+			if err := d.press(ctx, key); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// start starts a node as a process, and reads its events.
-func (s *show) start(name string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
+// press does what a key is for.
+func (d *demo) press(ctx context.Context, key byte) error {
+	if key == 'q' || key == 'Q' {
+		return errQuit
 	}
-
-	cmd := exec.Command(self, NodeCommand, s.db, name)
-	cmd.Stderr = os.Stderr
-
-	if _, err := cmd.StdinPipe(); err != nil { // the node ends when this process closes it
-		return err
-	}
-
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-
-	p := &process{name: name, cmd: cmd, gone: make(chan struct{})}
-	s.nodes[name] = p
-
-	go func() {
-		defer close(p.gone)
-		for lines := bufio.NewScanner(pipe); lines.Scan(); {
-			var e regent.Event
-			if json.Unmarshal(lines.Bytes(), &e) == nil {
-				s.events <- timedEvent{e, time.Now()}
+	for _, f := range d.cluster.faults() {
+		if f.key == key {
+			if err := d.perform(ctx, f); err != nil && ctx.Err() == nil {
+				d.screen.say("%v", err)
 			}
+			return context.Cause(ctx)
 		}
-
-		_ = cmd.Wait() // it was killed, or stopped
-	}()
-
+	}
 	return nil
 }
 
-// killAll kills all nodes and waits until they have ended.
-func (s *show) killAll() {
-	for _, p := range s.nodes {
-		if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			s.print("%s: %v", p.name, err)
-		}
-		for done := false; !done; {
-			select {
-			case <-p.gone:
-				done = true
-			case <-s.events: // so that its reader does not wait for room
-			}
-		}
+// perform plays a fault. The page shows meanwhile which one it is.
+func (d *demo) perform(ctx context.Context, f fault) error {
+	d.screen.said.play(f.id)
+	defer d.screen.said.play("")
+
+	return f.play(ctx)
+}
+
+// pause waits, and ends early if a key or a button is pressed.
+func (d *demo) pause(ctx context.Context, long time.Duration) error {
+	if !d.opts.Terminal {
+		long = min(long, 300*time.Millisecond)
+	}
+
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case d.pressed = <-d.keys:
+		return errKey
+	case d.pressed = <-d.presses:
+		return errKey
+	case <-time.After(long):
+		return nil
 	}
 }
 
-// print writes a line with the time since the demo began.
-func (s *show) print(format string, args ...any) {
-	fmt.Fprintf(s.out, "%7.3f  %s\n", time.Since(s.begin).Seconds(), fmt.Sprintf(format, args...))
+// tour plays each fault, with a sentence on it. Any key or button ends it.
+func (d *demo) tour(ctx context.Context) error {
+	const rest = 4 * time.Second
+	for _, f := range d.cluster.faults() {
+		if f.onKey {
+			continue
+		}
+		if err := d.pause(ctx, rest); err != nil {
+			return err
+		}
+
+		d.screen.say("")
+		d.screen.say("%s", f.text)
+		if err := d.pause(ctx, rest/2); err != nil {
+			return err
+		}
+		var refused *api.RefusedError
+		switch err := d.perform(ctx, f); {
+		case errors.As(err, &refused): // another term has begun meanwhile
+			d.screen.say("%v", err)
+		case err != nil:
+			return err
+		}
+	}
+
+	if err := d.pause(ctx, rest); err != nil {
+		return err
+	}
+	d.screen.say("")
+	d.screen.say("%s", d.cluster.summary())
+	if d.opts.Terminal {
+		d.screen.say("The cluster goes on: faults have keys here, and buttons on the page. Ctrl-C ends it.")
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) string {
+	if d >= time.Second {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }

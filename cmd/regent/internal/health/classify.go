@@ -84,7 +84,7 @@ func (c criteria) byAnswer(m *member, a answer) finding {
 		problems = append(problems, unreachable)
 	}
 	if !m.view.Healthy {
-		problems = append(problems, "its register says that it is unhealthy")
+		problems = append(problems, "it reports itself unhealthy")
 	}
 	if answered {
 		problems = append(problems, c.problemsOf(m, a)...)

@@ -105,7 +105,7 @@ func TestClassifyByAnswer(t *testing.T) {
 			change: func(m *member) { m.view.Healthy = false },
 			answer: healthyAnswer,
 			want:   Degraded,
-			why:    "its register says that it is unhealthy",
+			why:    "it reports itself unhealthy",
 		},
 		"a_member_that_answers_that_it_is_unhealthy_is_degraded": {
 			answer: answerWith(func(a *answer) { a.report.Healthy = false }),
@@ -147,7 +147,7 @@ func TestClassifyByAnswer(t *testing.T) {
 			},
 			answer: answerWith(func(a *answer) { a.latency = time.Second }),
 			want:   Degraded,
-			why: "no heartbeat for 4s; its register says that it is unhealthy; " +
+			why: "no heartbeat for 4s; it reports itself unhealthy; " +
 				"it took 1s to answer, more than 500ms",
 		},
 	})

@@ -28,10 +28,14 @@ type Cluster struct {
 	Status    Status    `json:"status"`
 	Reasons   []string  `json:"reasons"`
 	CheckedAt time.Time `json:"checkedAt,omitzero"`
-	Leader    string    `json:"leader,omitempty"`
-	Epoch     uint64    `json:"epoch,omitempty"`
-	Members   []Member  `json:"members"`
-	Counts    Counts    `json:"counts"`
+
+	// CheckedAgoMs is how long ago that was, on the clock of the node that checked.
+	CheckedAgoMs int64 `json:"checkedAgoMs"`
+
+	Leader  string   `json:"leader,omitempty"`
+	Epoch   uint64   `json:"epoch,omitempty"`
+	Members []Member `json:"members"`
+	Counts  Counts   `json:"counts"`
 }
 
 // Member is the health of one member.
@@ -44,11 +48,19 @@ type Member struct {
 	Version    string            `json:"version,omitempty"`
 	Region     string            `json:"region,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"` // not to be changed
+	Priority   int               `json:"priority"`
+	Elections  []string          `json:"elections,omitempty"` // that it campaigns for; "*" for more than it lists
 	Eligible   bool              `json:"eligible"`
 	Healthy    bool              `json:"healthy"`        // according to its register
-	LastSeenMs int64             `json:"lastSeenMs"`     // age of its heartbeat at the time of the check; -1 for never
-	LatencyMs  float64           `json:"latencyMs"`      // of its answer; -1 for none
+	LastSeenMs int64             `json:"lastSeenMs"`     // how long ago its heartbeat was last seen; -1 for never
 	Since      time.Time         `json:"since,omitzero"` // of its status
+
+	// ProbeLatencyMs is how long it took to answer the leader's probe; -1 if it has not answered.
+	ProbeLatencyMs float64 `json:"probeLatencyMs"`
+
+	// The latency of its own heartbeats, according to its answer; 0 if not known.
+	HeartbeatP50Ms float64 `json:"heartbeatP50Ms,omitempty"`
+	HeartbeatP99Ms float64 `json:"heartbeatP99Ms,omitempty"`
 }
 
 // Counts is the number of members with each status.

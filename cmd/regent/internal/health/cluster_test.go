@@ -20,7 +20,7 @@ func TestNoCoordinator(t *testing.T) {
 		if c.Counts.Unknown != 2 || c.Counts.Members != 2 || c.Members[0].ID != "a" {
 			t.Errorf("got %+v", c)
 		}
-		if b := c.Members[1]; b.Status != Unknown || b.Addr != "b:1" || b.LastSeenMs != -1 || b.LatencyMs != -1 {
+		if b := c.Members[1]; b.Status != Unknown || b.Addr != "b:1" || b.LastSeenMs != -1 || b.ProbeLatencyMs != -1 {
 			t.Errorf("got %+v", b)
 		}
 	})

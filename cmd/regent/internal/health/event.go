@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // Kinds of events, with their metadata.
 const (
 	// EventHealthCheck has the measurements members, healthy, degraded, partitioned, unreachable, gone, unknown and
-	// duration (seconds), and the metadata status and reasons.
+	// durationMs, and the metadata status and reasons.
 	EventHealthCheck regent.EventKind = "cluster:health_check"
 	EventNodeUp      regent.EventKind = "cluster:node_up"   // member, from, to, why
 	EventNodeDown    regent.EventKind = "cluster:node_down" // member, from, to, why
@@ -48,7 +49,7 @@ func (t *term) emitMember(m *member, from Status, now time.Time) {
 	if from == Unknown && m.previous != "" {
 		from = m.previous
 	}
-	measurements := map[string]float64{"time": float64(now.UnixMilli()) / 1000}
+	measurements := map[string]float64{"time": millis.Unix(now)}
 	t.emit(now, kind, measurements, map[string]string{
 		"member": m.view.ID,
 		"from":   string(from),
@@ -68,7 +69,7 @@ func (t *term) emitCheck(c Cluster, took time.Duration) {
 		"unreachable": float64(n.Unreachable),
 		"gone":        float64(n.Gone),
 		"unknown":     float64(n.Unknown),
-		"duration":    took.Seconds(),
+		"durationMs":  millis.Of(took),
 	}
 	metadata := map[string]string{"status": string(c.Status), "reasons": strings.Join(c.Reasons, "; ")}
 	t.emit(c.CheckedAt, EventHealthCheck, measurements, metadata)

@@ -9,9 +9,9 @@
 //
 // A probe never proves death, only that this node cannot reach the member. A register does not say when it was last
 // written, so a member that is silent when a term begins may have died a second or a month ago. The new leader
-// classifies it as unreachable first, and as gone only after GoneAfter on its own clock. A vacant register does not
-// say whether its member left, was revoked, or was released by its reaper after a crash. It counts as left, unless
-// this node saw it expire, or the past of the election says that its term did.
+// classifies it as unreachable first, and as gone only after GoneAfter on its own clock. A vacant register says why its
+// last incarnation ended: the member left, was revoked, or was released by its reaper after a crash. One that does not
+// say it counts as left, unless this node saw it expire.
 //
 // # When it checks
 //

@@ -82,6 +82,9 @@ type status struct {
 	Epoch    uint64
 	Store    *struct{ Reachable bool }
 	Checks   map[string]string
+
+	HeartbeatP50Ms float64
+	HeartbeatP99Ms float64
 }
 
 // parseStatus parses the answer of the node with an ID.
@@ -111,6 +114,9 @@ func parseStatus(body []byte, id string) (Report, error) {
 		Epoch:    s.Epoch,
 		Healthy:  len(problems) == 0,
 		Problems: problems,
+
+		HeartbeatP50Ms: max(0, s.HeartbeatP50Ms),
+		HeartbeatP99Ms: max(0, s.HeartbeatP99Ms),
 	}, nil
 }
 

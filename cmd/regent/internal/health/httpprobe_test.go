@@ -21,7 +21,7 @@ import (
 
 const goodStatus = `{"node":"b","role":"standby","leader":"a","leaderAddr":"a:1","epoch":7,"leaseRemainingMs":0,
 	"store":{"address":"memory:","reachable":true,"answeredMs":12},"checks":{"loop":"ok","store":"ok"},
-	"election":"seat","version":"v1.2.3"}`
+	"election":"seat","version":"v1.2.3","heartbeatP50Ms":1.5,"heartbeatP99Ms":-3}`
 
 func TestHTTPProbe(t *testing.T) {
 	// ask probes a server with a handler.
@@ -45,7 +45,8 @@ func TestHTTPProbe(t *testing.T) {
 			}
 			fmt.Fprint(w, goodStatus)
 		}, 10*time.Second)
-		want := Report{Role: "standby", Version: "v1.2.3", Election: "seat", Epoch: 7, Healthy: true}
+		want := Report{Role: "standby", Version: "v1.2.3", Election: "seat", Epoch: 7, Healthy: true,
+			HeartbeatP50Ms: 1.5}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v", got, err)
 		}

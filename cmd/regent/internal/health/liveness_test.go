@@ -106,7 +106,9 @@ func TestSlowList(t *testing.T) {
 			}
 
 			heartbeat(lease + 2*time.Second)
-			if b := m.Snapshot().member("b"); b.Status != Healthy || b.LastSeenMs > interval.Milliseconds() {
+			c := m.Snapshot()
+			b := c.member("b")
+			if b.Status != Healthy || b.LastSeenMs-c.CheckedAgoMs > interval.Milliseconds() {
 				t.Errorf("got %+v", b)
 			}
 			w.wantEvents()

@@ -3,6 +3,9 @@ package health
 import (
 	"slices"
 	"time"
+
+	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // member is what a monitor knows about a member during a term.
@@ -97,11 +100,24 @@ func (m *member) reset(now time.Time) {
 
 // depart notes that the register has become vacant.
 func (m *member) depart() {
-	m.died = m.died || m.status == Unreachable
-	m.departure = "it left"
-	if m.died {
+	m.died = m.died || m.status == Unreachable || silent(m.state.Ended)
+	switch {
+	case m.state.Ended == regent.ReasonDied:
+		m.departure = "its process died"
+	case m.state.Ended == regent.ReasonKilled:
+		m.departure = "its process was frozen past its deadline, and its reaper killed it"
+	case m.died:
 		m.departure = "its heartbeat expired, and it was revoked"
+	default:
+		m.departure = "it left"
 	}
+}
+
+// silent reports whether an incarnation, or a term, ended without a word of its own process, or because that had lost
+// the store.
+func silent(r regent.Reason) bool {
+	return slices.Contains([]regent.Reason{regent.ReasonExpired, regent.ReasonDied, regent.ReasonKilled,
+		regent.ReasonLost, regent.ReasonPartitioned}, r)
 }
 
 // candidateOf reports whether the member is, or was, a candidate of the election.
@@ -131,17 +147,22 @@ func (m *member) public() Member {
 		Version:    m.report.Version,
 		Region:     m.view.Region,
 		Labels:     m.view.Labels,
+		Priority:   m.view.Priority,
+		Elections:  m.view.Elections,
 		Eligible:   m.view.Eligible,
 		Healthy:    m.view.Healthy,
 		LastSeenMs: -1,
-		LatencyMs:  -1,
 		Since:      m.since.Round(0),
+
+		ProbeLatencyMs: -1,
+		HeartbeatP50Ms: m.report.HeartbeatP50Ms,
+		HeartbeatP99Ms: m.report.HeartbeatP99Ms,
 	}
 	if m.confirmed() {
 		p.LastSeenMs = m.silentFor().Milliseconds()
 	}
 	if m.latency >= 0 {
-		p.LatencyMs = float64(m.latency.Microseconds()) / 1000
+		p.ProbeLatencyMs = millis.Of(m.latency)
 	}
 
 	return p

@@ -44,7 +44,7 @@ func (c *cluster) join(id string) *node {
 		Self:              id,
 		NewRoster:         n.member.NewRoster,
 		HeartbeatInterval: n.member.Config.HeartbeatInterval,
-		Changed:           n.client.Wake(ctx, driver.MemberRegister("")),
+		Changed:           n.client.Subscribe(ctx, driver.Prefix(driver.MemberPrefix)),
 		Past: func() []driver.Past {
 			v, _ := n.member.View("seat")
 			return v.Past

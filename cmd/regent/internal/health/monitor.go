@@ -15,8 +15,9 @@ import (
 type Monitor struct {
 	opts Options
 
-	mu   sync.Mutex
-	last Cluster
+	mu      sync.Mutex
+	last    Cluster
+	checked time.Time // when last was made
 }
 
 // New returns a monitor that has checked nothing yet. Every violated rule of its options is in the error.
@@ -34,12 +35,20 @@ func New(opts Options) (*Monitor, error) {
 	return &Monitor{opts: opts, last: never}, nil
 }
 
-// Snapshot returns the result of the last check. It is not Known after the term has ended.
+// Snapshot returns the result of the last check, with the ages of now. It is not Known after the term has ended.
 func (m *Monitor) Snapshot() Cluster {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.last
 	c.Members = slices.Clone(c.Members)
+	if !m.checked.IsZero() {
+		c.CheckedAgoMs = time.Since(m.checked).Milliseconds()
+	}
+	for i := range c.Members {
+		if seen := &c.Members[i].LastSeenMs; *seen >= 0 && c.Members[i].ID != m.opts.Self {
+			*seen += c.CheckedAgoMs
+		}
+	}
 	c.Reasons = slices.Clone(c.Reasons)
 
 	return c
@@ -50,6 +59,7 @@ func (m *Monitor) publish(c Cluster) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last = c
+	m.checked = time.Now()
 }
 
 // invalidate makes the last result one that is not known to hold, for a reason.

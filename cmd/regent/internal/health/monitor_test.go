@@ -129,7 +129,7 @@ func TestMonitorChecks(t *testing.T) {
 			if e.Kind != EventHealthCheck || e.Node != "a" || e.Election != "seat" || e.Epoch != 7 || e.Time.IsZero() {
 				t.Errorf("got %+v", e)
 			}
-			for name, want := range map[string]float64{"members": 2, "healthy": 1, "degraded": 1, "duration": 0.7} {
+			for name, want := range map[string]float64{"members": 2, "healthy": 1, "degraded": 1, "durationMs": 700} {
 				if got := e.Measurements[name]; got != want {
 					t.Errorf("%s is %v, want %v", name, got, want)
 				}
@@ -328,7 +328,7 @@ func TestSnapshot(t *testing.T) {
 		}
 		b, err := json.Marshal(m.Snapshot())
 		want := `{"known":false,"status":"unknown",` +
-			`"reasons":["this node has not led, so it has checked nothing"],"members":[],` +
+			`"reasons":["this node has not led, so it has checked nothing"],"checkedAgoMs":0,"members":[],` +
 			`"counts":{"members":0,"healthy":0,"degraded":0,"partitioned":0,"unreachable":0,"gone":0,"unknown":0}}`
 		if err != nil || string(b) != want {
 			t.Errorf("got %s, %v", b, err)

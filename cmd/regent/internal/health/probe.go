@@ -14,6 +14,10 @@ type Report struct {
 	Epoch    uint64 // the newest that the member knows; 0 if unknown
 	Healthy  bool
 	Problems []string // in the words of the member
+
+	// The latency of the member's own heartbeats; 0 if not known.
+	HeartbeatP50Ms float64
+	HeartbeatP99Ms float64
 }
 
 // roleLeader is the role of a member that leads.

@@ -120,6 +120,31 @@ func TestMonitorStatuses(t *testing.T) {
 		})
 	})
 
+	t.Run("the_age_of_a_heartbeat_grows_between_two_checks", func(t *testing.T) {
+		runVirtual(t, func(w *virtualCluster) {
+			w.join("a", "b")
+			m, stop := w.run()
+			time.Sleep(40 * time.Second)
+			lists := w.lists.Load()
+			before := m.Snapshot()
+			time.Sleep(3 * time.Second)
+			after := m.Snapshot()
+			if w.lists.Load() != lists {
+				t.Fatal("there was a check in between")
+			}
+			if grown := after.member("b").LastSeenMs - before.member("b").LastSeenMs; grown != 3000 {
+				t.Errorf("after 3 s the heartbeat is %d ms older", grown)
+			}
+			if grown := after.CheckedAgoMs - before.CheckedAgoMs; grown != 3000 {
+				t.Errorf("after 3 s the check is %d ms older", grown)
+			}
+			if before.member("a").LastSeenMs != after.member("a").LastSeenMs {
+				t.Error("the leader sees itself at any time")
+			}
+			stop()
+		})
+	})
+
 	t.Run("a_slow_member_is_degraded_by_two_checks_and_healthy_by_two", func(t *testing.T) {
 		runVirtual(t, func(w *virtualCluster) {
 			w.join("a", "b")
@@ -128,7 +153,7 @@ func TestMonitorStatuses(t *testing.T) {
 			w.change("b", func(f *fakeMember) { f.slow = 600 * time.Millisecond })
 			w.await(m, "b", Degraded, 35*time.Second)
 			b := m.Snapshot().member("b")
-			if b.LatencyMs != 600 || b.Why != "it took 600ms to answer, more than 500ms" {
+			if b.ProbeLatencyMs != 600 || b.Why != "it took 600ms to answer, more than 500ms" {
 				t.Errorf("got %+v", b)
 			}
 			if b.LastSeenMs < 0 || b.LastSeenMs > 1000 {

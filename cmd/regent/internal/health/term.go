@@ -133,8 +133,7 @@ func (t *term) addVacant(m *member, now time.Time) {
 	// Its register has no data any more, but it must have been a candidate.
 	m.view.Eligible = true
 	m.view.Elections = []string{t.Election}
-	silent := []regent.Reason{regent.ReasonExpired, regent.ReasonDied, regent.ReasonLost, regent.ReasonPartitioned}
-	m.died = slices.Contains(silent, regent.Reason(past.Reason))
+	m.died = silent(regent.Reason(past.Reason))
 	m.departure = "it led the term before, which ended: " + past.Reason
 }
 

@@ -1,4 +1,4 @@
-// Command libprogram is a program for tests that uses the library. It campaigns for an election on Redis. While it
+// Command libprogram is a program for tests that uses the library. It campaigns for an election. While it
 // leads it writes a claim to its standard output every 20 ms. 'libprogram claim' writes claims without campaigning: it
 // is the program that 'regent run' runs in those tests.
 package main
@@ -12,12 +12,15 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/reaper"
+	"github.com/regentd/regent/store/kube"
+	"github.com/regentd/regent/store/nats"
 	"github.com/regentd/regent/store/redis"
 	"golang.org/x/sys/unix"
 )
@@ -156,6 +159,12 @@ func claimWhile(ctx context.Context, node string, epoch uint64, leads func() boo
 }
 
 func open(ctx context.Context, address string) (driver.Store, error) {
+	switch scheme, _, _ := strings.Cut(address, ":"); scheme {
+	case "nats":
+		return nats.Open(ctx, address, nats.Options{})
+	case "kube":
+		return kube.Open(ctx, address, kube.Options{})
+	}
 	return redis.Open(ctx, address, redis.Options{})
 }
 

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/regentd/regent/cmd/regent/internal/plain"
 	"github.com/regentd/regent/driver"
 )
 
 // access is the outcome of the reads or of the writes. A store may take the ones and refuse the others. The mutex of
 // the Store guards it.
 type access struct {
+	store    string     // the address, for the log
 	requests string     // reads or writes
 	answered time.Time  // when one last succeeded; zero for never
 	failed   error      // the last failure since then
@@ -62,13 +64,14 @@ func (a *access) record(now time.Time, err error, log *slog.Logger) {
 	switch {
 	case err == nil && failed && a.loud:
 		a.loud = false
-		log.Info("store works again", "requests", a.requests, "after", now.Sub(a.since).Round(time.Millisecond))
+		log.Info("store works again", "requests", a.requests, "after", now.Sub(a.since).Round(time.Millisecond),
+			"store", a.store)
 	case err != nil && a.news(now, err):
 		a.loud = true
 		a.level = level(err)
 		a.logged = now
 		a.text = err.Error()
-		log.Log(context.Background(), level(err), "store fails", "requests", a.requests, "error", err)
+		log.Log(context.Background(), level(err), "store fails", "requests", a.requests, "error", err, "store", a.store)
 	}
 }
 
@@ -120,6 +123,7 @@ func (s *Store) Answered() (time.Time, error) {
 
 // recordRead records the outcome of a read, and returns it. A register that does not exist is an answer.
 func (s *Store) recordRead(err error) error {
+	err = plain.Error(err)
 	if errors.Is(err, driver.ErrNotFound) {
 		s.record(&s.reads, nil)
 	} else {
@@ -132,6 +136,7 @@ func (s *Store) recordRead(err error) error {
 // recordWrite records the outcome of a write, and returns it. A conflict is an answer, but proves no write: a store
 // finds it by reading.
 func (s *Store) recordWrite(err error) error {
+	err = plain.Error(err)
 	if errors.Is(err, driver.ErrConflict) {
 		s.record(&s.reads, nil)
 	} else {
@@ -149,5 +154,6 @@ func (s *Store) record(a *access, err error) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	a.store = s.Address
 	a.record(s.now(), err, s.Log)
 }

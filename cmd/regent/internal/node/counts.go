@@ -8,13 +8,16 @@ import (
 	"github.com/regentd/regent"
 )
 
-// leaderlessInterval is the time between two updates of the leaderless time.
-const leaderlessInterval = 100 * time.Millisecond
+// The time between two checks of who leads, beside those that events cause: a lease that expires is no event.
+const (
+	ledInterval        = 500 * time.Millisecond
+	leaderlessInterval = 100 * time.Millisecond
+)
 
 // Counts are figures that only the node counts.
 type Counts struct {
 	Ended      map[string]uint64 // terms, by the reason for which they ended
-	Leaderless time.Duration     // how long the election was vacant, as far as this node saw
+	Leaderless time.Duration     // how long nobody led, as far as this node saw
 	Regressed  uint64            // how often the store was found to have lost writes
 	Requests   map[string]uint64 // to the store, by kind
 }
@@ -48,31 +51,48 @@ func (n *Node) count(e regent.Event) {
 	case e.Kind == regent.EventStoreRegressed && e.Election == n.opts.Election:
 		n.regressed++
 	}
-}
 
-// countLeaderless adds up the time in which this node sees the election vacant, until ctx ends. A dead leader is in the
-// record until another one takes over.
-func (n *Node) countLeaderless(ctx context.Context) {
-	tick := time.NewTicker(leaderlessInterval)
-	defer tick.Stop()
-	for {
+	if e.Election == n.opts.Election {
 		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			v, seen := n.Member.View(n.opts.Election)
-			n.noteEpoch(v, seen, now)
-			n.addLeaderless(!seen || v.Leader == "", now)
+		case n.election <- struct{}{}:
+		default:
 		}
 	}
 }
 
-// addLeaderless adds the time since the last call, if the election was vacant.
-func (n *Node) addLeaderless(vacant bool, now time.Time) {
+// countLeaderless adds up the time in which this node sees that nobody leads, until ctx ends: the election is vacant,
+// or its leader is known to be dead and still in the record, because nobody could take over.
+func (n *Node) countLeaderless(ctx context.Context) {
+	wait := time.NewTimer(leaderlessInterval)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wait.C:
+		case <-n.election:
+		}
+
+		v, seen := n.Member.View(n.opts.Election)
+		now := time.Now()
+		n.noteEpoch(v, seen, now)
+		if n.addLeaderless(!seen || v.Leader == "" || v.Expired, now) {
+			wait.Reset(leaderlessInterval)
+		} else {
+			wait.Reset(ledInterval)
+		}
+	}
+}
+
+// addLeaderless adds the time since the last call, if nobody led then, and returns whether nobody leads now.
+func (n *Node) addLeaderless(nobody bool, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if vacant {
+	if !n.led {
 		n.leaderless += now.Sub(n.counted)
 	}
+
+	n.led = !nobody
 	n.counted = now
+	return nobody
 }

@@ -30,12 +30,15 @@ type Difference struct {
 var comparedFacts = []struct{ fact, key, consequence string }{
 	{factToken, "token", "each refuses what the other one sends"},
 	{factLease, "leaseDuration", "takeovers take as long as the lease of the leader that died"},
+	{factDelay, "takeoverDelay", "takeovers take as long as the delay of whoever takes over"},
+	{factRank, "rank", "each prefers other candidates"},
 	{factProfile, "profile", "the nodes elect by different rules"},
 	{factVersion, "version", "a rolling upgrade, or a node that was left behind"},
 }
 
-// differences compares the facts of a member with this node's own. A member without facts is an older one, or no node.
-func differences(own map[string]string, v regent.MemberView) []Difference {
+// differences compares the facts of a member with those of this node, self. A member without facts is an older one, or
+// no node.
+func differences(self string, own map[string]string, v regent.MemberView) []Difference {
 	var found []Difference
 	for _, c := range comparedFacts {
 		mine := own[c.fact]
@@ -49,17 +52,32 @@ func differences(own map[string]string, v regent.MemberView) []Difference {
 			theirs = concealed(theirs, "another one")
 		}
 		id := clip(v.ID, driver.MaxName)
+		text := fmt.Sprintf("%s has %s %s, %s has %s: %s", id, c.key, theirs, self, mine, c.consequence)
+		if c.fact == factToken {
+			text = tokensDiffer(id, theirs, self, mine) + ": " + c.consequence
+		}
 		found = append(found, Difference{
 			Member: id,
 			Addr:   clip(v.Addr, maxFact),
 			Key:    c.key,
 			Own:    mine,
 			Theirs: theirs,
-			Text:   fmt.Sprintf("%s has %s %s, this node has %s: %s", id, c.key, theirs, mine, c.consequence),
+			Text:   text,
 		})
 	}
 
 	return found
+}
+
+// tokensDiffer says how the tokens of two members differ, without showing one.
+func tokensDiffer(member, theirs, self, own string) string {
+	switch noToken {
+	case theirs:
+		return fmt.Sprintf("%s has no token, %s has one", member, self)
+	case own:
+		return fmt.Sprintf("%s has a token, %s has none", member, self)
+	}
+	return fmt.Sprintf("%s has another token than %s", member, self)
 }
 
 // maxFact is the most bytes of a fact of another member that are passed on.
@@ -95,7 +113,7 @@ type peers struct {
 const maxEmitted = 10_000
 
 // compare compares this node with members, which replace those that were compared before.
-func (p *peers) compare(own map[string]string, emit func(regent.Event), views ...regent.MemberView) {
+func (p *peers) compare(self string, own map[string]string, emit func(regent.Event), views ...regent.MemberView) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known = nil
@@ -107,7 +125,7 @@ func (p *peers) compare(own map[string]string, emit func(regent.Event), views ..
 		if v.Incarnation == "" { // it has left
 			continue
 		}
-		for _, d := range differences(own, v) {
+		for _, d := range differences(self, own, v) {
 			p.known = append(p.known, d)
 			p.emitOnceLocked(v, d, emit)
 		}
@@ -152,7 +170,7 @@ func (n *Node) compareWithMembers(members []regent.MemberState) {
 			others = append(others, m.MemberView)
 		}
 	}
-	n.peers.compare(n.published(), n.Member.Emit, others...)
+	n.peers.compare(n.Member.ID, n.published(), n.Member.Emit, others...)
 }
 
 // compareWithLeader compares the configuration of the leader with this node's own, until ctx ends: the leader warns of
@@ -171,7 +189,7 @@ func (n *Node) compareWithLeader(ctx context.Context) {
 			continue
 		}
 		if v, known := n.Member.Holder(n.opts.Election); known {
-			n.peers.compare(n.published(), n.Member.Emit, v)
+			n.peers.compare(n.Member.ID, n.published(), n.Member.Emit, v)
 		}
 	}
 }

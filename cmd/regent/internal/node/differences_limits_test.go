@@ -17,7 +17,8 @@ func TestDifferencesAreShort(t *testing.T) {
 
 	var events []regent.Event
 	var p peers
-	p.compare(map[string]string{factProfile: "cluster"}, func(e regent.Event) { events = append(events, e) }, view)
+	emit := func(e regent.Event) { events = append(events, e) }
+	p.compare("self", map[string]string{factProfile: "cluster"}, emit, view)
 	if len(events) != 1 {
 		t.Fatalf("events %v", events)
 	}

@@ -14,7 +14,15 @@ import (
 // facts sets the facts of a node.
 func facts(t *testing.T, token, profile, version string, lease time.Duration) func(*node.Options) {
 	t.Helper()
-	f, err := node.Facts("seat", token, profile, version, lease)
+	c := regent.Cluster()
+	c.LeaseDuration = lease
+	return factsOf(t, token, profile, version, c)
+}
+
+// factsOf sets the facts of a node with a configuration.
+func factsOf(t *testing.T, token, profile, version string, c regent.Config) func(*node.Options) {
+	t.Helper()
+	f, err := node.Facts("seat", token, profile, version, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +98,8 @@ func (d difference) check(t *testing.T, n *node.Node, member string) map[string]
 	}
 
 	data := events[0].Metadata
-	if data["member"] != member || data["key"] != d.key || data["addr"] != member+":1" || data["error"] == "" {
+	if data["member"] != member || data["key"] != d.key || data["addr"] != member+":1" ||
+		!strings.Contains(data["error"], n.Member.ID) {
 		t.Errorf("%s: %v", n.Member.ID, data)
 	}
 
@@ -105,10 +114,16 @@ func (d difference) check(t *testing.T, n *node.Node, member string) map[string]
 func TestDifferences(t *testing.T) {
 	t.Run("nodes_that_are_configured_differently_warn_on_both_sides", func(t *testing.T) {
 		alike := facts(t, "secret", "cluster", "v1", 6*time.Second)
+		late, ranked := regent.Cluster(), regent.Cluster()
+		late.TakeoverDelay = 8 * time.Second
+		ranked.Rank = regent.RankPriority
 		for _, tt := range []difference{
 			{"token", "set", "another one", true, facts(t, "Secret", "cluster", "v1", 6*time.Second)},
 			{"token", "set", "none", true, facts(t, "", "cluster", "v1", 6*time.Second)},
 			{"leaseDuration", "6s", "9s", true, facts(t, "secret", "cluster", "v1", 9*time.Second)},
+			{"takeoverDelay", regent.Cluster().TakeoverDelay.String(), "8s", true,
+				factsOf(t, "secret", "cluster", "v1", late)},
+			{"rank", "first", "priority", true, factsOf(t, "secret", "cluster", "v1", ranked)},
 			{"profile", "cluster", "fleet", true, facts(t, "secret", "fleet", "v1", 6*time.Second)},
 			{"version", "v1", "v2", false, facts(t, "secret", "cluster", "v2", 6*time.Second)},
 		} {
@@ -118,9 +133,25 @@ func TestDifferences(t *testing.T) {
 		}
 	})
 
+	t.Run("tokens_that_differ_are_not_named_as_values", func(t *testing.T) {
+		digests := [3]string{"none", "1234", "5678"}
+		for _, c := range []struct{ own, theirs, want string }{
+			{digests[1], digests[2], "b has another token than a: each refuses what the other one sends"},
+			{digests[1], digests[0], "b has no token, a has one: each refuses what the other one sends"},
+			{digests[0], digests[2], "b has a token, a has none: each refuses what the other one sends"},
+		} {
+			view := regent.MemberView{ID: "b"}
+			view.Facts = map[string]string{"token": c.theirs}
+			found := node.Differences("a", map[string]string{"token": c.own}, view)
+			if len(found) != 1 || found[0].Text != c.want {
+				t.Errorf("%+v, want %q", found, c.want)
+			}
+		}
+	})
+
 	t.Run("the_published_digest_of_a_token_neither_shows_nor_confirms_it", func(t *testing.T) {
 		published := func(token, election string) string {
-			f, err := node.Facts(election, token, "cluster", "v1", time.Second)
+			f, err := node.Facts(election, token, "cluster", "v1", regent.Cluster())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,6 +205,9 @@ func TestDifferences(t *testing.T) {
 			}
 			if h := b.Health(); h.Checks["member"] != data["error"] {
 				t.Errorf("checks %v", h.Checks)
+			}
+			if h := b.Health(); h.Role == node.Leader || h.Leader != "twin" || h.LeaderAddr != "10.0.0.1:7468" {
+				t.Errorf("the other process leads, and this one says %+v", h)
 			}
 
 			stopA()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/pbkdf2"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,12 +9,16 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/regentd/regent"
 )
 
 // Facts that members publish in their registers. All but host and pid are compared with those of other members.
 const (
 	factToken   = "token"
 	factLease   = "lease"
+	factDelay   = "delay"
+	factRank    = "rank"
 	factProfile = "profile"
 	factVersion = "version"
 	factHost    = "host"
@@ -21,7 +26,7 @@ const (
 )
 
 // Facts returns what a node publishes about itself. The token is published as a short digest.
-func Facts(election, token, profile, version string, lease time.Duration) (map[string]string, error) {
+func Facts(election, token, profile, version string, c regent.Config) (map[string]string, error) {
 	digest, err := tokenDigest(token, election)
 	if err != nil {
 		return nil, fmt.Errorf("digest of the token: %w", err)
@@ -29,10 +34,24 @@ func Facts(election, token, profile, version string, lease time.Duration) (map[s
 
 	facts := Process()
 	facts[factToken] = digest
-	facts[factLease] = lease.String()
+	facts[factLease] = c.LeaseDuration.String()
+	facts[factDelay] = c.TakeoverDelay.String()
+	facts[factRank] = string(cmp.Or(c.Rank, regent.RankFirst))
 	facts[factProfile] = profile
 	facts[factVersion] = version
 	return facts, nil
+}
+
+// Times returns the lease and the takeover delay that a member publishes; 0 for what it does not.
+func Times(v regent.MemberView) (lease, delay time.Duration) {
+	duration := func(fact string) time.Duration {
+		d, err := time.ParseDuration(v.Facts[fact])
+		if err != nil {
+			return 0
+		}
+		return d
+	}
+	return duration(factLease), duration(factDelay)
 }
 
 // Process returns the facts by which users find this process: its host and its process ID.

@@ -30,7 +30,8 @@ type Health struct {
 	HeartbeatAgeMs   int64             `json:"heartbeatAgeMs,omitempty"` // of the leader, if that is another node
 	Store            StoreHealth       `json:"store"`
 	Checks           map[string]string `json:"checks"`
-	Differs          []Difference      `json:"differs,omitempty"` // from other members, in configuration
+	HealthCheck      *CheckHealth      `json:"healthCheck,omitempty"` // that of the configuration
+	Differs          []Difference      `json:"differs,omitempty"`     // from other members, in configuration
 }
 
 // ok is the text of a check that has passed.
@@ -42,21 +43,41 @@ const stuckAfter = 30 * time.Second
 
 // Health returns the health of the node, without a request to the store.
 func (n *Node) Health() Health {
+	h, _, _ := n.Observe()
+	return h
+}
+
+// Observe returns the health of the node and the view of its election that the health is based on; false if the node
+// has read nothing of the election yet. It makes no request to the store.
+func (n *Node) Observe() (Health, regent.View, bool) {
+	v, seen := n.Member.View(n.opts.Election)
+	h := n.health(v, seen)
+	if h.Role == Leader && h.Epoch > v.Epoch { // the term began after the view was taken
+		v, seen = n.Member.View(n.opts.Election)
+		h = n.health(v, seen)
+	}
+
+	return h, v, seen
+}
+
+// health returns the health of the node by a view of its election.
+func (n *Node) health(v regent.View, seen bool) Health {
 	h := Health{
 		Node:   n.Member.ID,
 		Checks: map[string]string{"loop": ok, "store": ok},
 		Store:  StoreHealth{Address: n.opts.Store, AnsweredMs: -1},
 	}
 	n.addStore(&h)
+	n.addWorker(&h)
 	if lag := n.Member.Stats().LoopLag; lag > 0 {
 		h.Checks["loop"] = fmt.Sprintf("overdue by %v", lag.Round(time.Millisecond))
 	}
 
-	v, seen := n.Member.View(n.opts.Election)
 	h.Leader = v.Leader
 	h.LeaderAddr = v.Addr
 	n.addEpoch(&h, v, seen)
 	n.addPeers(&h)
+	n.addHealthCheck(&h)
 	addLeader(&h, v)
 	n.addRole(&h, seen)
 
@@ -85,7 +106,8 @@ func (n *Node) addRole(h *Health, seen bool) {
 		h.Role = Standby
 	}
 
-	if h.Leader == n.Member.ID { // the record still shows a term of this node that has ended
+	// The record may still show a term of this node that has ended, or that of another process with its ID.
+	if h.Leader == n.Member.ID && n.Member.Blocked() == "" {
 		h.Leader = ""
 		h.LeaderAddr = ""
 	}
@@ -99,8 +121,11 @@ func addLeader(h *Health, v regent.View) {
 		return
 	}
 
-	h.Checks["leader"] = fmt.Sprintf("%s led; its last heartbeat came %v ago, and nobody could take over",
-		v.Leader, v.HeartbeatAge.Round(time.Millisecond))
+	age := ""
+	if v.HeartbeatAge > 0 {
+		age = fmt.Sprintf("its last heartbeat came %v ago, and ", v.HeartbeatAge.Round(time.Millisecond))
+	}
+	h.Checks["leader"] = fmt.Sprintf("%s leads no more: %snobody has taken over", v.Leader, age)
 	h.Leader = ""
 	h.LeaderAddr = ""
 }

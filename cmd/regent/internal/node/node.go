@@ -30,6 +30,7 @@ type Options struct {
 	Open         func(context.Context) (driver.Store, error)
 	Duties       []regent.Duty // run while the node leads, besides those of every leader
 	Coordination Coordination
+	HealthCheck  *HealthCheck          // decides whether the node may lead; nil for none
 	Lifeline     func(regent.Lifeline) // for the reaper, or nil
 	Store        string                // the store's address, without secrets
 	Facts        map[string]string     // published to other members: see Facts
@@ -49,14 +50,18 @@ type Node struct {
 	signer     *signed.Signer
 	store      *Store
 	changed    chan driver.Record // receives when members have joined or left
+	election   chan struct{}      // receives after events of the election
 	peers      peers
+	checker    *HealthChecker // nil if the node has no health check
 
 	mu         sync.Mutex
 	reasons    map[string]uint64 // ended terms, by reason
 	regressed  uint64            // how often the store was found to have lost writes
-	leaderless time.Duration     // how long the election was vacant, as far as this node saw
+	leaderless time.Duration     // how long nobody led, as far as this node saw
 	counted    time.Time         // when leaderless was last updated
+	led        bool              // somebody led then
 	facts      map[string]string // published to other members
+	unlearned  *regent.Token     // that the worker's fence could not write
 	behind     time.Time         // since when the store shows a lower epoch than this node knows; zero if it does not
 }
 
@@ -76,8 +81,11 @@ func New(opts Options) (*Node, error) {
 		store:   NewStore(opts.Open),
 		reasons: map[string]uint64{},
 		facts:   opts.Facts,
+
+		election: make(chan struct{}, 1),
 	}
 	n.store.Log = opts.Log
+	n.store.Address = opts.Store
 	n.Member = &regent.Member{
 		Store:      n.store,
 		ID:         opts.ID,
@@ -86,6 +94,10 @@ func New(opts Options) (*Node, error) {
 		OnLifeline: opts.Lifeline,
 		Facts:      opts.Facts,
 		OnEvent:    n.onEvent(),
+	}
+	if opts.HealthCheck != nil {
+		n.checker = NewHealthChecker(opts.HealthCheck)
+		n.Member.Health = n.checker.Unhealthy
 	}
 
 	return n, n.coordinate()
@@ -129,6 +141,11 @@ func (n *Node) Run(ctx context.Context) error {
 	goroutines.Go(func() { n.countLeaderless(background) })
 	goroutines.Go(func() { n.passNotifications(background) })
 	goroutines.Go(func() { n.compareWithLeader(background) })
+	goroutines.Go(func() { n.retryFence(background) })
+	if n.checker != nil {
+		goroutines.Go(func() { n.checker.Run(background) })
+	}
+
 	stopDrain := context.AfterFunc(ctx, func() {
 		n.drain(n.opts.Log)
 		stopCampaign(context.Cause(ctx))
@@ -150,7 +167,7 @@ func (n *Node) Run(ctx context.Context) error {
 }
 
 func (n *Node) logUnreachable(err error) {
-	n.opts.Log.Error("store unreachable", "store", n.opts.Store, "error", err)
+	n.opts.Log.Error(NotOpen(err), "store", n.opts.Store, "error", err)
 }
 
 // close closes the worker and the store.
@@ -167,11 +184,11 @@ func (n *Node) close() {
 
 // passNotifications notifies the health monitor when members have joined or left.
 func (n *Node) passNotifications(ctx context.Context) {
-	notifications := n.store.Wake(ctx, driver.MemberPrefix)
+	notifications := n.store.Subscribe(ctx, driver.Prefix(driver.MemberPrefix))
 	for {
 		select {
 		case l := <-notifications:
-			driver.Hint(n.changed, l)
+			driver.Notify(n.changed, l)
 		case <-ctx.Done():
 			return
 		}

@@ -9,13 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/regentd/regent/cmd/regent/internal/plain"
 	"github.com/regentd/regent/driver"
 )
 
 // Store is a store that is opened in the background, with retries until that succeeds: a node whose store is
 // unreachable says so, and waits. It also records the outcomes of reads and writes, for the readiness of the node.
 type Store struct {
-	Log *slog.Logger // gets the first failure of reads and of writes, and when they work again; may be nil
+	Log     *slog.Logger // gets the first failure of reads and of writes, and when they work again; may be nil
+	Address string       // without secrets, for the log
 
 	open func(context.Context) (driver.Store, error)
 	now  func() time.Time
@@ -33,16 +35,26 @@ type Store struct {
 
 var (
 	_ driver.Store     = (*Store)(nil)
-	_ driver.Waker     = (*Store)(nil)
+	_ driver.Notifier  = (*Store)(nil)
 	_ driver.Batcher   = (*Store)(nil)
 	_ driver.Refresher = (*Store)(nil)
 	_ driver.Remover   = (*Store)(nil)
+	_ driver.Skimmer   = (*Store)(nil)
+	_ driver.Ranger    = (*Store)(nil)
 	_ driver.Witness   = (*Store)(nil)
 	_ driver.Counter   = (*Store)(nil)
 )
 
 // errNotOpen is the error of requests before the store is open.
 var errNotOpen = errors.New("store is not open yet")
+
+// NotOpen returns what the log says of a store that could not be opened.
+func NotOpen(err error) string {
+	if errors.Is(err, driver.ErrCredentials) {
+		return "store has no credentials"
+	}
+	return "store unreachable"
+}
 
 // openInterval is the time between two attempts to open the store.
 const openInterval = time.Second
@@ -75,6 +87,7 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 
 	for {
 		store, err := s.open(ctx)
+		err = plain.Error(err)
 		s.opened(store, err)
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -152,6 +165,27 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 
 // List implements [driver.Store].
 func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	return s.list(ctx, func(store driver.Store) iter.Seq2[driver.Record, error] { return store.List(ctx, prefix) })
+}
+
+// ListBefore implements [driver.Ranger]. If the store is none, it is List.
+func (s *Store) ListBefore(ctx context.Context, prefix, before string) iter.Seq2[driver.Record, error] {
+	return s.list(ctx, func(store driver.Store) iter.Seq2[driver.Record, error] {
+		return driver.ListBefore(ctx, store, prefix, before)
+	})
+}
+
+// Skim implements [driver.Skimmer]. If the store is none, it is List.
+func (s *Store) Skim(ctx context.Context, prefix string, age time.Duration) iter.Seq2[driver.Record, error] {
+	return s.list(ctx, func(store driver.Store) iter.Seq2[driver.Record, error] {
+		return driver.Skim(ctx, store, prefix, age)
+	})
+}
+
+// list yields what a list of the store yields.
+func (s *Store) list(
+	ctx context.Context, list func(driver.Store) iter.Seq2[driver.Record, error],
+) iter.Seq2[driver.Record, error] {
 	return func(yield func(driver.Record, error) bool) {
 		store, err := s.current(ctx)
 		if err != nil {
@@ -159,7 +193,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[driver.Record
 			return
 		}
 
-		for l, err := range store.List(ctx, prefix) {
+		for l, err := range list(store) {
 			if !yield(l, s.recordRead(err)) {
 				return
 			}
@@ -213,39 +247,39 @@ func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 
 // each calls a function with the error of each outcome, and returns the outcomes.
 func each(out []driver.Outcome, record func(error) error) []driver.Outcome {
-	for _, o := range out {
-		_ = record(o.Err)
+	for i := range out {
+		out[i].Err = record(out[i].Err)
 	}
 
 	return out
 }
 
-// Wake implements [driver.Waker]. It notifies once when the store is open, and then whenever the store does.
-func (s *Store) Wake(ctx context.Context, prefix string) <-chan driver.Record {
+// Subscribe implements [driver.Notifier]. It notifies once when the store is open, and then whenever the store does.
+func (s *Store) Subscribe(ctx context.Context, to *driver.Interest) <-chan driver.Record {
 	notifications := make(chan driver.Record, 1)
-	go s.passOn(ctx, prefix, notifications)
+	go s.passOn(ctx, to, notifications)
 	return notifications
 }
 
 // passOn passes the notifications of the open store on, until ctx ends.
-func (s *Store) passOn(ctx context.Context, prefix string, to chan driver.Record) {
+func (s *Store) passOn(ctx context.Context, to *driver.Interest, out chan driver.Record) {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
 		return
 	}
 	store, err := s.current(ctx)
-	waker, ok := store.(driver.Waker)
+	notifier, ok := store.(driver.Notifier)
 	if err != nil || !ok {
 		return
 	}
 
-	from := waker.Wake(ctx, prefix)
-	driver.Hint(to, driver.Record{})
+	from := notifier.Subscribe(ctx, to)
+	driver.Notify(out, driver.Record{})
 	for {
 		select {
 		case l := <-from:
-			driver.Hint(to, l)
+			driver.Notify(out, l)
 		case <-ctx.Done():
 			return
 		}

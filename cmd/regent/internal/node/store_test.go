@@ -30,7 +30,9 @@ func (r *rich) Refresh(ctx context.Context, known []driver.Record) []driver.Outc
 	return out
 }
 
-func (r *rich) Wake(context.Context, string) <-chan driver.Record { return r.notifications }
+func (r *rich) Subscribe(context.Context, *driver.Interest) <-chan driver.Record {
+	return r.notifications
+}
 
 // opened returns the store of a node that has opened s.
 func opened(t *testing.T, s driver.Store) *node.Store {
@@ -90,7 +92,7 @@ func TestStore(t *testing.T) {
 
 	t.Run("a_notification_is_passed_on_unchanged", func(t *testing.T) {
 		inner := &rich{Store: registers(t), notifications: make(chan driver.Record, 1)}
-		notifications := opened(t, inner).Wake(t.Context(), "")
+		notifications := opened(t, inner).Subscribe(t.Context(), driver.Prefix(""))
 		if l := <-notifications; l.Name != "" {
 			t.Errorf("the first notification is about %q, not about all registers", l.Name)
 		}
@@ -99,6 +101,47 @@ func TestStore(t *testing.T) {
 			if got := <-notifications; got.Name != sent.Name || got.Rev != sent.Rev || got.Epoch != sent.Epoch {
 				t.Errorf("%+v became %+v", sent, got)
 			}
+		}
+	})
+}
+
+// late is a store that does not answer in time.
+type late struct{ *memstore.Store }
+
+func (late) Get(context.Context, string) (driver.Record, error) {
+	return driver.Record{}, context.DeadlineExceeded
+}
+
+func (late) SwapAll(_ context.Context, ls []driver.Record) []driver.Outcome {
+	out := make([]driver.Outcome, len(ls))
+	for i := range out {
+		out[i].Err = context.DeadlineExceeded
+	}
+	return out
+}
+
+func TestErrorsOfAStoreAreInPlainWords(t *testing.T) {
+	const want = "no answer in time"
+	s := opened(t, late{memstore.New()})
+
+	_, err := s.Get(t.Context(), "x")
+	if err == nil || err.Error() != want || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("get: %v", err)
+	}
+	for _, o := range s.SwapAll(t.Context(), []driver.Record{{Name: "x"}}) {
+		if o.Err == nil || o.Err.Error() != want || !errors.Is(o.Err, context.DeadlineExceeded) {
+			t.Errorf("swap: %v", o.Err)
+		}
+	}
+
+	unopened := node.NewStore(func(context.Context) (driver.Store, error) { return nil, context.DeadlineExceeded })
+	unopened.Begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_ = unopened.Run(ctx, func(err error) {
+		cancel()
+		if err.Error() != want {
+			t.Errorf("open: %v", err)
 		}
 	})
 }

@@ -43,6 +43,8 @@ func (n *Node) addStore(h *Health) {
 	switch {
 	case reads.Down != nil:
 		h.Checks["store"] = "reads fail: " + reads.Down.Error()
+	case !s.Reachable && reads.Err != nil:
+		h.Checks["store"] = fmt.Sprintf("no answer for more than %v: %v", fresh, reads.Err)
 	case !s.Reachable:
 		h.Checks["store"] = fmt.Sprintf("no answer for more than %v", fresh)
 	}

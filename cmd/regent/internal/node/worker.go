@@ -23,6 +23,9 @@ import (
 // confirmTimeout is the timeout of the request by which a fence confirms an epoch.
 const confirmTimeout = 2 * time.Second
 
+// fenceInterval is the time between two attempts to raise the fence of the worker, if its file cannot be written.
+const fenceInterval = 10 * time.Second
+
 // newWorker opens the worker, which keeps its journal and its epoch file in a directory.
 func (n *Node) newWorker(dir string) (*work.Worker, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -124,11 +127,60 @@ func (n *Node) raiseFence(e regent.Event) {
 		return
 	}
 
-	token := regent.Token{Epoch: e.Epoch, Term: e.Metadata["term"]}
-	if err := n.Worker.Fence.Learn(token); err != nil {
+	n.learn(regent.Token{Epoch: e.Epoch, Term: e.Metadata["term"]})
+	n.checkFence(e.Epoch)
+}
+
+// learn raises the worker's fence to a token, and notes the token for retryFence if its file cannot be written.
+func (n *Node) learn(token regent.Token) {
+	err := n.Worker.Fence.Learn(token)
+	if err != nil {
 		n.opts.Log.Error("fence cannot be raised", "epoch", token.Epoch, "term", token.Term, "error", err)
 	}
-	n.checkFence(e.Epoch)
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unlearned = nil
+	if n.Worker.Fence.Unwritable() != nil {
+		n.unlearned = &token
+	}
+}
+
+// retryFence raises the worker's fence again where its file could not be written, until ctx ends.
+func (n *Node) retryFence(ctx context.Context) {
+	if n.Worker == nil {
+		return
+	}
+
+	tick := time.NewTicker(fenceInterval)
+	defer tick.Stop()
+
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+
+		n.mu.Lock()
+		token := n.unlearned
+		n.mu.Unlock()
+		if token != nil {
+			n.learn(*token)
+		}
+	}
+}
+
+// addWorker adds whether the worker can write its files.
+func (n *Node) addWorker(h *Health) {
+	if n.Worker == nil {
+		return
+	}
+
+	h.Checks["worker"] = ok
+	if err := n.Worker.Unwritable(); err != nil {
+		h.Checks["worker"] = fmt.Sprintf("refuses tasks: %v (is the disk of dataDir full?)", err)
+	}
 }
 
 // maxAhead is how far the worker's epoch file may be ahead of the election: no store loses more terms.

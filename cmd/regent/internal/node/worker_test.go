@@ -32,6 +32,35 @@ func TestDataDir(t *testing.T) {
 		}
 	})
 
+	t.Run("an_epoch_file_that_cannot_be_written_is_in_the_checks_until_it_can", func(t *testing.T) {
+		dir := t.TempDir()
+		virtual.Test(t, func(t *testing.T) {
+			a, _ := start(t, "a", opens(memstore.New()), func(o *node.Options) {
+				o.Coordination = node.Coordination{Worker: true, DataDir: dir}
+			})
+			if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "away")); err != nil {
+				t.Fatal(err)
+			}
+
+			time.Sleep(25 * time.Second)
+			h := a.Health()
+			if h.Role != node.Leader || !strings.HasPrefix(h.Checks["worker"], "refuses tasks: ") {
+				t.Errorf("%s %v", h.Role, h.Checks)
+			}
+
+			if err := os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, "a")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			if check := a.Health().Checks["worker"]; check != "ok" {
+				t.Error(check)
+			}
+			if highest, err := a.Worker.Fence.Highest(); err != nil || highest.Epoch != 1 {
+				t.Errorf("%v %v", highest, err)
+			}
+		})
+	})
+
 	t.Run("an_epoch_file_that_is_too_far_ahead_is_logged_and_ends_no_terms", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/schedule"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // Due times are wall-clock times. Wall clocks differ between machines and are set while processes run. This file keeps
@@ -203,10 +205,15 @@ func (t *term) emitClock(offset time.Duration, polls int, skipped uint64, text s
 	t.o.jumps++
 	t.o.mu.Unlock()
 
-	t.emit(EventClock, map[string]string{
-		"offset":  offset.Round(time.Millisecond).String(),
-		"polls":   strconv.Itoa(polls),
-		"skipped": strconv.FormatUint(skipped, 10),
-		"error":   text,
+	t.o.opts.Emit(regent.Event{
+		Kind:         EventClock,
+		Election:     t.Election,
+		Epoch:        t.Epoch,
+		Measurements: map[string]float64{"offsetMs": millis.Of(offset.Round(time.Millisecond))},
+		Metadata: map[string]string{
+			"polls":   strconv.Itoa(polls),
+			"skipped": strconv.FormatUint(skipped, 10),
+			"error":   text,
+		},
 	})
 }

@@ -83,7 +83,7 @@ func TestClockAhead(t *testing.T) {
 			time.Sleep(time.Minute)
 			noGap(t, h.take(), from)
 			e := oneClockEvent(t, h)
-			if e.Metadata["offset"] != "1h0m0s" || e.Metadata["skipped"] != "1800" {
+			if e.Measurements["offsetMs"] != 3_600_000 || e.Metadata["skipped"] != "1800" {
 				t.Errorf("event %v", e)
 			}
 			missed := h.eventsOf(orchestrate.EventMissed)

@@ -1,22 +1,24 @@
 package orchestrate
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/cmd/regent/internal/schedule"
 )
 
-// List returns all polls, by name.
-func (o *Orchestrator) List() ([]View, error) {
+// List returns all polls, by name; with their last runs if those are wanted.
+func (o *Orchestrator) List(runs bool) ([]View, error) {
 	t, err := o.term()
 	if err != nil {
 		return nil, err
 	}
 
-	all := t.views()
+	all := t.views(runs)
 	for i := range all { // without the lock, since it takes long
 		all[i].Poll = all[i].Redacted()
 	}
@@ -25,13 +27,15 @@ func (o *Orchestrator) List() ([]View, error) {
 	return all, nil
 }
 
-// views returns all polls in any order, with their secrets.
-func (t *term) views() []View {
+// views returns all polls in any order, with their secrets, and with their last runs if those are wanted.
+func (t *term) views(runs bool) []View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make([]View, 0, len(t.entries))
 	for _, e := range t.entries {
-		all = append(all, e.view(false))
+		v := e.view(runs)
+		v.Latency = nil
+		all = append(all, v)
 	}
 
 	return all
@@ -156,6 +160,68 @@ func (o *Orchestrator) edit(ctx context.Context, epoch uint64, name string,
 	return nil
 }
 
+// replace puts an entry in the place of another one; either may be nil. Open slots stay, unless the poll is no longer
+// run.
+func (t *term) replace(old, e *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changes++
+	defer t.wakeLoop()
+	if old != nil && e != nil && e.poll.Since.Equal(old.poll.Since) { // its slots are the same
+		old.poll = e.poll
+		old.prefix = e.prefix
+		return
+	}
+
+	if old != nil {
+		t.removeLocked(old, e)
+	}
+	if e == nil {
+		if len(t.entries) == 0 && t.stopWatch != nil {
+			t.stopWatch() // without polls no worker is needed
+		}
+		return
+	}
+
+	now := t.o.now()
+	t.entries[e.poll.Name] = e
+	t.beginLocked(e, now, now, now)
+	t.addPendingLocked(e)
+	select {
+	case t.firstPoll <- struct{}{}:
+	default:
+	}
+}
+
+// removeLocked removes an entry. Its successor, which may be nil, gets its history and its open slots.
+func (t *term) removeLocked(old, successor *entry) {
+	if old.heapIndex >= 0 {
+		heap.Remove(&t.due, old.heapIndex)
+	}
+	delete(t.entries, old.poll.Name)
+
+	for _, s := range slices.Concat(old.queue, old.running) {
+		if successor != nil && (successor.poll.Enabled || s.Manual) {
+			s.entry = successor
+			continue
+		}
+		s.settled = true
+		delete(t.open, s)
+		if s.done != nil {
+			s.done <- Run{Slot: s.String(), Due: s.DueTime(), Outcome: outcomeError, Message: "the poll was removed"}
+		}
+	}
+
+	if successor != nil {
+		settled := func(s *slot) bool { return s.settled }
+		successor.history = old.history
+		successor.queue = slices.DeleteFunc(old.queue, settled)
+		successor.running = slices.DeleteFunc(old.running, settled)
+	}
+	old.queue = nil
+	old.running = nil
+}
+
 // RunNow has a poll run at once, besides its schedule, and returns the result.
 func (o *Orchestrator) RunNow(ctx context.Context, name string, epoch uint64) (Run, error) {
 	t, err := o.termAt(epoch)
@@ -176,4 +242,29 @@ func (o *Orchestrator) RunNow(ctx context.Context, name string, epoch uint64) (R
 		return Run{}, fmt.Errorf("poll %q: the run was requested, but the term has ended: %w",
 			name, context.Cause(t.ctx))
 	}
+}
+
+// enqueueManual queues a slot that is not on the schedule. The channel receives its result.
+func (t *term) enqueueManual(name string) (<-chan Run, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[name]
+	switch {
+	case e == nil:
+		return nil, fmt.Errorf("poll %q: %w", name, ErrNoPoll)
+	case t.quiescing:
+		return nil, fmt.Errorf("poll %q: %w", name, ErrStopping)
+	}
+
+	s := newSlot(e, schedule.Slot{Due: t.o.now().UnixMilli(), Manual: true})
+	s.done = make(chan Run, 1)
+	for e.find(s.Slot) != nil {
+		s.Due++
+	}
+
+	e.enqueue(s)
+	t.open[s] = struct{}{}
+	t.addPendingLocked(e)
+	t.wakeLoop()
+	return s.done, nil
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/regentd/regent/internal/millis"
 )
 
 // keptRuns is the number of runs of a poll that are kept.
@@ -21,16 +23,16 @@ const (
 
 // Run is the result of a slot.
 type Run struct {
-	Slot     string            `json:"slot"`
-	Due      time.Time         `json:"due"`
-	At       time.Time         `json:"at,omitzero"` // when the check began, by the worker's clock
-	Worker   string            `json:"worker,omitempty"`
-	Epoch    uint64            `json:"epoch,omitempty"`
-	Attempts int               `json:"attempts"`
-	Outcome  string            `json:"outcome"` // ok, failed, error or unknown
-	Message  string            `json:"message,omitempty"`
-	Latency  time.Duration     `json:"latency"` // nanoseconds
-	Detail   map[string]string `json:"detail,omitempty"`
+	Slot      string            `json:"slot"`
+	Due       time.Time         `json:"due"`
+	At        time.Time         `json:"at,omitzero"` // when the check began, by the worker's clock
+	Worker    string            `json:"worker,omitempty"`
+	Epoch     uint64            `json:"epoch,omitempty"`
+	Attempts  int               `json:"attempts"`
+	Outcome   string            `json:"outcome"` // ok, failed, error or unknown
+	Message   string            `json:"message,omitempty"`
+	LatencyMs float64           `json:"latencyMs"`
+	Detail    map[string]string `json:"detail,omitempty"`
 }
 
 // Outcomes of a slot.
@@ -85,7 +87,7 @@ func (h *history) add(run Run) (from State, changed bool) {
 		return from, false
 	}
 
-	h.latency.add(run.Latency)
+	h.latency.add(millis.Duration(run.LatencyMs))
 	if !newest || state == from {
 		return from, false
 	}

@@ -9,7 +9,7 @@ func TestHistory(t *testing.T) {
 	at := time.Unix(1000, 0)
 	run := func(n int, outcome string) Run {
 		d := time.Duration(n)
-		return Run{Slot: d.String(), Due: at.Add(d * time.Second), Outcome: outcome, Latency: d * time.Millisecond}
+		return Run{Slot: d.String(), Due: at.Add(d * time.Second), Outcome: outcome, LatencyMs: float64(d)}
 	}
 
 	var h history

@@ -2,13 +2,17 @@ package orchestrate
 
 import (
 	"container/heap"
+	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/regentd/regent/cmd/regent/internal/check"
 	"github.com/regentd/regent/cmd/regent/internal/poll"
 	"github.com/regentd/regent/cmd/regent/internal/schedule"
 	"github.com/regentd/regent/work"
 )
+
+// This file is what a term takes over: the polls, the checkpoint of the last term, and what workers have of its slots.
 
 // load reads the polls and the checkpoint of the last term, and continues there.
 func (t *term) load() error {
@@ -148,4 +152,88 @@ func (t *term) openPool(cp checkpoint) {
 	opts.Ready = t.workerReady
 	opts.Recall = max(15*time.Second, t.began.Sub(cp.begin()).Abs()+10*time.Second)
 	t.pool = work.NewPool(t.ctx, t.Term, opts)
+}
+
+// foundResult handles a result that a worker has of a slot which this term did not send.
+func (t *term) foundResult(worker string, r work.Result) {
+	id, ok := schedule.ParseSlot(r.ID)
+	if !ok || id.Manual {
+		return
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entries[id.Name]
+	if e == nil {
+		return
+	}
+
+	s := e.find(id)
+	switch {
+	case s == nil && e.taken[id.Due]: // it is settled
+		return
+	case s == nil && (id.Repeat != t.repeatOfLocked(id.Due) || t.fromWrongClockLocked(e, id.Due)):
+		return
+	case s == nil && e.notYetDue(id.Due):
+		s = t.openEarlyLocked(e, id)
+	case s == nil:
+		return
+	case s.Attempt > id.Attempt && (s.worker != "" || !passed(r)):
+		return // the result of the newer attempt counts, unless it was not sent and need not be
+	case s.worker != "": // this term has sent it to another worker
+		t.o.opts.Log.Warn("a slot was run twice", "slot", r.ID, "worker", worker, "other", s.worker)
+		return
+	}
+
+	s.Attempt = id.Attempt
+	s.worker = worker
+	t.takeResultLocked(s, r)
+	t.wakeLoop()
+}
+
+// passed reports whether a result is that of a check that succeeded.
+func passed(r work.Result) bool {
+	var found check.Outcome
+	return r.Outcome == work.Done && json.Unmarshal(r.Data, &found) == nil && found.OK
+}
+
+// openEarlyLocked opens the slot of an earlier leader whose clock was ahead: it is not due yet by this node's clock.
+func (t *term) openEarlyLocked(e *entry, id schedule.Slot) *slot {
+	id.Attempt = 0
+	s := newSlot(e, id)
+	e.enqueueEarly(s)
+	t.open[s] = struct{}{}
+
+	return s
+}
+
+// workerReady handles the answer of a worker: the slots that it still runs for an earlier term. Each is sent to it once
+// more, so that its result is reported to this term.
+func (t *term) workerReady(worker string, running []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, text := range running {
+		id, ok := schedule.ParseSlot(text)
+		e := t.entries[id.Name]
+		if !ok || e == nil || id.Manual {
+			continue
+		}
+
+		s := e.find(id)
+		switch {
+		case s == nil && (id.Repeat != t.repeatOfLocked(id.Due) || t.fromWrongClockLocked(e, id.Due)):
+			continue
+		case s == nil && !e.taken[id.Due] && e.notYetDue(id.Due):
+			s = t.openEarlyLocked(e, id)
+		case s == nil || s.worker != "" || s.Attempt > id.Attempt:
+			continue
+		}
+
+		s.Attempt = id.Attempt
+		t.sendLocked(s, &work.WorkerView{ID: worker}, now)
+	}
+
+	delete(t.unanswered, worker)
+	t.wakeLoop()
 }

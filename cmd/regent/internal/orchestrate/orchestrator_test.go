@@ -192,7 +192,7 @@ func TestOrchestrator(t *testing.T) {
 		if _, err := l.RunNow(ctx, "p", 0); !errors.Is(err, orchestrate.ErrNoPoll) {
 			t.Error(err)
 		}
-		if all, err := l.List(); err != nil || len(all) != 0 {
+		if all, err := l.List(false); err != nil || len(all) != 0 {
 			t.Errorf("%v %v", all, err)
 		}
 	})
@@ -207,18 +207,33 @@ type goroutineStore struct {
 
 func (s *goroutineStore) Swap(ctx context.Context, l driver.Record) (driver.Record, error) {
 	if l.Name == "seat" && l.Vacant() && l.Epoch > 0 {
-		b := make([]byte, 4<<20)
-		b = b[:runtime.Stack(b, true)]
-		for _, g := range strings.Split(string(b), "\n\n") {
-			for _, part := range []string{"orchestrate.(*term)", "work.(*link)", "work.(*Pool)"} {
-				if strings.Contains(g, part) {
-					s.left.Store(g)
-				}
-			}
+		for _, g := range goroutinesOfATerm() {
+			s.left.Store(g)
 		}
 		s.released.Add(1)
 	}
 	return s.Store.Swap(ctx, l)
+}
+
+// A goroutine of a term, and one of a link of its pool, has a method of these types on its stack.
+const (
+	termGoroutine = "orchestrate.(*term)"
+	linkGoroutine = "work.(*link)"
+)
+
+// goroutinesOfATerm returns the stacks of goroutines that a term and its pool run, by the type whose methods they run.
+func goroutinesOfATerm() map[string]string {
+	b := make([]byte, 4<<20)
+	b = b[:runtime.Stack(b, true)]
+	found := map[string]string{}
+	for _, g := range strings.Split(string(b), "\n\n") {
+		for _, of := range []string{termGoroutine, linkGoroutine, "work.(*Pool)"} {
+			if strings.Contains(g, of) {
+				found[of] = g
+			}
+		}
+	}
+	return found
 }
 
 func TestNothingIsLeftOfATerm(t *testing.T) {
@@ -242,6 +257,9 @@ func TestNothingIsLeftOfATerm(t *testing.T) {
 
 	for round := range 3 {
 		<-begun
+		if found := goroutinesOfATerm(); found[termGoroutine] == "" || found[linkGoroutine] == "" {
+			t.Fatal("no goroutine of a term, or of a link, is found while they run: were the types renamed?")
+		}
 		if err := l.StepDown(t.Context(), "seat"); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/check"
-	"github.com/regentd/regent/cmd/regent/internal/schedule"
+	"github.com/regentd/regent/internal/millis"
 	"github.com/regentd/regent/work"
 )
 
@@ -75,7 +75,7 @@ func runOf(s *slot, r work.Result) Run {
 	run := s.result(s.Attempt+1, outcomeError, r.Error)
 	run.At = r.Began
 	run.Epoch = r.Epoch
-	run.Latency = r.Took
+	run.LatencyMs = millis.Of(r.Took)
 
 	switch r.Outcome {
 	case work.Done:
@@ -92,7 +92,9 @@ func runOf(s *slot, r work.Result) Run {
 			run.Outcome = outcomeOK
 		}
 		run.Message = found.Message
-		run.Latency = found.Latency
+		if found.Latency > 0 {
+			run.LatencyMs = millis.Of(found.Latency)
+		}
 		run.Detail = found.Detail
 	case work.Expired:
 		run.Outcome = outcomeFailed
@@ -158,12 +160,6 @@ func (t *term) revokedLocked(worker string) bool {
 	return known && m.Incarnation == ""
 }
 
-// passed reports whether a result is that of a check that succeeded.
-func passed(r work.Result) bool {
-	var found check.Outcome
-	return r.Outcome == work.Done && json.Unmarshal(r.Data, &found) == nil && found.OK
-}
-
 // settleLocked ends a slot.
 func (t *term) settleLocked(s *slot, run Run) {
 	e := s.entry
@@ -184,7 +180,7 @@ func (t *term) settleLocked(s *slot, run Run) {
 
 // recordLocked adds a run to the history of its poll, and sends an event if the state of the target has changed.
 func (t *term) recordLocked(e *entry, run Run) {
-	t.o.count(run.Outcome, e.poll.Kind, run.Latency, 1)
+	t.o.count(run.Outcome, e.poll.Kind, millis.Duration(run.LatencyMs), 1)
 	if run.Outcome != outcomeUnknown {
 		e.lastRun = time.Now()
 		e.problem = ""
@@ -217,82 +213,4 @@ func (t *term) checkIdleLocked() {
 
 	close(t.idle)
 	t.idle = nil
-}
-
-// openEarlyLocked opens the slot of an earlier leader whose clock was ahead: it is not due yet by this node's clock.
-func (t *term) openEarlyLocked(e *entry, id schedule.Slot) *slot {
-	id.Attempt = 0
-	s := newSlot(e, id)
-	e.enqueueEarly(s)
-	t.open[s] = struct{}{}
-
-	return s
-}
-
-// foundResult handles a result that a worker has of a slot which this term did not send.
-func (t *term) foundResult(worker string, r work.Result) {
-	id, ok := schedule.ParseSlot(r.ID)
-	if !ok || id.Manual {
-		return
-	}
-
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.entries[id.Name]
-	if e == nil {
-		return
-	}
-
-	s := e.find(id)
-	switch {
-	case s == nil && e.taken[id.Due]: // it is settled
-		return
-	case s == nil && (id.Repeat != t.repeatOfLocked(id.Due) || t.fromWrongClockLocked(e, id.Due)):
-		return
-	case s == nil && e.notYetDue(id.Due):
-		s = t.openEarlyLocked(e, id)
-	case s == nil:
-		return
-	case s.Attempt > id.Attempt && (s.worker != "" || !passed(r)):
-		return // the result of the newer attempt counts, unless it was not sent and need not be
-	case s.worker != "": // this term has sent it to another worker
-		t.o.opts.Log.Warn("a slot was run twice", "slot", r.ID, "worker", worker, "other", s.worker)
-		return
-	}
-
-	s.Attempt = id.Attempt
-	s.worker = worker
-	t.takeResultLocked(s, r)
-	t.wakeLoop()
-}
-
-// workerReady handles the answer of a worker: the slots that it still runs for an earlier term. Each is sent to it once
-// more, so that its result is reported to this term.
-func (t *term) workerReady(worker string, running []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	for _, text := range running {
-		id, ok := schedule.ParseSlot(text)
-		e := t.entries[id.Name]
-		if !ok || e == nil || id.Manual {
-			continue
-		}
-
-		s := e.find(id)
-		switch {
-		case s == nil && (id.Repeat != t.repeatOfLocked(id.Due) || t.fromWrongClockLocked(e, id.Due)):
-			continue
-		case s == nil && !e.taken[id.Due] && e.notYetDue(id.Due):
-			s = t.openEarlyLocked(e, id)
-		case s == nil || s.worker != "" || s.Attempt > id.Attempt:
-			continue
-		}
-
-		s.Attempt = id.Attempt
-		t.sendLocked(s, &work.WorkerView{ID: worker}, now)
-	}
-
-	delete(t.unanswered, worker)
-	t.wakeLoop()
 }

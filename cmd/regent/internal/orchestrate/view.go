@@ -9,12 +9,21 @@ import (
 	"time"
 
 	"github.com/regentd/regent/cmd/regent/internal/poll"
+	"github.com/regentd/regent/internal/millis"
 )
 
 // View is a poll with its status, as the API returns it.
 type View struct {
 	poll.Poll
 	Status
+}
+
+// MarshalJSON writes the poll as the API shows it, with its status.
+func (v View) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		poll.Answer
+		Status
+	}{v.Poll.Answer(), v.Status})
 }
 
 // UnmarshalJSON reads the JSON of a View. The embedded Poll has an UnmarshalJSON of its own, which would ignore Status.
@@ -38,8 +47,8 @@ type Status struct {
 
 // Bucket is a bucket of a latency histogram.
 type Bucket struct {
-	AtMost string `json:"atMost"`
-	Count  uint64 `json:"count"`
+	AtMostMs float64 `json:"atMostMs,omitempty"` // left out for the last bucket, which has no bound
+	Count    uint64  `json:"count"`
 }
 
 // view returns the entry as a View, with its history if details are wanted. It still contains the secrets of the poll.
@@ -63,9 +72,9 @@ func (e *entry) view(details bool) View {
 	}
 
 	for i, n := range e.latency.Counts {
-		b := Bucket{"more", n}
+		b := Bucket{Count: n}
 		if i < len(bounds) {
-			b.AtMost = bounds[i].String()
+			b.AtMostMs = millis.Of(bounds[i])
 		}
 		v.Latency = append(v.Latency, b)
 	}

@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 // of the configuration.
 type setting struct {
 	key     string
+	given   string // the key in the text, if that is another name of key
 	text    string
 	rule    string    // that the syntax of the value breaks; text then stands for the value in the error
 	mapping []setting // nil if the value is no mapping
@@ -52,6 +54,9 @@ func (p *Poll) fields() map[string]any {
 	}
 }
 
+// Keys returns the keys of a definition.
+func Keys() []string { return slices.Sorted(maps.Keys(new(Poll).fields())) }
+
 // build returns the poll that settings define, with defaults for missing keys. If the name is empty, a setting must
 // give it.
 func build(name string, settings []setting) (Poll, error) {
@@ -86,22 +91,23 @@ func (p *Poll) apply(settings []setting, v *violations) {
 	for _, s := range settings {
 		field, known := fields[s.key]
 		_, options := field.(*map[string]string)
+		key := cmp.Or(s.given, s.key)
 		switch {
 		case !known:
 			v.refuse(printable(s.key), someValue, "is not a key of a poll%s", suggestion(s.key, fields))
 		case seen[s.key]:
-			v.refuse(s.key, someValue, onceRule)
+			v.refuse(key, someValue, onceRule)
 		case s.rule != "":
-			v.refuse(s.key, shown(s.text), "%s", s.rule)
+			v.refuse(key, shown(s.text), "%s", s.rule)
 		case options:
 			p.applyOptions(s, v)
 		case s.mapping != nil:
-			v.refuse(s.key, someMapping, mappingRule)
+			v.refuse(key, someMapping, mappingRule)
 		case s.list:
-			v.refuse(s.key, someList, listRule)
+			v.refuse(key, someList, listRule)
 		default:
 			rule := parse(field, s.text)
-			v.check(rule == "", s.key, s.text, "%s", rule)
+			v.check(rule == "", key, s.text, "%s", rule)
 		}
 
 		seen[s.key] = true

@@ -6,7 +6,6 @@
 package poll
 
 import (
-	"encoding/json"
 	"maps"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/schedule"
 )
 
-// Poll is a check that is run once per slot of its schedule.
+// Poll is a check that is run once per slot of its schedule. Its JSON is that of the store; [Answer] is that of the
+// API.
 type Poll struct {
 	Name        string            `json:"name"`
 	Kind        string            `json:"kind"` // http, tcp, dns, icmp, exec, or a kind that a worker registers
@@ -93,17 +93,4 @@ func (p Poll) Redacted() Poll {
 	}
 
 	return p
-}
-
-// UnmarshalJSON reads what json.Marshal writes. A poll is enabled unless it says otherwise. It validates nothing: use
-// [Decode] for that.
-func (p *Poll) UnmarshalJSON(data []byte) error {
-	type plain Poll
-	q := plain{Enabled: true}
-	if err := json.Unmarshal(data, &q); err != nil {
-		return err
-	}
-
-	*p = Poll(q)
-	return nil
 }

@@ -16,8 +16,8 @@ func TestRedacted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := `{"name":"","kind":"","target":"https://xxxxx@example.com/a?xxxxx","enabled":false,` +
-			`"options":{"body":"xxxxx","header.Authorization":"xxxxx","status":"200"}}`
+		want := `{"name":"","kind":"","target":"https://***@example.com/a?***","enabled":false,` +
+			`"options":{"body":"***","header.Authorization":"***","status":"200"}}`
 		if string(data) != want {
 			t.Errorf("got %s", data)
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 )
 
 // Decode reads the JSON definition of a poll, fills in the defaults, and validates it. If name is empty, the definition
@@ -27,7 +29,30 @@ func Decode(name string, data []byte) (Poll, error) {
 		return Poll{}, v.first()
 	}
 
-	return build(name, settings)
+	return build(name, inMilliseconds(settings))
+}
+
+const millisecondsRule = "must be a number of milliseconds, such as 30000"
+
+// inMilliseconds renames intervalMs and timeoutMs, the names of answers, to the keys that they are about. Their values
+// must be numbers, which are milliseconds in any case.
+func inMilliseconds(settings []setting) []setting {
+	for i, s := range settings {
+		if s.key != "intervalMs" && s.key != "timeoutMs" {
+			continue
+		}
+
+		if _, err := strconv.ParseFloat(s.text, 64); err != nil && s.rule == "" && s.mapping == nil {
+			s.rule = millisecondsRule
+			s.text = strconv.Quote(s.text[:min(len(s.text), maxShown)])
+		}
+
+		s.given = s.key
+		s.key = strings.TrimSuffix(s.key, "Ms")
+		settings[i] = s
+	}
+
+	return settings
 }
 
 func readJSON(data []byte) ([]setting, error) {

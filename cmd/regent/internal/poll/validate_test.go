@@ -76,7 +76,7 @@ func TestValidate(t *testing.T) {
 				p.Kind = "http"
 				p.Target = "htps://me:hush@x/?hush"
 			},
-			`polls.web.target "htps://xxxxx@x/?xxxxx": `,
+			`polls.web.target "htps://***@x/?***": `,
 		},
 		{
 			"neither_interval_nor_cron",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,6 +38,8 @@ func TestMain(m *testing.M) {
 		os.Exit(r.Code)
 	}
 
+	// These tests may run under nohup. A shell cannot trap a signal that was ignored when it was started.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 

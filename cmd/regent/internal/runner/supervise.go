@@ -13,9 +13,9 @@ import (
 
 // Policy says how often a program is run, and how long a campaign may take.
 //
-//	               the program exits with 0   it fails                        leadership is lost
-//	zero, or Once  done: 0                    done: its code                  done: 90
-//	Restart        done: 0                    run again, after a while        campaign, and run again
+//	          the program exits with 0   it fails                        leadership is lost
+//	zero      done: 0                    done: its code                  done: 90
+//	Restart   done: 0                    run again, after a while        campaign, and run again
 //
 // When the program is done the election is released. Under Restart a program that fails is run again in the same term,
 // after a backoff of 1 s that doubles up to 30 s. If it fails for the third time in a row, the election is released, so
@@ -23,16 +23,16 @@ import (
 // the count. A program that cannot be started is not tried again, nor is one that has ended because of a signal to this
 // process: see [Result.Ended].
 type Policy struct {
-	Once    bool          // at most one run: the default, spelled out
 	Restart bool          // run until the program succeeds, in every term of this member
+	NoWait  bool          // campaign only until a heartbeat shows that another member leads
 	Timeout time.Duration // of each campaign; 0 for none
 }
 
 // Validate returns an error if the policy contradicts itself.
 func (p Policy) Validate() error {
 	switch {
-	case p.Once && p.Restart:
-		return errors.New("--once and --restart exclude each other")
+	case p.NoWait && p.Restart:
+		return errors.New("--no-wait and --restart exclude each other: --restart waits to lead again")
 	case p.Timeout < 0:
 		return fmt.Errorf("--timeout %v: must not be negative", p.Timeout)
 	}
@@ -105,6 +105,18 @@ func (s *supervision) campaign(ctx context.Context) (*ending, error) {
 	clock := newTimeout(s.p.Timeout, func() { cancel(ErrNotAcquired) })
 	defer clock.won()
 
+	if s.p.NoWait {
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			s.giveUp(inner, clock)
+		}()
+		defer func() {
+			cancel(nil)
+			<-watched
+		}()
+	}
+
 	var end *ending
 	err := s.m.Lead(inner, s.election, func(tctx context.Context, t regent.Term) error {
 		if !clock.won() {
@@ -127,8 +139,7 @@ func (s *supervision) campaign(ctx context.Context) (*ending, error) {
 	})
 
 	if end == nil && !clock.won() {
-		err := fmt.Errorf("%w: election %s, --timeout %v", ErrNotAcquired, s.election, s.p.Timeout)
-		return &ending{code: ExitNotAcquired, err: err}, nil
+		return &ending{code: ExitNotAcquired, err: s.notAcquired(clock.why)}, nil
 	}
 
 	return end, err
@@ -199,7 +210,9 @@ type timeout struct {
 	mu    sync.Mutex
 	timer *time.Timer
 	round int
+	ended bool // the campaign was won
 	late  bool
+	why   string // it was ended early
 }
 
 func newTimeout(d time.Duration, f func()) *timeout {
@@ -217,6 +230,7 @@ func (t *timeout) restart() {
 		return
 	}
 	t.round++
+	t.ended = false
 	round := t.round
 	t.timer = time.AfterFunc(t.d, func() { t.expire(round) })
 }
@@ -232,12 +246,34 @@ func (t *timeout) expire(round int) {
 	}
 }
 
+// expireNow calls f unless the campaign was won, or f was called before.
+func (t *timeout) expireNow(why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	if t.ended || t.late {
+		return
+	}
+	t.late = true
+	t.why = why
+	t.f()
+}
+
+// over reports whether the campaign was won or has expired.
+func (t *timeout) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	return t.ended || t.late
+}
+
 // won records that the campaign was won, and reports whether it was in time.
 func (t *timeout) won() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
 	t.round++
+	t.ended = true
 	if t.timer != nil {
 		t.timer.Stop()
 	}

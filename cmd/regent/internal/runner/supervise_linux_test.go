@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -141,13 +142,11 @@ func TestSupervise(t *testing.T) {
 	})
 
 	t.Run("a_lost_term_stops_the_command_and_exits_with_90", func(t *testing.T) {
-		for _, p := range []Policy{{}, {Once: true}} {
-			y := supervise(t, memstore.New(), forever, p)
-			y.says("epoch 1 of ada")
-			y.stepDown()
-			if err := y.exits(ExitLost); !errors.Is(err, ErrLost) || !errors.Is(err, regent.ErrSteppedDown) {
-				t.Error(err)
-			}
+		y := supervise(t, memstore.New(), forever, Policy{})
+		y.says("epoch 1 of ada")
+		y.stepDown()
+		if err := y.exits(ExitLost); !errors.Is(err, ErrLost) || !errors.Is(err, regent.ErrSteppedDown) {
+			t.Error(err)
 		}
 	})
 
@@ -241,11 +240,53 @@ func TestSupervise(t *testing.T) {
 		store := memstore.New()
 		rival(t, store)
 		y := supervise(t, store, "echo never", Policy{Timeout: 100 * time.Millisecond})
-		if err := y.exits(ExitNotAcquired); !errors.Is(err, ErrNotAcquired) {
+		if err := y.exits(ExitNotAcquired); !errors.Is(err, ErrNotAcquired) ||
+			!strings.Contains(err.Error(), "--timeout 100ms: bob holds it") {
 			t.Error(err)
 		}
 		if n := y.out.Buffered(); n > 0 {
 			t.Error("it ran")
+		}
+	})
+
+	t.Run("without_waiting_a_leader_that_lives_is_75_and_is_named", func(t *testing.T) {
+		store := memstore.New()
+		rival(t, store)
+		y := supervise(t, store, "echo never", Policy{NoWait: true})
+		if err := y.exits(ExitNotAcquired); !errors.Is(err, ErrNotAcquired) ||
+			!strings.Contains(err.Error(), "--no-wait: bob leads") {
+			t.Error(err)
+		}
+	})
+
+	t.Run("without_waiting_a_paused_election_is_75", func(t *testing.T) {
+		store := memstore.New()
+		if err := member(store, "bob").Pause(t.Context(), "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		y := supervise(t, store, "echo never", Policy{NoWait: true})
+		if err := y.exits(ExitNotAcquired); !errors.Is(err, ErrNotAcquired) ||
+			!strings.Contains(err.Error(), "--no-wait: the election is paused") {
+			t.Error(err)
+		}
+		y = supervise(t, store, "echo never", Policy{Timeout: 100 * time.Millisecond})
+		if err := y.exits(ExitNotAcquired); err == nil ||
+			!strings.Contains(err.Error(), "--timeout 100ms: the election is paused") {
+			t.Error(err)
+		}
+	})
+
+	t.Run("without_waiting_a_dead_leader_is_replaced", func(t *testing.T) {
+		store := memstore.New()
+		dead := driver.Record{Name: "jobs", Holder: driver.Identity{ID: "bob", Incarnation: "x"}, Epoch: 1, Nonce: 1,
+			Duration: 500 * time.Millisecond}
+		if _, err := store.Swap(t.Context(), dead); err != nil {
+			t.Fatal(err)
+		}
+		y := supervise(t, store, `echo "epoch $REGENT_EPOCH"`, Policy{NoWait: true})
+		y.says("epoch 2")
+		if err := y.exits(0); err != nil {
+			t.Error(err)
 		}
 	})
 
@@ -282,7 +323,7 @@ func TestSupervise(t *testing.T) {
 	})
 
 	t.Run("a_policy_that_contradicts_itself_is_refused", func(t *testing.T) {
-		for _, p := range []Policy{{Once: true, Restart: true}, {Timeout: -1}} {
+		for _, p := range []Policy{{NoWait: true, Restart: true}, {Timeout: -1}} {
 			if _, err := Supervise(t.Context(), member(memstore.New(), "ada"), "jobs", &Command{Path: "true"},
 				p); err == nil {
 				t.Errorf("%+v", p)

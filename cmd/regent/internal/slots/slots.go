@@ -26,10 +26,10 @@ type Report struct {
 	Doubles []string `json:"doubles"` // slots that were completed more than once
 	Cut     int      `json:"cut"`     // runs that ended with their worker, and must have been started again
 
-	DelayP50 time.Duration `json:"delayP50"` // from the due time of a slot until its run began
-	DelayP99 time.Duration `json:"delayP99"`
-	DelayMax time.Duration `json:"delayMax"`
-	Latest   string        `json:"latest"` // the slot with the longest delay
+	DelayP50Ms int64  `json:"delayP50Ms"` // from the due time of a slot until its run began
+	DelayP99Ms int64  `json:"delayP99Ms"`
+	DelayMaxMs int64  `json:"delayMaxMs"`
+	Latest     string `json:"latest"` // the slot with the longest delay
 
 	From time.Time `json:"from"` // the due time of the first slot
 	To   time.Time `json:"to"`   // the due time of the last slot of the last leader
@@ -126,7 +126,7 @@ func (c *Checker) add(journal string, l line) {
 // Check returns the report of all journals.
 func (c *Checker) Check() *Report {
 	r := &Report{Polls: len(c.polls), Cut: c.cut, Holes: []string{}, Doubles: []string{}, Never: []string{}}
-	var delays []time.Duration
+	var delays []int64
 	for name, dues := range c.polls {
 		for due, runs := range dues {
 			r.Slots++
@@ -135,10 +135,10 @@ func (c *Checker) Check() *Report {
 			})
 			r.addRuns(slotID(name, due), runs)
 
-			delay := time.Duration(runs[0].began-due) * time.Millisecond
+			delay := runs[0].began - due
 			delays = append(delays, delay)
-			if delay > r.DelayMax || r.Latest == "" {
-				r.DelayMax = delay
+			if delay > r.DelayMaxMs || r.Latest == "" {
+				r.DelayMaxMs = delay
 				r.Latest = slotID(name, due)
 			}
 		}
@@ -149,8 +149,8 @@ func (c *Checker) Check() *Report {
 	slices.Sort(r.Doubles)
 	if len(delays) > 0 {
 		slices.Sort(delays)
-		r.DelayP50 = delays[len(delays)/2]
-		r.DelayP99 = delays[len(delays)*99/100]
+		r.DelayP50Ms = delays[len(delays)/2]
+		r.DelayP99Ms = delays[len(delays)*99/100]
 	}
 
 	return r

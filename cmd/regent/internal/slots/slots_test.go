@@ -129,7 +129,7 @@ func TestCheck(t *testing.T) {
 	t.Run("delays_are_in_the_report", func(t *testing.T) {
 		late := fmt.Sprintf("p/%d", at(99))
 		r := check(t, &slots.Checker{}, row(0, 99)+line(late, "done", true, at(99)+700))
-		if r.DelayP50 != 5*time.Millisecond || r.DelayMax != 700*time.Millisecond || r.Latest != late {
+		if r.DelayP50Ms != 5 || r.DelayMaxMs != 700 || r.Latest != late {
 			t.Errorf("got %+v", r)
 		}
 	})

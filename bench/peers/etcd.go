@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/regentd/regent/bench/internal/compare"
+	"github.com/regentd/regent/bench/internal/port"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// startEtcd starts one member of etcd in this process. It does not wait for the disk, as the other servers do not.
+func startEtcd(_ context.Context, dir string) (addr string, stop func(), err error) {
+	cfg := embed.NewConfig()
+	cfg.Dir = dir
+	cfg.LogLevel = "fatal"
+	cfg.UnsafeNoFsync = true
+	client := url.URL{Scheme: "http", Host: port.Address(port.Free())}
+	peer := url.URL{Scheme: "http", Host: port.Address(port.Free())}
+	cfg.ListenClientUrls = []url.URL{client}
+	cfg.AdvertiseClientUrls = []url.URL{client}
+	cfg.ListenPeerUrls = []url.URL{peer}
+	cfg.AdvertisePeerUrls = []url.URL{peer}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+
+	server, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return "", nil, err
+	}
+
+	select {
+	case <-server.Server.ReadyNotify():
+		return client.Host, server.Close, nil
+	case <-time.After(time.Minute):
+		server.Close()
+		return "", nil, errors.New("etcd does not become ready")
+	}
+}
+
+// etcdElection is etcd's own election, with one session for each client.
+type etcdElection struct {
+	client  *clientv3.Client
+	session *concurrency.Session
+}
+
+func openEtcd(ctx context.Context, addr string) (compare.Contender, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: 10 * time.Second,
+		Logger: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(30))
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return &etcdElection{client, session}, nil
+}
+
+func (e *etcdElection) Hold(ctx context.Context, election string, led func()) error {
+	el := concurrency.NewElection(e.session, "/"+election)
+	if err := el.Campaign(ctx, "bench"); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+
+	led()
+	select {
+	case <-ctx.Done():
+	case <-e.session.Done():
+		return errors.New("the session has ended")
+	}
+	return el.Resign(context.WithoutCancel(ctx))
+}
+
+func (e *etcdElection) Once(ctx context.Context, election string) error {
+	el := concurrency.NewElection(e.session, "/"+election)
+	if err := el.Campaign(ctx, "bench"); err != nil {
+		return fmt.Errorf("campaign: %w", err)
+	}
+	return el.Resign(ctx)
+}
+
+func (e *etcdElection) Close() {
+	_ = e.session.Close()
+	_ = e.client.Close()
+}

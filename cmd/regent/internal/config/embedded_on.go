@@ -1,0 +1,5 @@
+//go:build embedded
+
+package config
+
+const hasEmbedded = true

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package natstest
+
+import "os/exec"
+
+func endWithTests(*exec.Cmd) {}

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/regentd/regent/driver"
+)
+
+const (
+	// lockWait is how long a claim waits for a transaction under Fence before it fails and is tried again, so that
+	// waiting claims cannot take all connections away from heartbeats.
+	lockWait = "1s"
+	// maxConns is how many requests are under way at once, unless the address says pool_max_conns.
+	maxConns = 8
+	// connectTimeout bounds a connection attempt unless the address says connect_timeout: with several servers the
+	// next one must have its turn.
+	connectTimeout = 5 * time.Second
+)
+
+// parseAddress returns the configuration of the pool, and the options with what the address says.
+func parseAddress(addr string, opts Options) (*pgxpool.Config, Options, error) {
+	addr, table, err := cutTable(addr)
+	if err != nil {
+		return nil, opts, err
+	}
+	if table != "" {
+		opts.Table = table
+	}
+
+	cfg, err := pgxpool.ParseConfig(addr)
+	if err != nil {
+		return nil, opts, withoutSecrets(err)
+	}
+
+	if !strings.Contains(addr, "pool_max_conns") {
+		cfg.MaxConns = maxConns
+	}
+	if cfg.ConnConfig.ConnectTimeout == 0 {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if cfg.ConnConfig.ValidateConnect == nil { // target_session_attrs is not given
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+
+	return cfg, opts, nil
+}
+
+// setSession adds what a session needs that the address does not say, and returns what a pooler may not know of it.
+func setSession(params map[string]string) (added []string) {
+	for key, value := range map[string]string{
+		"application_name": "regent", "lock_timeout": lockWait, "default_transaction_isolation": "read committed",
+	} {
+		if _, given := params[key]; given {
+			continue
+		}
+		params[key] = value
+		if key != "application_name" {
+			added = append(added, key)
+		}
+	}
+	slices.Sort(added)
+	return added
+}
+
+// cutTable takes the key table out of an address: pgx would send it to the server.
+func cutTable(addr string) (rest, table string, err error) {
+	if !strings.Contains(addr, "://") { // key=value
+		var kept []string
+		for _, pair := range strings.Fields(addr) {
+			if value, ok := strings.CutPrefix(pair, "table="); ok {
+				table = value
+				continue
+			}
+			kept = append(kept, pair)
+		}
+		if table == "" {
+			return addr, "", nil
+		}
+		return strings.Join(kept, " "), table, validateTable(table)
+	}
+
+	base, query, ok := strings.Cut(addr, "?")
+	if !ok {
+		return addr, "", nil
+	}
+
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		value, ok := strings.CutPrefix(pair, "table=")
+		if !ok {
+			kept = append(kept, pair)
+			continue
+		}
+		if table, err = url.QueryUnescape(value); err != nil {
+			return "", "", fmt.Errorf("table %q: %w", value, err)
+		}
+		if err := validateTable(table); err != nil {
+			return "", "", err
+		}
+	}
+
+	if len(kept) > 0 {
+		base += "?" + strings.Join(kept, "&")
+	}
+	return base, table, nil
+}
+
+// withoutSecrets returns what pgx says of an address, without the address, which it repeats. It hides a password there
+// only where it finds one.
+func withoutSecrets(err error) error {
+	text := err.Error()
+	if at := strings.LastIndex(text, "`: "); at >= 0 {
+		text = text[at+len("`: "):]
+	}
+	return errors.New(text)
+}
+
+// Validate returns what is wrong with an address, without connecting. The text is that of Open.
+func Validate(addr string) error {
+	if _, _, err := parseAddress(addr, Options{}); err != nil {
+		return fmt.Errorf("store %s: %w", Redact(addr), driver.Refused(err))
+	}
+	return nil
+}
+
+// badPort matches a host with a port that is no number. A host in brackets has colons of its own.
+var badPort = regexp.MustCompile(`(?:^|,)(?:\[[^]]*\]|[^/,:[]*):[^/,]*[^0-9/,]`)
+
+// Redact returns the parts of an address that cannot be secret.
+func Redact(addr string) string {
+	scheme, rest, ok := strings.Cut(addr, "://")
+	if !ok || scheme != "postgres" && scheme != "postgresql" {
+		return "postgres://…"
+	}
+
+	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") { // pgx takes a password with ? in it
+		return scheme + "://…"
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		rest = "***@" + rest[at+1:]
+	} else if badPort.MatchString(rest) { // a user and a password without a host
+		return scheme + "://…"
+	}
+	return scheme + "://" + rest
+}
