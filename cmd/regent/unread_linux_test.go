@@ -153,7 +153,8 @@ func TestCauseOfDeath(t *testing.T) {
 			leaves.stop()
 
 			says(t, 0, []string{"its process died", "it left"}, "members", "--addr", a.url)
-			says(t, 0, []string{"dies does not lead", "it is gone since ", ": its process died"}, "why", "dies", "--addr", a.url)
+			says(t, 0, []string{"dies does not lead", "it is gone since ", ": its process died"},
+				"why", "dies", "--addr", a.url)
 
 			a.signal(syscall.SIGSTOP) // its reaper kills it
 			b.until("/leader", http.StatusOK)
