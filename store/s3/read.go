@@ -18,9 +18,9 @@ const (
 	readers    = 16  // how many objects are read at once by one List or Refresh
 	mostAtOnce = 256 // how many of a list are read before the first of them is yielded
 
-	skimAtOnce  = 8                       // the same of a Skim, if it reads few
-	skimPace    = 15 * time.Millisecond   // of a Skim, for each read
-	longestPage = 2500 * time.Millisecond // how long a Skim waits in all, for each page
+	skimAtOnce  = 8                     // the same of a Skim, if it reads few
+	skimPace    = 15 * time.Millisecond // of all Skims together, for each read
+	longestPage = 4 * time.Second       // how long one Skim waits for its reads, for each page
 )
 
 // query is what a list is to show.
@@ -168,7 +168,8 @@ func (s *Store) ListBefore(ctx context.Context, prefix, before string) iter.Seq2
 
 // Skim implements [driver.Skimmer]: one request for every 1,000 registers, and one for each that this store has not
 // read lately, or that has another size than when it was read. A heartbeat changes no size. Reads are spread over up to
-// 2.5 seconds for each 1,000 registers: the first Skim of a leader reads all members of its fleet.
+// 4 seconds for each 1,000 registers: the first Skim of a leader reads all members of its fleet. Several Skims at once
+// take turns, and what one has read the others need not read.
 func (s *Store) Skim(ctx context.Context, prefix string, age time.Duration) iter.Seq2[driver.Record, error] {
 	return s.pages(ctx, query{prefix: prefix, age: age, portion: skimAtOnce, pace: skimPace})
 }
@@ -190,18 +191,13 @@ func (s *Store) pages(ctx context.Context, q query) iter.Seq2[driver.Record, err
 			pace := min(q.pace, longestPage/time.Duration(max(1, len(entries))))
 			most := max(q.portion, len(entries)/32)
 			for len(entries) > 0 {
-				began := time.Now()
 				n := min(portion, len(entries))
-				out, reads := s.listed(ctx, q, entries[:n])
-				if !yieldAll(out, q.prefix, yield) {
+				if !yieldAll(s.paced(ctx, q, entries[:n], pace), q.prefix, yield) {
 					return
 				}
 
 				entries = entries[n:]
 				portion = min(2*portion, most)
-				if wait := pace*time.Duration(reads) - time.Since(began); wait > 0 && len(entries) > 0 {
-					sleep(ctx, wait)
-				}
 			}
 
 			if token = next; token == "" {
@@ -209,6 +205,29 @@ func (s *Store) pages(ctx context.Context, q query) iter.Seq2[driver.Record, err
 			}
 		}
 	}
+}
+
+// paced returns the records of a part of a page. With a pace it waits for its turn, and keeps that for as long as its
+// reads may take: so a leader that lists its fleet for two purposes does not double its requests.
+func (s *Store) paced(ctx context.Context, q query, entries []entry, pace time.Duration) []driver.Outcome {
+	if pace <= 0 {
+		out, _ := s.listed(ctx, q, entries)
+		return out
+	}
+
+	select {
+	case s.skimming <- struct{}{}:
+		defer func() { <-s.skimming }()
+	case <-ctx.Done(): // the reads fail
+	}
+
+	began := time.Now()
+	out, reads := s.listed(ctx, q, entries)
+	if wait := pace*time.Duration(reads) - time.Since(began); wait > 0 {
+		sleep(ctx, wait)
+	}
+
+	return out
 }
 
 // yieldAll yields what was listed, and reports whether the list goes on.

@@ -64,6 +64,7 @@ type Store struct {
 	closeIdle func()
 	requests  driver.RequestCount
 	cache     cache
+	skimming  chan struct{} // holds one value during the turn of a Skim
 
 	id     uint64        // of this Store among all that ever were
 	writes atomic.Uint64 // that it has sent
@@ -107,7 +108,7 @@ func openWithin(ctx context.Context, addr string, opts Options, raceTime time.Du
 		return nil, fmt.Errorf("open store %s: %w", redact(addr), driver.Refused(err))
 	}
 
-	s := &Store{addr: a, id: rand.Uint64(), raceTime: raceTime}
+	s := &Store{addr: a, id: rand.Uint64(), raceTime: raceTime, skimming: make(chan struct{}, 1)}
 	s.raceStep = min(opts.CheckOver, maxCheckOver) / (2*raceRounds - 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.connect(ctx, opts); err != nil {

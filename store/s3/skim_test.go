@@ -1,7 +1,10 @@
 package s3
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -130,6 +133,50 @@ func TestSkim(t *testing.T) {
 		}
 		if took := time.Since(began); took < 20*skimPace { // but for the last portion
 			t.Errorf("it took %v", took)
+		}
+	})
+
+	t.Run("skims_at_once_read_each_register_once", func(t *testing.T) {
+		other := open(t, addr)
+		before := other.Requests()["get"]
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				shown := 0
+				for _, err := range other.Skim(t.Context(), driver.MemberPrefix, time.Hour) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					shown++
+				}
+				if shown != many {
+					t.Errorf("a skim showed %d of %d", shown, many)
+				}
+			})
+		}
+
+		all.Wait()
+		if n := other.Requests()["get"] - before; n != many {
+			t.Errorf("%d reads of %d registers by three skims at once", n, many)
+		}
+	})
+
+	t.Run("a_skim_whose_turn_does_not_come_ends_with_its_context", func(t *testing.T) {
+		other := open(t, addr)
+		other.skimming <- struct{}{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			for _, err := range other.Skim(ctx, driver.MemberPrefix, time.Hour) {
+				ended <- err
+				return
+			}
+		}()
+
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
 		}
 	})
 
