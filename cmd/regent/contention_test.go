@@ -138,11 +138,11 @@ func TestHeartbeatFigures(t *testing.T) {
 		a := start(t, "a", p.address(), nil, "--heartbeat-interval", "30ms", "--lease-duration", "20s")
 		a.until("/leader", 200)
 		const slow = time.Second // more than what a busy machine adds by itself
-		p.delay.Store(int64(slow))
+		p.late.Store(int64(slow))
 		seen(a, "/v1/metrics", func(f api.Figures) bool {
 			return f.HeartbeatLatencyP50 > 0 && f.HeartbeatLatencyP99 >= float64(slow.Milliseconds())
 		})
-		p.delay.Store(0)
+		p.late.Store(0)
 		before := a.figures()
 
 		f := seen(a, "/v1/metrics", func(f api.Figures) bool {
