@@ -40,6 +40,7 @@ type election struct {
 	barredFor uint64          // the highest epoch that the store has gone back behind
 	vanished  bool            // it has no register any more, and the floor must be read to tell why
 	shown     uint64          // the highest epoch of any answer since the record was received, its own included
+	sank      bool            // an answer that may be old has shown less than the record that was received before it
 	forgotten driver.Identity // the holder whose joining the store has forgotten
 	lastHeld  holding         // who held it last, and since when
 	heldAt    Time            // when the last request was sent that showed it held; 0 if none did
@@ -172,6 +173,7 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 	highest := c.memory[e.name]
 	if r.Epoch < highest && done.old {
 		e.stale = true // it was sent before the higher epoch was learned, so it may be older
+		e.sank = e.sank || e.seen && r.Epoch < e.rec.Epoch
 		e.shown = max(e.shown, r.Epoch)
 		return
 	}
@@ -191,7 +193,12 @@ func (c *Core) receive(e *election, r *driver.Record, done call) {
 
 	previous := e.rec
 	first := !e.seen
+	shown := e.shown
 	c.keepRecord(e, r, done)
+	if removed && e.term.state != noTerm { // it is judged once the term is over
+		e.shown = max(e.shown, shown)
+	}
+
 	if c.cfg.Explain && done.kind == readCall && e.term.state == noTerm && e.claimIndex() >= 0 {
 		c.decided(6, e.name, "the record shows this member's own claim, not released yet: adopt it")
 	}
@@ -233,6 +240,7 @@ func (c *Core) keepRecord(e *election, r *driver.Record, done call) {
 	e.seen = true
 	e.released = done.kind == vacateCall
 	e.shown = r.Epoch
+	e.sank = false
 	e.stale = done.old
 	e.claimed = false
 	e.retry = retry{}

@@ -24,7 +24,7 @@ func (x *encoder) election(c *Core, e *election) {
 		x.number(min(e.quiet, 8))
 	}
 
-	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished, e.released)
+	x.flags(e.check != 0, e.tidied, e.withdrawn, e.exhausted, e.vanished, e.released, e.sank)
 	x.ahead(e.check)
 	x.ahead(e.barred)
 	x.unsigned(x.canon.Epoch(e.name, e.barredFor))

@@ -16,23 +16,41 @@ func (c *Core) wentBack(e *election, r *driver.Record, highest uint64) bool {
 	if r.Epoch < e.shown {
 		return true
 	}
-	if holder := holderOf(r); r.Epoch == e.lastHeld.Epoch && holder != "" && holder != e.lastHeld.Holder.ID {
+	if otherTerm(r, &e.rec) || e.otherHolder(r) {
 		return true // two terms had one epoch
 	}
 
-	return r.Epoch < highest && e.barredFor < highest
+	return r.Epoch < highest && (e.sank || e.barredFor < highest)
+}
+
+// otherTerm reports whether two records of one epoch are held by different terms. Their IDs may be the same: that of a
+// process which has come back while the one before it still believes.
+func otherTerm(r, before *driver.Record) bool {
+	held := !r.Vacant() && !before.Vacant()
+	return held && r.Epoch == before.Epoch && r.Holder != before.Holder && holderOf(r) != "" && holderOf(before) != ""
+}
+
+// otherHolder reports whether a record shows that another member had the epoch in which this election was last seen to
+// be held.
+func (e *election) otherHolder(r *driver.Record) bool {
+	holder := holderOf(r)
+	return r.Epoch == e.lastHeld.Epoch && holder != "" && holder != e.lastHeld.Holder.ID
 }
 
 // reportBack reports a record that shows that the store has lost writes, and bars the election.
 func (c *Core) reportBack(e *election, r *driver.Record, highest uint64) {
 	e.barredFor = highest
 	what := fmt.Sprintf("%s shows epoch %d, but epoch %d was seen before", e.name, r.Epoch, max(highest, e.rec.Epoch))
-	if r.Epoch == e.lastHeld.Epoch {
+	switch {
+	case e.otherHolder(r):
 		what = fmt.Sprintf("%s shows that %s had epoch %d, but %s was seen to hold it",
 			e.name, holderOf(r), r.Epoch, e.lastHeld.Holder.ID)
 
 		// else the same record would bar the election at every read
 		e.lastHeld.Holder = driver.Identity{ID: holderOf(r)}
+	case otherTerm(r, &e.rec):
+		what = fmt.Sprintf("%s shows that %s has epoch %d, but %s was seen to hold it", e.name, r.Holder, r.Epoch,
+			e.rec.Holder)
 	}
 
 	c.regressed(e, highest, what)

@@ -60,6 +60,15 @@ var protocolFaults = []fault{
 		"\tif expired := t.dead.expires().Add(c.cfg.TakeoverDelay); c.now < expired {\n",
 		"\tif expired := t.dead.expires(); expired < 0 {\n",
 		explored + "TestRetirementHolds/of_a_member_that_sleeps"},
+	{"rule_5_a_loss_that_an_old_answer_shows_is_not_counted", "election.go",
+		"\t\te.sank = e.sank || e.seen && r.Epoch < e.rec.Epoch\n", "",
+		tested + "TestEachLossIsWaitedFor/one_that_is_shown_while_a_notification_comes"},
+	{"rule_5_two_terms_of_one_member_in_one_epoch_are_not_noticed", "rollback.go",
+		"\tif otherTerm(r, &e.rec) || e.otherHolder(r) {\n", "\tif e.otherHolder(r) {\n",
+		tested + "TestEachLossIsWaitedFor/one_that_shows_another_incarnation_in_the_same_epoch"},
+	{"rule_5_a_loss_that_is_shown_while_a_term_is_released_is_not_judged", "election.go",
+		"\t\te.shown = max(e.shown, shown)\n", "\t\t_ = shown\n",
+		tested + "TestEachLossIsWaitedFor/one_that_is_shown_while_a_term_is_released"},
 }
 
 // secondGuards are the edits of faults that two places of the core guard against, by the name of the fault.
