@@ -207,6 +207,15 @@ func (t *Topics) Interrupted(topic Topic) {
 	}
 }
 
+// Asked reports whether a topic is subscribed to, or was asked for.
+func (t *Topics) Asked(topic Topic) bool {
+	if topic.shared != 0 {
+		return t.shared[topic.shared] != topicIdle
+	}
+	s := t.single[topic.Name]
+	return s != nil && s.state != topicIdle
+}
+
 // Lost takes in that a subscription has ended, or was refused.
 func (t *Topics) Lost(topic Topic) {
 	if topic.shared == 0 {

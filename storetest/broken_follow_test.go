@@ -23,6 +23,11 @@ func brokenFollows() []mutant {
 			return first
 		}, "registers_are_added_and_removed", "hundreds_of_registers_are_followed"),
 		followed("names_are_added_late_and_silently", addedLate, right),
+		broken("what_was_notified_of_before_is_left_out", func(t *brokenStore) {
+			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
+				return withoutRepeats(ctx, t.fullStore.Subscribe(ctx, to))
+			}
+		}, "a_change_that_is_undone_while_nobody_follows_notifies_when_it_is_made_again"),
 		broken("a_subscription_by_name_outlives_its_context", func(t *brokenStore) {
 			t.subscribe = func(ctx context.Context, to *driver.Interest) <-chan driver.Record {
 				return t.fullStore.Subscribe(context.WithoutCancel(ctx), to)
@@ -56,4 +61,29 @@ func addedLate(to *driver.Interest) *driver.Interest {
 		begun = true
 	})
 	return late
+}
+
+// withoutRepeats passes on notifications until ctx ends, but for those that show what the last one of the register has
+// shown.
+func withoutRepeats(ctx context.Context, from <-chan driver.Record) <-chan driver.Record {
+	passed := make(chan driver.Record, 1)
+	go func() {
+		last := map[string]driver.Record{}
+		for {
+			select {
+			case l := <-from:
+				was, known := last[l.Name]
+				if l.Rev != "" && known && !l.Notable(was) {
+					continue
+				}
+				if l.Rev != "" {
+					last[l.Name] = l
+				}
+				driver.Notify(passed, l)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return passed
 }

@@ -86,6 +86,27 @@ var followChecks = []check{
 			r.wantNoticeSince(notices, b, name)
 		}
 	}},
+	// What a driver keeps to leave out renewals must not be of a time before the register was followed anew.
+	{"a_change_that_is_undone_while_nobody_follows_notifies_when_it_is_made_again", func(r *rig) {
+		a, b := r.client(), r.client()
+		seat, other := r.swap(a, taken("seat", 1)), r.swap(a, taken("other", 1))
+		to := driver.Names("seat")
+		notices := r.follow(b, r.ctx, to)
+		r.awaitSubscription(notices, func() { seat = r.swap(a, handed(seat, "b")) })
+		r.wantNotice(notices, "a request", func() { seat = r.swap(a, asked(seat, "a")) })
+
+		to.Remove("seat")
+		to.Add("other")
+		r.awaitSubscription(notices, func() { other = r.swap(a, handed(other, "b")) })
+		seat = r.swap(a, asked(seat, ""))
+
+		to.Add("seat")
+		to.Remove("other")
+		to.Add("next")
+		next := r.swap(a, taken("next", 1))
+		r.awaitSubscription(notices, func() { next = r.swap(a, handed(next, "b")) })
+		r.wantNotice(notices, "the same request again", func() { seat = r.swap(a, asked(seat, "a")) })
+	}},
 	{"hundreds_of_registers_are_followed", func(r *rig) {
 		const many = driver.MaxTopics + 50
 		a, b := r.client(), r.client()
@@ -132,6 +153,13 @@ var followChecks = []check{
 			}
 		})
 	}},
+}
+
+// asked returns the record of an election whose leader is asked to hand over to a member.
+func asked(l driver.Record, to string) driver.Record {
+	l.Next = to
+	l.Edits++
+	return l
 }
 
 // wantQuiet wants that changes notify nobody, at the latest after some of them: a register may be given up later.

@@ -98,6 +98,13 @@ func TestSlotsCommand(t *testing.T) {
 		}
 	})
 
+	t.Run("of_many_slots_the_first_are_named", func(t *testing.T) {
+		out, _ := command(t, nil, "slots", journal("gap", 0, 30)).CombinedOutput()
+		if n := strings.Count(string(out), "left out: p/"); n != 20 || !strings.Contains(string(out), "and 9 more\n") {
+			t.Errorf("%d slots are named in\n%s", n, out)
+		}
+	})
+
 	t.Run("what_makes_no_sense_is_refused", func(t *testing.T) {
 		for code, args := range map[int][]string{exitUsage: {"slots"},
 			exitFailure: {"slots", filepath.Join(dir, "missing")}} {

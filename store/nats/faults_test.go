@@ -182,6 +182,43 @@ func TestServerRestarted(t *testing.T) {
 	drivertest.Restart(t, s, storetest.Swap(t, s, held("a", "x", 1)), all[0].Kill, all[0].Start)
 }
 
+// TestSubscriptionsAreGivenUp counts the subscriptions of the client when registers are not followed any more: while the
+// server is there, and while it is away and the client keeps what it will subscribe to again.
+func TestSubscriptionsAreGivenUp(t *testing.T) {
+	t.Parallel()
+	all := servers(t, 1, "")
+	s := open(t, natstest.Address(all, ""))
+	to := driver.Names("probe")
+	woken := s.Subscribe(t.Context(), to)
+	drivertest.Listens(t, s, woken)
+	least := 0
+	drivertest.Eventually(t, "no read is under way", func() bool {
+		before := least
+		least = s.conn.NumSubscriptions()
+		return before == least
+	})
+	become := func(n int) {
+		t.Helper()
+		drivertest.Eventually(t, fmt.Sprintf("the client has %d subscriptions", n), func() bool {
+			return s.conn.NumSubscriptions() == n
+		})
+	}
+
+	to.Add("a", "b")
+	become(least + 2)
+	to.Remove("a")
+	become(least + 1)
+
+	all[0].Kill()
+	drivertest.Eventually(t, "the connection is lost", func() bool { return !s.conn.IsConnected() })
+	to.Remove("b")
+	if err := all[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Listens(t, s, woken)
+	become(least)
+}
+
 // TestOpenOfAHungServer opens a store where nobody answers.
 func TestOpenOfAHungServer(t *testing.T) {
 	t.Parallel()

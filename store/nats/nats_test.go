@@ -234,19 +234,29 @@ func TestRemovedRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	drivertest.Listens(t, s, s.Subscribe(t.Context(), driver.Names("a", "probe")))
+	kept := func() bool {
+		s.notifier.mu.Lock()
+		defer s.notifier.mu.Unlock()
+		_, ok := s.notifier.last["a"]
+		return ok
+	}
+
 	l := held("a", "x", 3)
 	l.Holder = driver.Identity{}
 	l = storetest.Swap(t, s, l)
+	drivertest.Eventually(t, "the notifications have shown it", kept)
 	if err := s.Remove(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
+	drivertest.Eventually(t, "what they have shown is forgotten", func() bool { return !kept() })
 	if _, err := s.stream.GetLastMsgForSubject(t.Context(), s.addr.registers()+"a"); err != nil {
 		t.Fatalf("the message that marks the removal: %v", err)
 	}
 	if got, err := s.Get(t.Context(), "a"); !errors.Is(err, driver.ErrNotFound) {
 		t.Errorf("Get: %+v, %v, want ErrNotFound", got, err)
 	}
-	if got := storetest.Names(t, s, ""); len(got) != 0 {
+	if got := storetest.Names(t, s, "a"); len(got) != 0 {
 		t.Errorf("List yields %q", got)
 	}
 	for _, again := range []error{s.Remove(t.Context(), l), second(s.Swap(t.Context(), l))} {

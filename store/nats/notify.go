@@ -138,6 +138,7 @@ func (p *notifier) step(ctx context.Context) bool {
 		p.mu.Lock()
 		begin, end := p.topics.Next()
 		p.endLocked(end)
+		p.endUnusedLocked()
 		err := p.beginLocked(begin)
 		p.mu.Unlock()
 		if len(begin)+len(end) == 0 {
@@ -176,6 +177,27 @@ func (p *notifier) endLocked(topics []driver.Topic) {
 			_ = sub.Unsubscribe() // it fails if the connection is closed
 			delete(p.active, t)
 		}
+		p.forgetLocked(t)
+	}
+}
+
+// endUnusedLocked ends the subscriptions that the client has kept over a lost connection, and that were given up
+// meanwhile.
+func (p *notifier) endUnusedLocked() {
+	for t := range p.active {
+		if !p.topics.Asked(t) {
+			p.endLocked([]driver.Topic{t})
+		}
+	}
+}
+
+// forgetLocked forgets what the registers of a topic have shown: they may have changed while nobody followed them, and
+// back since.
+func (p *notifier) forgetLocked(t driver.Topic) {
+	if t.Name != "" {
+		delete(p.last, t.Name)
+	} else {
+		clear(p.last)
 	}
 }
 
@@ -196,6 +218,7 @@ func (p *notifier) settle(topics []driver.Topic, err error) {
 		if err != nil {
 			p.topics.Lost(t)
 		} else {
+			p.forgetLocked(t)
 			p.topics.Confirmed(t)
 		}
 	}

@@ -166,17 +166,23 @@ func TestSkim(t *testing.T) {
 		other := open(t, addr)
 		other.skimming <- struct{}{}
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			for _, err := range other.Skim(ctx, driver.MemberPrefix, time.Hour) {
-				ended <- err
-				return
-			}
-		}()
-
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("it ended with %v", err)
+		for _, err := range other.Skim(ctx, driver.MemberPrefix, time.Hour) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
+			}
+		}
+
+		waited := make(chan []driver.Outcome, 1)
+		q := query{prefix: driver.MemberPrefix}
+		go func() { waited <- other.paced(ctx, q, []entry{{key: other.addr.key(members[0].Name)}}, skimPace) }()
+		select {
+		case out := <-waited:
+			if len(out) != 1 || !errors.Is(out[0].Err, context.Canceled) {
+				t.Errorf("a part of it: %+v", out)
+			}
+		case <-time.After(time.Minute):
+			t.Error("it waits for its turn although its context has ended")
 		}
 	})
 
