@@ -38,7 +38,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, store, config string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, store: store, dir: t.TempDir(), args: map[string][]string{}, nodes: map[string]*daemon{}}
+	c := &cluster{t: t, store: store, dir: inMemory(t), args: map[string][]string{}, nodes: map[string]*daemon{}}
 	writeFile(c.t, c.config(), config)
 	return c
 }

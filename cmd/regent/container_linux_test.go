@@ -203,7 +203,7 @@ func TestContainerZombies(t *testing.T) {
 			"run":   {"run", "jobs", "--node", "a"},
 		} {
 			t.Run(command+"_"+place, func(t *testing.T) {
-				dir := t.TempDir()
+				dir := inMemory(t)
 				store := "sqlite:" + filepath.Join(dir, "regent.db")
 
 				if command == "serve" {
@@ -241,7 +241,7 @@ func TestContainerZombies(t *testing.T) {
 // TestContainerEscapee kills 'regent run' in a container whose program has left a process that is connected to nothing.
 // In a container it is found without cgroups: it is a child of the process that adopts orphans.
 func TestContainerEscapee(t *testing.T) {
-	dir := t.TempDir()
+	dir := inMemory(t)
 	store, file := "sqlite:"+filepath.Join(dir, "regent.db"), filepath.Join(dir, "pid")
 	a := inNamespace(t, "a", noCgroups, "run", "jobs", "--node", "a", "--store", store, "--", "sh", "-c",
 		strings.ReplaceAll(strings.ReplaceAll(escapee, "FILE", file), "echo ready", "echo ready >&2"))

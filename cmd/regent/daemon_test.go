@@ -47,7 +47,7 @@ func start(t testing.TB, name, store string, env []string, args ...string) *daem
 
 // serveArgs returns the arguments of a node on a free port.
 func serveArgs(t testing.TB, name, store string, args ...string) []string {
-	node := []string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}
+	node := []string{"serve", "--node", name, "--store", store, "--listen", "127.0.0.1:0", "--data-dir", inMemory(t)}
 	return append(node, args...)
 }
 

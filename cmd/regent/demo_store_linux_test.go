@@ -63,27 +63,10 @@ func TestDemoBesideARealNode(t *testing.T) {
 	})
 
 	t.Run("a_signal_ends_it_during_the_tour", func(t *testing.T) {
-		cmd := command(t, nil, "demo", "--store", r.address()+"?prefix=app:")
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		stuck := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
-		defer stuck.Stop()
-
-		text := readUntil(t, out, "kill -STOP node-") // a leader is frozen, and holds its registers
+		// A leader is frozen then, and holds its registers.
+		text := demoUntil(t, nil, "kill -STOP node-", "demo", "--store", r.address()+"?prefix=app:")
 		if !strings.Contains(text, "in prefix app:regent-demo-") {
 			t.Errorf("it does not say where its registers are:\n%s", text)
-		}
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, out)
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
 		}
 		undisturbed(t)
 	})
@@ -109,9 +92,8 @@ func TestDemoLeavesNoRegister(t *testing.T) {
 	t.Parallel()
 	demo := func(t *testing.T, address, want string) {
 		t.Helper()
-		code, out := ends(t, command(t, nil, "demo", "--for", "5s", "--store", address))
-		if code != 0 || !strings.Contains(out, want) || !strings.Contains(out, "leads, epoch 1") {
-			t.Errorf("exit code %d, want 0 and %q\n%s", code, want, out)
+		if out := demoUntil(t, nil, "leads, epoch 1", "demo", "--store", address); !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
 		}
 	}
 

@@ -50,7 +50,7 @@ func (f *fleet) of(size int) {
 	f.nodes = make([]*daemon, size)
 	f.began = make([]time.Time, size)
 	for range size {
-		f.dirs = append(f.dirs, f.t.TempDir())
+		f.dirs = append(f.dirs, inMemory(f.t))
 	}
 }
 

@@ -42,14 +42,15 @@ func (c *checked) says(what string) {
 	writeFile(c.t, c.file(), what)
 }
 
-// startChecked starts a node whose check finds what says. Two failures in a row make it unhealthy.
+// startChecked starts a node whose check finds what says. Two failures in a row make it unhealthy. On a busy machine a
+// script may take seconds to start.
 func startChecked(t *testing.T, name, store, says string, args ...string) *checked {
 	t.Helper()
 	c := &checked{dir: inMemory(t)}
 	c.config = filepath.Join(c.dir, "regent.yaml")
 	file := filepath.Join(c.dir, name)
 	writeFile(t, file, says)
-	writeFile(t, c.config, fmt.Sprintf("healthCheck: {command: [sh, -c, %q, check, %q], interval: 2s, timeout: 2s}\n",
+	writeFile(t, c.config, fmt.Sprintf("healthCheck: {command: [sh, -c, %q, check, %q], interval: 4s, timeout: 4s}\n",
 		script, file))
 	c.daemon = start(t, name, store, []string{"REGENT_TOKEN=hidden"}, append(args, "--config", c.config)...)
 
@@ -140,7 +141,7 @@ func TestHealthCheck(t *testing.T) {
 
 	t.Run("N01_a_command_that_is_missing_keeps_a_node_from_leading_until_a_reload", func(t *testing.T) {
 		t.Parallel()
-		a := &checked{dir: t.TempDir()}
+		a := &checked{dir: inMemory(t)}
 		a.config = writeFile(t, filepath.Join(a.dir, "regent.yaml"),
 			"healthCheck: {command: [no-such-program], interval: 1s}\n")
 		a.daemon = start(t, "a", sqliteStore(t), nil, "--config", a.config)
@@ -214,9 +215,9 @@ func TestHealthCheck(t *testing.T) {
 
 		status.Store(200)
 		store := sqliteStore(t)
-		dir := t.TempDir()
+		dir := inMemory(t)
 		config := writeFile(t, filepath.Join(dir, "regent.yaml"),
-			fmt.Sprintf("healthCheck: {url: %s, interval: 1s, timeout: 1s}\n", target.URL))
+			fmt.Sprintf("healthCheck: {url: %s, interval: 3s, timeout: 3s}\n", target.URL))
 		a := &checked{daemon: start(t, "a", store, nil, "--config", config)}
 		a.until("/leader", 200)
 		b := start(t, "b", store, nil)

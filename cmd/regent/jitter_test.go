@@ -103,7 +103,7 @@ func TestStartupJitter(t *testing.T) {
 	t.Run("J01_J10_nothing_contacts_the_store_before_whoever_asks_and_a_second_start_waits_again", func(t *testing.T) {
 		t.Parallel()
 		store := newDoor(t)
-		file := filepath.Join(t.TempDir(), "x.db")
+		file := filepath.Join(inMemory(t), "x.db")
 		for _, address := range []string{"redis://" + store.listener.Addr().String(), "sqlite:" + file} {
 			for range 2 {
 				began := time.Now()

@@ -96,7 +96,7 @@ func TestStoreTurnsAway(t *testing.T) {
 	slow := []string{"--heartbeat-interval", heartbeat.String(), "--lease-duration", "60s"}
 
 	t.Run("a_file_that_was_moved_away", func(t *testing.T) {
-		db := filepath.Join(t.TempDir(), "regent.db")
+		db := filepath.Join(inMemory(t), "regent.db")
 		a := start(t, "a", "sqlite:"+db, nil, slow...)
 		a.until("/leader", http.StatusOK)
 

@@ -32,7 +32,7 @@ func newRedis(t *testing.T) *redisServer {
 		t.Fatal(err)
 	}
 
-	r := &redisServer{t: t, port: port, dir: t.TempDir(), sync: "always"}
+	r := &redisServer{t: t, port: port, dir: inMemory(t), sync: "always"}
 	t.Cleanup(func() {
 		if r.cmd != nil {
 			_ = r.cmd.Process.Kill()
@@ -51,9 +51,10 @@ func (r *redisServer) start() {
 		r.t.Fatalf("%v: 'make test' installs redis-server", err)
 	}
 
-	for limit := time.Now().Add(30 * time.Second); r.cli("PING") != "PONG"; {
+	// A server of somebody else on the same port would answer too.
+	for limit := time.Now().Add(time.Minute); !strings.HasSuffix(r.cli("CONFIG", "GET", "dir"), r.dir); {
 		if time.Now().After(limit) {
-			r.t.Fatal("redis-server does not answer")
+			r.t.Fatalf("redis-server does not answer on port %s: %s", r.port, r.cli("CONFIG", "GET", "dir"))
 		}
 	}
 }

@@ -82,11 +82,7 @@ func TestFrozenNode(t *testing.T) {
 	b.signal(syscall.SIGSTOP)
 	defer b.signal(syscall.SIGCONT)
 
-	began := time.Now()
 	says(t, exitUnreachable, []string{"does not answer: no answer within 5"}, "status", "--addr", b.url)
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	says(t, exitUnreachable, []string{"does not answer: no answer within 200ms"}, "status", "--addr", b.url,
 		"--timeout", "200ms")
 	says(t, exitUsage, []string{"--timeout 0s: must be above 0"}, "members", "--addr", a.url, "--timeout", "0")
@@ -140,13 +136,14 @@ func TestCauseOfDeath(t *testing.T) {
 	} {
 		t.Run(store[:5], func(t *testing.T) {
 			t.Parallel()
-			a := start(t, "a", store, nil, quickLease()...)
+			lease := append(quickLease(), "--lease-duration", "10s") // longer than a reaper may take
+			a := start(t, "a", store, nil, lease...)
 			a.until("/leader", http.StatusOK)
-			b := start(t, "b", store, nil, quickLease()...)
+			b := start(t, "b", store, nil, lease...)
 			b.until("/standby", http.StatusOK)
-			dies := start(t, "dies", store, nil, quickLease()...)
+			dies := start(t, "dies", store, nil, lease...)
 			dies.until("/standby", http.StatusOK)
-			leaves := start(t, "leaves", store, nil, quickLease()...)
+			leaves := start(t, "leaves", store, nil, lease...)
 			leaves.until("/standby", http.StatusOK)
 			seen(a, "/v1/members", func(m struct{ Members []any }) bool { return len(m.Members) == 4 })
 			dies.signal(syscall.SIGKILL)
