@@ -164,6 +164,27 @@ func TestIdle(t *testing.T) {
 		}
 	})
 
+	t.Run("it_polls_its_election_while_the_heartbeat_of_its_leader_cannot_be_read", func(t *testing.T) {
+		r := follow(t, watchedBy)
+		r.unreadable = remote
+		r.run(30 * time.Second)
+		r.put(driver.Record{Name: election1, Epoch: 1, Nonce: 5, Duration: 6 * time.Second})
+		r.forget()
+		r.run(30 * time.Second)
+		equal(t, "epoch", find[Begin](r).Epoch, 2)
+	})
+
+	t.Run("a_read_that_fails_after_a_notification_is_made_again", func(t *testing.T) {
+		r := follow(t, watchedBy)
+		r.forget()
+		r.step(Notice{driver.Record{Name: remote}})
+		r.answer(r.take(remote), Unknown, driver.Record{})
+		r.run(3 * time.Second)
+		if n := r.sends(remote, Get); n < 2 {
+			t.Errorf("%d reads of the heartbeat", n)
+		}
+	})
+
 	t.Run("it_does_not_keep_the_floor_fresh", func(t *testing.T) {
 		r := follow(t, watchedBy, func(c *Config) { c.Rest = time.Minute })
 		r.forget()

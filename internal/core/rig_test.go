@@ -46,6 +46,8 @@ type rig struct {
 	seen    []Effect // everything since the last forget
 
 	dead map[driver.Identity]bool // what the store can prove
+
+	unreadable string // a register of which the store answers no read
 }
 
 const election1 = "e"
@@ -138,6 +140,8 @@ func (r *rig) lists() int {
 func (r *rig) apply(s Send) (Outcome, driver.Record) {
 	current, ok := r.store[s.Record.Name]
 	switch {
+	case s.Verb == Get && s.Record.Name == r.unreadable:
+		return Unknown, driver.Record{}
 	case s.Verb == Named:
 		return r.named(s.Record.Name)
 	case s.Verb == Get && !ok:

@@ -255,6 +255,8 @@ func (c *Core) sightAnswered(s *sight, done call, o Outcome, r driver.Record) {
 		c.shareSight(&r, done)
 	case done.kind == readCall:
 		c.unread(&s.retry, s.name, done, o)
+		s.idles = false // what a notification may have said must not be lost
+		c.watchClosely(s)
 	default: // a revocation that is not known to be applied is none: the next read shows it
 		s.proof = 0
 		s.revoke = false
