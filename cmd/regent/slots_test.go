@@ -99,7 +99,7 @@ func TestSlotsCommand(t *testing.T) {
 	})
 
 	t.Run("of_many_slots_the_first_are_named", func(t *testing.T) {
-		out, _ := command(t, nil, "slots", journal("gap", 0, 30)).CombinedOutput()
+		out, _ := command(t, nil, "slots", journal("gap", 0, 1, 31)).CombinedOutput()
 		if n := strings.Count(string(out), "left out: p/"); n != 20 || !strings.Contains(string(out), "and 9 more\n") {
 			t.Errorf("%d slots are named in\n%s", n, out)
 		}
