@@ -255,6 +255,16 @@ func (e *episode) verify(t *testing.T) {
 		}
 	}
 
+	if e.fault.prepare != nil { // else this fault was none
+		for _, c := range e.cells {
+			waitFor(t, "a member of "+c.name+" says that the store has lost writes", func() bool {
+				return slices.ContainsFunc(c.nodes, func(n *daemon) bool {
+					return len(n.said(`msg=store:regressed`)) > 0
+				})
+			})
+		}
+	}
+
 	close(e.quit)
 	for _, c := range e.cells {
 		c.terminate()

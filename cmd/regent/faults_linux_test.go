@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/internal/etcdtest"
 	"github.com/regentd/regent/internal/natstest"
 )
 
@@ -24,6 +25,14 @@ type fault struct {
 	prepare func(*episode) // before any fault begins; nil for nothing
 	begin   func(*episode)
 	end     func(*episode)
+}
+
+// servers returns how many servers a store with this fault has.
+func (f fault) servers() int {
+	if f.cluster {
+		return 3
+	}
+	return 1
 }
 
 func hung(lasts time.Duration) fault {
@@ -146,41 +155,87 @@ func TestStoreFaultsLong(t *testing.T) {
 	playAll(t, []*episode{newEpisode(t, hung(time.Minute), newRedisStore(t), cells(regent.Lock()))})
 }
 
-// natsFaults returns the faults of NATS. Those of the network are of a single server.
-func natsFaults() []fault {
+// serverFaults returns the faults of a store whose servers can be set back and failed over. Those of the network are of
+// a single server.
+func serverFaults() []fault {
 	return append(storeFaults()[1:], restarted(), rolledBack(2), failedOver(), failedOverWithLoss(false))
+}
+
+// longFaults are those that only 'make faults' plays.
+func longFaults() []fault {
+	return append(serverFaults(), storeFaults()[0], rolledBack(1), hung(time.Minute))
 }
 
 // TestStoreFaultsNATS is TestStoreFaults on NATS, with two kinds of processes.
 func TestStoreFaultsNATS(t *testing.T) {
 	t.Parallel()
-	playNATS(t, natsFaults(), fewCells)
+	playOn(t, serverFaults(), natsStores(t), fewCells)
 }
 
-// TestStoreFaultsNATSLong has every kind of process, and more faults.
-func TestStoreFaultsNATSLong(t *testing.T) {
+// TestStoreFaultsEtcd is TestStoreFaults on etcd, with two kinds of processes.
+func TestStoreFaultsEtcd(t *testing.T) {
+	t.Parallel()
+	playOn(t, serverFaults(), etcdStores(t), fewCells)
+}
+
+// TestStoreFaultsPostgres is TestStoreFaults on PostgreSQL, with two kinds of processes.
+func TestStoreFaultsPostgres(t *testing.T) {
+	t.Parallel()
+	playOn(t, serverFaults(), newPostgresStore, fewCells)
+}
+
+// TestStoreFaultsServersLong has every kind of process, and more faults, on each of these stores.
+func TestStoreFaultsServersLong(t *testing.T) {
 	if os.Getenv("REGENT_LONG") == "" {
 		t.Skip("it takes minutes: set REGENT_LONG, or run 'make faults'")
 	}
+
 	const atOnce = 3
-	all := append(natsFaults(), storeFaults()[0], rolledBack(1), failedOverWithLoss(true), hung(time.Minute))
-	for faults := range slices.Chunk(all, atOnce) {
-		playNATS(t, faults, func() []*cell { return cells(shortLock()) })
+	for _, s := range []struct {
+		name   string
+		start  func(*testing.T, fault) faultyStore
+		faults []fault
+	}{
+		{"NATS", natsStores(t), append(longFaults(), failedOverWithLoss(true))},
+		{"etcd", etcdStores(t), longFaults()},
+		{"PostgreSQL", newPostgresStore, longFaults()},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			for faults := range slices.Chunk(s.faults, atOnce) {
+				playOn(t, faults, s.start, func() []*cell { return cells(shortLock()) })
+			}
+		})
 	}
 }
 
-// playNATS plays faults at the same time, each with servers of its own.
-func playNATS(t *testing.T, faults []fault, which func() []*cell) {
+// natsStores returns a function that starts servers of NATS for one fault.
+func natsStores(t *testing.T) func(*testing.T, fault) faultyStore {
 	t.Helper()
 	lab, err := natstest.New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(lab.Close)
+	return func(t *testing.T, f fault) faultyStore { return newNATSStore(t, lab, f) }
+}
 
+// etcdStores returns a function that starts servers of etcd for one fault.
+func etcdStores(t *testing.T) func(*testing.T, fault) faultyStore {
+	t.Helper()
+	lab, err := etcdtest.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(lab.Close)
+	return func(t *testing.T, f fault) faultyStore { return newEtcdStore(t, lab, f) }
+}
+
+// playOn plays faults at the same time, each with servers of its own.
+func playOn(t *testing.T, faults []fault, start func(*testing.T, fault) faultyStore, which func() []*cell) {
+	t.Helper()
 	var all []*episode
 	for _, f := range faults {
-		all = append(all, newEpisode(t, f, newNATSStore(t, lab, f), which()))
+		all = append(all, newEpisode(t, f, start(t, f), which()))
 	}
 	playAll(t, all)
 }

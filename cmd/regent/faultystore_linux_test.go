@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/regentd/regent/internal/etcdtest"
 	"github.com/regentd/regent/internal/kubetest"
 	"github.com/regentd/regent/internal/natstest"
 )
@@ -55,41 +57,76 @@ func (r redisStore) kill() {
 	_ = r.cmd.Wait()
 }
 
-// natsStore is a NATS server, or a cluster of three.
-type natsStore struct {
+// testServer is one server of a store that keeps its data on several.
+type testServer interface {
+	Start() error
+	Kill()
+	Freeze() error
+	Thaw() error
+	Data() string
+	Save() (restore func() error, err error)
+}
+
+// replicated is a single server, or a cluster of three.
+type replicated struct {
 	t       *testing.T
-	servers []*natstest.Server
+	servers []testServer
 	restore []func() error // of a majority of servers
 	keeps   bool           // the others keep what these lose
 }
 
-func newNATSStore(t *testing.T, lab *natstest.Lab, f fault) *natsStore {
+// natsStore is NATS with JetStream.
+type natsStore struct {
+	*replicated
+	hosts string
+}
+
+func newNATSStore(t *testing.T, lab *natstest.Lab, f fault) faultyStore {
 	t.Helper()
-	n := 1
-	if f.cluster {
-		n = 3
-	}
-	all, err := lab.Start(strings.ReplaceAll(f.name, "_", "-"), n, "")
+	all, err := lab.Start(strings.ReplaceAll(f.name, "_", "-"), f.servers(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { natstest.Stop(all) })
-	return &natsStore{t: t, servers: all, keeps: f.keeps}
+	return natsStore{newReplicated(t, f, all), strings.TrimPrefix(natstest.Address(all, ""), "nats://")}
 }
 
-func (s *natsStore) endpoint() string {
-	return strings.TrimPrefix(natstest.Address(s.servers, ""), "nats://")
+func (s natsStore) endpoint() string { return s.hosts }
+
+func (s natsStore) address(at, cell string) string {
+	return fmt.Sprintf("nats://%s/%s?replicas=%d", at, cell, len(s.servers))
 }
 
-func (s *natsStore) address(at, cell string) string {
-	if len(s.servers) > 1 {
-		return "nats://" + at + "/" + cell + "?replicas=3"
+// etcdStore is etcd.
+type etcdStore struct {
+	*replicated
+	hosts string
+}
+
+func newEtcdStore(t *testing.T, lab *etcdtest.Lab, f fault) faultyStore {
+	t.Helper()
+	all, err := lab.Start(strings.ReplaceAll(f.name, "_", "-"), f.servers())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return "nats://" + at + "/" + cell + "?replicas=1"
+	t.Cleanup(func() { etcdtest.Stop(all) })
+	return etcdStore{newReplicated(t, f, all), strings.TrimPrefix(etcdtest.Address(all, ""), "etcd://")}
+}
+
+func (s etcdStore) endpoint() string { return s.hosts }
+
+func (s etcdStore) address(at, cell string) string { return "etcd://" + at + "/" + cell }
+
+func newReplicated[S testServer](t *testing.T, f fault, all []S) *replicated {
+	s := &replicated{t: t, keeps: f.keeps}
+	for _, one := range all {
+		s.servers = append(s.servers, one)
+	}
+	return s
 }
 
 // each does something with servers at the same time: one alone is never ready.
-func (s *natsStore) each(servers []*natstest.Server, do func(*natstest.Server) error) {
+func (s *replicated) each(servers []testServer, do func(testServer) error) {
 	var all sync.WaitGroup
 	for _, one := range servers {
 		all.Go(func() {
@@ -101,12 +138,17 @@ func (s *natsStore) each(servers []*natstest.Server, do func(*natstest.Server) e
 	all.Wait()
 }
 
-func (s *natsStore) freeze() { s.each(s.servers, (*natstest.Server).Freeze) }
-func (s *natsStore) thaw()   { s.each(s.servers, (*natstest.Server).Thaw) }
-func (s *natsStore) kill()   { natstest.Stop(s.servers) }
-func (s *natsStore) start()  { s.each(s.servers, (*natstest.Server).Start) }
+func (s *replicated) freeze() { s.each(s.servers, testServer.Freeze) }
+func (s *replicated) thaw()   { s.each(s.servers, testServer.Thaw) }
+func (s *replicated) start()  { s.each(s.servers, testServer.Start) }
 
-func (s *natsStore) save() {
+func (s *replicated) kill() {
+	for _, one := range s.servers {
+		one.Kill()
+	}
+}
+
+func (s *replicated) save() {
 	for _, one := range s.servers[:len(s.servers)/2+1] {
 		back, err := one.Save()
 		if err != nil {
@@ -118,7 +160,7 @@ func (s *natsStore) save() {
 }
 
 // rollBack brings back the files of a majority. Its servers elect a leader before the others are started.
-func (s *natsStore) rollBack() {
+func (s *replicated) rollBack() {
 	s.kill()
 	for _, other := range s.servers[len(s.restore):] {
 		if !s.keeps {
@@ -133,11 +175,11 @@ func (s *natsStore) rollBack() {
 			return
 		}
 	}
-	s.each(s.servers[:len(s.restore)], (*natstest.Server).Start)
-	s.each(s.servers[len(s.restore):], (*natstest.Server).Start)
+	s.each(s.servers[:len(s.restore)], testServer.Start)
+	s.each(s.servers[len(s.restore):], testServer.Start)
 }
 
-func (s *natsStore) failOver() {
+func (s *replicated) failOver() {
 	for _, one := range s.servers {
 		one.Kill()
 		if err := one.Start(); err != nil {

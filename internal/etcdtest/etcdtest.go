@@ -73,6 +73,7 @@ type Member struct {
 	log    string
 	server string
 	args   []string
+	joins  string // what it does at a restart without data: begin a cluster (new) or join one (existing)
 	secure bool
 	cmd    *exec.Cmd
 }
@@ -87,7 +88,10 @@ func (l *Lab) Start(name string, n int, args ...string) ([]*Member, error) {
 		all[i] = &Member{
 			Client: FreePort(), peer: FreePort(), name: id, data: filepath.Join(l.Dir, id),
 			log: filepath.Join(l.Dir, id+".log"), server: l.server,
-			secure: strings.Contains(strings.Join(args, " "), "--cert-file"),
+			secure: strings.Contains(strings.Join(args, " "), "--cert-file"), joins: "new",
+		}
+		if n > 1 {
+			all[i].joins = "existing"
 		}
 		cluster = append(cluster, id+"="+all[i].peerURL())
 	}
@@ -126,15 +130,16 @@ func FreePort() int {
 	}
 }
 
-// Start starts a member again, and waits until it answers.
+// Start starts a member again, and waits until it answers. One of several that has lost its data gets it from the
+// others.
 func (m *Member) Start() error {
-	if err := m.start(); err != nil {
+	if err := m.start("--initial-cluster-state", m.joins); err != nil {
 		return err
 	}
 	return m.await()
 }
 
-func (m *Member) start() error {
+func (m *Member) start(args ...string) error {
 	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -145,7 +150,7 @@ func (m *Member) start() error {
 		"--name", m.name, "--data-dir", m.data, "--listen-client-urls", m.URL(), "--advertise-client-urls", m.URL(),
 		"--listen-peer-urls", m.peerURL(), "--initial-advertise-peer-urls", m.peerURL(), "--log-level", "warn",
 		"--unsafe-no-fsync",
-	}, m.args...)...)
+	}, append(args, m.args...)...)...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	DieWithUs(m.cmd)
 	return m.cmd.Start()
@@ -212,6 +217,23 @@ func (m *Member) Kill() {
 	_ = m.cmd.Process.Kill() // it is not there any more, or dies
 	_ = m.cmd.Wait()
 	m.cmd = nil
+}
+
+// Save copies the files of a member that was killed, and returns a function that brings them back.
+func (m *Member) Save() (restore func() error, err error) {
+	copied := m.data + ".saved"
+	if err := copyDir(copied, m.data); err != nil {
+		return nil, err
+	}
+	return func() error { return copyDir(m.data, copied) }, nil
+}
+
+// copyDir makes a directory what another one is.
+func copyDir(to, from string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.CopyFS(to, os.DirFS(from))
 }
 
 // Address returns the store's address of members, with more parameters: /prefix or ?a=b.

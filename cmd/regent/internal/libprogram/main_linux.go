@@ -19,8 +19,10 @@ import (
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/reaper"
+	"github.com/regentd/regent/store/etcd"
 	"github.com/regentd/regent/store/kube"
 	"github.com/regentd/regent/store/nats"
+	"github.com/regentd/regent/store/postgres"
 	"github.com/regentd/regent/store/redis"
 	"golang.org/x/sys/unix"
 )
@@ -162,6 +164,10 @@ func open(ctx context.Context, address string) (driver.Store, error) {
 	switch scheme, _, _ := strings.Cut(address, ":"); scheme {
 	case "nats":
 		return nats.Open(ctx, address, nats.Options{})
+	case "etcd":
+		return etcd.Open(ctx, address, etcd.Options{})
+	case "postgres":
+		return postgres.Open(ctx, address, postgres.Options{})
 	case "kube":
 		return kube.Open(ctx, address, kube.Options{})
 	}
