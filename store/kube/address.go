@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // address is a parsed address.
@@ -83,6 +84,17 @@ func (a *address) config(given *rest.Config) (*rest.Config, error) {
 		config, err := rest.InClusterConfig()
 		if err == nil || !errors.Is(err, rest.ErrNotInCluster) {
 			return config, wrap("the service account of this pod", err)
+		}
+	}
+
+	if a.kubeconfig != "" { // client-go takes an empty file for none, and would use the service account of the pod
+		found, err := clientcmd.LoadFromFile(a.kubeconfig)
+		if err != nil {
+			return nil, wrap("kubeconfig", err)
+		}
+		if api.IsConfigEmpty(found) {
+			return nil, &regent.ConfigError{Key: "kubeconfig", Value: strconv.Quote(a.kubeconfig),
+				Rule: "must be a file with a cluster, a user and a context; it is empty"}
 		}
 	}
 

@@ -86,7 +86,12 @@ func TestConfiguration(t *testing.T) {
 	if got := host("kube://ns?context=b"); got != "https://other" {
 		t.Errorf("the context of the address is not used: %s", got)
 	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for addr, want := range map[string]string{
+		"kube://ns?kubeconfig=" + empty:         `kubeconfig "` + empty + `": kubeconfig must be a file with a cluster`,
 		"kube://ns?context=none":                "none",
 		"kube://ns?kubeconfig=" + dir + "/none": "none",
 	} {
