@@ -6,11 +6,13 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 )
 
@@ -37,7 +39,7 @@ func parseAddress(addr string, opts Options) (*pgxpool.Config, Options, error) {
 
 	cfg, err := pgxpool.ParseConfig(addr)
 	if err != nil {
-		return nil, opts, withoutSecrets(err)
+		return nil, opts, explainKey(addr, withoutSecrets(err))
 	}
 
 	if !strings.Contains(addr, "pool_max_conns") {
@@ -93,9 +95,15 @@ func cutTable(addr string) (rest, table string, err error) {
 	}
 
 	var kept []string
+	given := map[string]bool{}
 	for pair := range strings.SplitSeq(query, "&") {
-		value, ok := strings.CutPrefix(pair, "table=")
-		if !ok {
+		key, value, _ := strings.Cut(pair, "=")
+		if given[key] && !strings.Contains(query, "@") { // with one, it may be a password
+			return "", "", &regent.ConfigError{Key: key, Value: "***", Rule: "must be given once"}
+		}
+		given[key] = true
+
+		if key != "table" {
 			kept = append(kept, pair)
 			continue
 		}
@@ -121,6 +129,27 @@ func withoutSecrets(err error) error {
 		text = text[at+len("`: "):]
 	}
 	return errors.New(text)
+}
+
+// rules are those of keys that pgx refuses without naming the value and the rule.
+var rules = map[string]string{
+	"sslmode":                 "must be disable, allow, prefer, require, verify-ca or verify-full",
+	"connect_timeout":         "must be a number of seconds, 0 or more",
+	"default_query_exec_mode": "must be cache_statement, cache_describe, describe_exec, exec or simple_protocol",
+	"target_session_attrs":    "must be any, read-write, read-only, primary, standby or prefer-standby",
+	"pool_max_conns":          "must be a number, 1 or more",
+}
+
+// explainKey returns the key, the value and the rule that an error of pgx is about, if it names one of these keys.
+func explainKey(addr string, err error) error {
+	_, query, _ := strings.Cut(addr, "?")
+	values, _ := url.ParseQuery(query)
+	for key, rule := range rules {
+		if values.Has(key) && strings.Contains(err.Error(), key) {
+			return &regent.ConfigError{Key: key, Value: strconv.Quote(values.Get(key)), Rule: rule}
+		}
+	}
+	return err
 }
 
 // Validate returns what is wrong with an address, without connecting. The text is that of Open.
