@@ -195,7 +195,7 @@ func (s *Store) clientOptions() ([]nats.Option, error) {
 	if path := s.addr.keys["nkey"]; path != "" {
 		nkey, err := nats.NkeyOptionFromSeed(path)
 		if err != nil {
-			return nil, fmt.Errorf("nkey: %w", err)
+			return nil, fmt.Errorf("nkey %s: must be a file with the seed of a user's nkey: %w", path, err)
 		}
 		opts = append(opts, nkey)
 	}

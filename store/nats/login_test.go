@@ -115,7 +115,7 @@ func TestNKey(t *testing.T) {
 	addr := natstest.Address(all, "")
 	turnedAway(t, addr, "Authorization Violation")
 	turnedAway(t, addr+"?nkey="+keys("stranger.nk"), "Authorization Violation")
-	turnedAway(t, addr+"?nkey="+keys("nkey.conf"), "nkey")
+	turnedAway(t, addr+"?nkey="+keys("nkey.conf"), "must be a file with the seed of a user's nkey")
 	whole(t, open(t, addr+"?nkey="+keys("user.nk")))
 }
 
