@@ -9,7 +9,6 @@ import (
 
 	"github.com/regentd/regent/bench/internal/compare"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection"
@@ -22,8 +21,7 @@ import (
 type clientGo struct{ client *clientv3.Client }
 
 func openClientGo(_ context.Context, addr string) (compare.Contender, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: 10 * time.Second,
-		Logger: zap.NewNop()})
+	client, err := dialEtcd(addr)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/regentd/regent/bench/internal/compare"
@@ -13,14 +15,21 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 )
 
+// etcdScheme begins the address of a store on etcd.
+const etcdScheme = "etcd://"
+
 // startEtcd starts one member of etcd in this process. It does not wait for the disk, as the other servers do not.
-func startEtcd(_ context.Context, dir string) (addr string, stop func(), err error) {
+func startEtcd(_ context.Context, dir string) (compare.Server, error) {
+	received := new(messages)
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
 	cfg.LogLevel = "fatal"
 	cfg.UnsafeNoFsync = true
+	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.StatsHandler(received)}
 	client := url.URL{Scheme: "http", Host: port.Address(port.Free())}
 	peer := url.URL{Scheme: "http", Host: port.Address(port.Free())}
 	cfg.ListenClientUrls = []url.URL{client}
@@ -31,16 +40,38 @@ func startEtcd(_ context.Context, dir string) (addr string, stop func(), err err
 
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {
-		return "", nil, err
+		return compare.Server{}, err
 	}
 
 	select {
 	case <-server.Server.ReadyNotify():
-		return client.Host, server.Close, nil
+		return compare.Server{Addr: etcdScheme + client.Host, Stop: server.Close,
+			Requests: func(context.Context) (float64, error) { return float64(received.n.Load()), nil }}, nil
 	case <-time.After(time.Minute):
 		server.Close()
-		return "", nil, errors.New("etcd does not become ready")
+		return compare.Server{}, errors.New("etcd does not become ready")
 	}
+}
+
+// messages counts what clients send: a request is one message, and so is each message of a stream.
+type messages struct{ n atomic.Int64 }
+
+func (m *messages) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.InPayload); ok {
+		m.n.Add(1)
+	}
+}
+
+func (*messages) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (*messages) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (*messages) HandleConn(context.Context, stats.ConnStats) {}
+
+// dialEtcd connects a client.
+func dialEtcd(addr string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: []string{strings.TrimPrefix(addr, etcdScheme)},
+		DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
 }
 
 // etcdElection is etcd's own election, with one session for each client.
@@ -50,13 +81,12 @@ type etcdElection struct {
 }
 
 func openEtcd(ctx context.Context, addr string) (compare.Contender, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, DialTimeout: 10 * time.Second,
-		Logger: zap.NewNop()})
+	client, err := dialEtcd(addr)
 	if err != nil {
 		return nil, err
 	}
 
-	session, err := concurrency.NewSession(client, concurrency.WithTTL(30))
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(lease.Seconds())))
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}

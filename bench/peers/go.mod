@@ -6,12 +6,17 @@ require (
 	github.com/jackc/pgx/v5 v5.11.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
+	github.com/regentd/regent v0.0.0
 	github.com/regentd/regent/bench v0.0.0
+	github.com/regentd/regent/store/etcd v0.0.0
+	github.com/regentd/regent/store/nats v0.0.0
+	github.com/regentd/regent/store/postgres v0.0.0
 	github.com/riverqueue/river v0.50.0
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.50.0
 	go.etcd.io/etcd/client/v3 v3.6.6
 	go.etcd.io/etcd/server/v3 v3.6.6
 	go.uber.org/zap v1.27.0
+	google.golang.org/grpc v1.71.1
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
 	k8s.io/klog/v2 v2.140.0
@@ -71,7 +76,6 @@ require (
 	github.com/prometheus/procfs v0.15.1 // indirect
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
-	github.com/regentd/regent v0.0.0 // indirect
 	github.com/regentd/regent/store/redis v0.0.0 // indirect
 	github.com/riverqueue/river/riverdriver v0.50.0 // indirect
 	github.com/riverqueue/river/rivershared v0.50.0 // indirect
@@ -114,7 +118,6 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20250303144028-a0af3efb3deb // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20250303144028-a0af3efb3deb // indirect
-	google.golang.org/grpc v1.71.1 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
@@ -132,5 +135,8 @@ require (
 replace (
 	github.com/regentd/regent => ../..
 	github.com/regentd/regent/bench => ..
+	github.com/regentd/regent/store/etcd => ../../store/etcd
+	github.com/regentd/regent/store/nats => ../../store/nats
+	github.com/regentd/regent/store/postgres => ../../store/postgres
 	github.com/regentd/regent/store/redis => ../../store/redis
 )

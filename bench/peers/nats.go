@@ -12,25 +12,32 @@ import (
 	"github.com/regentd/regent/bench/internal/port"
 )
 
-// natsLease is how long a key of NATS lives without an update.
-const natsLease = 30 * time.Second
-
 // startNATS starts a server with JetStream in this process.
-func startNATS(_ context.Context, dir string) (addr string, stop func(), err error) {
+func startNATS(_ context.Context, dir string) (compare.Server, error) {
 	free := port.Free()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: free, JetStream: true, StoreDir: dir,
 		NoLog: true, NoSigs: true})
 	if err != nil {
-		return "", nil, err
+		return compare.Server{}, err
 	}
 
 	go s.Start()
 	if !s.ReadyForConnections(time.Minute) {
 		s.Shutdown()
-		return "", nil, errors.New("NATS does not become ready")
+		return compare.Server{}, errors.New("NATS does not become ready")
 	}
 
-	return s.ClientURL(), func() { s.Shutdown(); s.WaitForShutdown() }, nil
+	stop := func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+	return compare.Server{Addr: s.ClientURL(), Stop: stop, Requests: func(context.Context) (float64, error) {
+		v, err := s.Varz(nil)
+		if err != nil {
+			return 0, err
+		}
+		return float64(v.InMsgs), nil
+	}}, nil
 }
 
 // natsKey is the recipe for a lock in a key-value bucket: create the key, update it in time, delete it. A waiter
@@ -52,7 +59,7 @@ func openNATS(ctx context.Context, addr string) (compare.Contender, error) {
 		return nil, err
 	}
 
-	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "bench", TTL: natsLease})
+	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "bench", TTL: lease})
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -81,7 +88,7 @@ func (n *natsKey) Hold(ctx context.Context, election string, led func()) error {
 	}
 
 	led()
-	tick := time.NewTicker(natsLease / 3)
+	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()
 
 	for {
@@ -110,7 +117,7 @@ func (n *natsKey) acquire(ctx context.Context, key string) (rev uint64, err erro
 			return rev, err
 		}
 
-		poll := time.NewTimer(natsLease / 6)
+		poll := time.NewTimer(lease / 6)
 		for free := false; !free; {
 			select {
 			case e := <-watch.Updates():

@@ -29,7 +29,7 @@ type riverClient struct {
 // schemas are those that have been made in this process.
 type schemas struct {
 	mu   sync.Mutex
-	made map[string]bool
+	made map[string]bool // by server and schema
 }
 
 var riverSchemas = &schemas{made: map[string]bool{}}
@@ -53,7 +53,8 @@ func (s *schemas) make(ctx context.Context, pool *pgxpool.Pool, name string) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	if s.made[name] {
+	on := pool.Config().ConnString() + " " + name
+	if s.made[on] {
 		return nil
 	}
 	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+name); err != nil {
@@ -69,7 +70,7 @@ func (s *schemas) make(ctx context.Context, pool *pgxpool.Pool, name string) err
 		return err
 	}
 
-	s.made[name] = true
+	s.made[on] = true
 	return nil
 }
 

@@ -30,6 +30,7 @@ type settings struct {
 	settle    time.Duration // before the window: in the profile lock polls become rarer for 75 s
 	groups    []int         // how many standbys wait
 	elections int           // held by one process
+	acquire   time.Duration // how much longer than waitLimit it may take to acquire them
 	crowd     int           // clients of one server, each with an election of its own
 	regent    string        // the command; empty to build it from the checkout
 }
@@ -90,7 +91,7 @@ func invoke(args []string, run func(context.Context, []string, io.Reader, io.Wri
 // run makes the figures that args name.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) error {
 	if len(args) > 0 && args[0] == roleCommand {
-		return runRole(ctx, args[1:], in, out)
+		return runRole(ctx, args[1:], in, out, sides)
 	}
 
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)

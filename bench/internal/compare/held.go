@@ -38,18 +38,19 @@ const (
 // held runs a process that holds many elections, and measures what it costs to keep them. It is a process of its own,
 // so that nothing of the bench is counted.
 func held(ctx context.Context, l *lab, s settings) ([]table, error) {
-	t := table{Title: fmt.Sprintf("%d elections", s.elections),
-		Columns: []string{"requests/s", "CPU %", "heap, MB", "RSS, MB", "goroutines", "s to acquire all"},
-		Notes: []string{fmt.Sprintf("Requests and processor time of the holder over %v. Regent renews by one "+
-			"heartbeat "+
-			"each 1.5 s; the peers' leases of 8 s are each renewed every third of it, by rueidislock itself, and "+
-			"for the "+
-			"others by a loop, as their users have to.", s.window)}}
+	t := heldTable(s)
+	t.Notes = append(t.Notes, "Regent renews by one heartbeat each 1.5 s; the peers' leases of 8 s are each renewed every "+
+		"third of it, by rueidislock itself, and for the others by a loop, as their users have to.")
 	for _, side := range sides(8 * time.Second) {
 		if side.postgres || side.name == regentLock {
 			continue // PostgreSQL renews nothing; the profile lock is not for thousands of elections
 		}
-		r, err := holdFor(ctx, l, side, s)
+
+		srv, err := l.redis()
+		if err != nil {
+			return nil, err
+		}
+		r, err := holdFor(ctx, side, srv.addr, srv.counter(side.inScripts), s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", side.name, err)
 		}
@@ -60,13 +61,15 @@ func held(ctx context.Context, l *lab, s settings) ([]table, error) {
 	return []table{t}, nil
 }
 
-// holdFor starts the process of one side, and returns its row.
-func holdFor(ctx context.Context, l *lab, side side, s settings) (row, error) {
-	srv, err := l.redis()
-	if err != nil {
-		return row{}, err
-	}
+// heldTable returns a table without rows.
+func heldTable(s settings) table {
+	return table{Title: fmt.Sprintf("%d elections", s.elections),
+		Columns: []string{"requests/s", "CPU %", "heap, MB", "RSS, MB", "goroutines", "s to acquire all"},
+		Notes:   []string{fmt.Sprintf("Requests and processor time of the holder over %v.", s.window)}}
+}
 
+// holdFor starts the process of one side, and returns its row.
+func holdFor(ctx context.Context, side side, addr string, requests counter, s settings) (row, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return row{}, err
@@ -74,18 +77,18 @@ func holdFor(ctx context.Context, l *lab, side side, s settings) (row, error) {
 
 	began := time.Now()
 	n, err := startNode(exec.Command(self,
-		role{Side: side.name, Addr: srv.addr, TTL: 8 * time.Second, Elections: s.elections}.args()...))
+		role{Side: side.name, Addr: addr, TTL: 8 * time.Second, Elections: s.elections}.args()...))
 	if err != nil {
 		return row{}, err
 	}
 
-	r, err := observe(ctx, n, srv, side, s, began)
+	r, err := observe(ctx, n, requests, side, s, began)
 	return r, errors.Join(err, n.stop())
 }
 
 // observe measures a process that holds elections.
-func observe(ctx context.Context, n *node, srv *redisServer, side side, s settings, began time.Time) (row, error) {
-	up, err := n.await(saysHeld)
+func observe(ctx context.Context, n *node, requests counter, side side, s settings, began time.Time) (row, error) {
+	up, err := n.awaitIn(s.acquire+waitLimit, saysHeld)
 	if err != nil {
 		return row{}, err
 	}
@@ -94,11 +97,11 @@ func observe(ctx context.Context, n *node, srv *redisServer, side side, s settin
 	}
 
 	from, err1 := n.usage()
-	before, err2 := srv.calls(ctx)
+	before, err2 := requests(ctx)
 	err3 := pause(ctx, s.window, s.window+1)
 	to, err4 := n.usage()
 
-	after, err5 := srv.calls(ctx)
+	after, err5 := requests(ctx)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return row{}, err
 	}
@@ -108,7 +111,7 @@ func observe(ctx context.Context, n *node, srv *redisServer, side side, s settin
 
 	wall := to.At.Sub(from.At)
 	return row{side.name, []number{
-		number(requests(before, after, side.inScripts)) / number(wall.Seconds()),
+		(after - before) / number(wall.Seconds()),
 		number(to.CPU-from.CPU) / number(wall) * 100,
 		number(to.Heap) / 1e6, number(to.RSS) / 1e6, number(to.Goroutines), number(up.at.Sub(began).Seconds()),
 	}}, nil
@@ -152,8 +155,8 @@ func holdElections(ctx context.Context, s side, r role, in io.Reader, out io.Wri
 		names[i] = fmt.Sprintf("bench/%05d", i)
 	}
 
-	if s.name == regentCluster {
-		return holdByMember(ctx, r.Addr, names, up)
+	if s.store != nil {
+		return holdByMember(ctx, s, r.Addr, names, up)
 	}
 
 	c, err := s.open(ctx, r.Addr)
@@ -181,8 +184,8 @@ func holdElections(ctx context.Context, s side, r role, in io.Reader, out io.Wri
 }
 
 // holdByMember holds all elections with one member, as the library intends it.
-func holdByMember(ctx context.Context, addr string, names []string, up func()) error {
-	m, err := newRegentMember(ctx, addr, regent.Cluster(), func(e regent.Event) {
+func holdByMember(ctx context.Context, s side, addr string, names []string, up func()) error {
+	m, err := newMemberOn(ctx, s.store, addr, s.cfg, func(e regent.Event) {
 		if e.Kind == regent.EventBecameLeader {
 			up()
 		}

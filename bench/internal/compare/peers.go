@@ -7,48 +7,92 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Peer is a side of the command bench/peers.
 type Peer struct {
 	Name string
 
-	// Start starts the peer's server with its files in dir, and returns its address. It is not called for a peer with
-	// the same Server as one before.
+	// Start starts the peer's server with its files in dir. Peers with the same Server share one where they take turns,
+	// and have one each where requests are counted. Those with Server redis or postgres need no Start.
 	Server string
-	Start  func(ctx context.Context, dir string) (addr string, stop func(), err error)
+	Start  func(ctx context.Context, dir string) (Server, error)
 
-	// Open connects one client.
-	Open func(ctx context.Context, addr string) (Contender, error)
+	// Open connects one client. A peer that is Regent has a store and settings instead.
+	Open   func(ctx context.Context, addr string) (Contender, error)
+	Store  func(ctx context.Context, addr string) (driver.Store, error)
+	Config regent.Config
 
 	// Slow says that a takeover takes seconds, so that few rounds are measured.
 	Slow bool
 
 	// MostClients is how many clients are measured at most; 0 for any number.
 	MostClients int
+
+	// Lease is how long after the death of a process its election is free at the latest; 0 if takeovers of processes are
+	// not measured. Regent's is that of 'regent serve'.
+	Lease time.Duration
+
+	inScripts []string // commands of Redis that only its scripts call
+}
+
+// side returns the peer as a side, for clients of its own.
+func (p Peer) side() side {
+	open := p.Open
+	if p.Store != nil {
+		open = openRunning(p.Store, p.Config)
+	}
+	return side{name: p.Name, open: open, store: p.Store, cfg: p.Config}
+}
+
+// plain returns the peer as a side whose clients campaign in nothing else.
+func (p Peer) plain() side {
+	s := p.side()
+	if p.Store != nil {
+		s.open = func(ctx context.Context, addr string) (Contender, error) {
+			return newMemberOn(ctx, p.Store, addr, p.Config, reportLoss)
+		}
+	}
+	return s
 }
 
 // peerSettings say how much the command bench/peers measures.
 type peerSettings struct {
-	rounds, slowRounds int
-	clients            []int
-	window             time.Duration
-	only               []string
+	settings
+	slowRounds int
+	clients    []int
+	figures    []string
+	only       []string
 }
 
-// hangLimit is how long after the end of its window a client may take to return. After that it counts as hanging.
-const hangLimit = 15 * time.Second
+// peerFigures returns what the command bench/peers measures.
+func peerFigures() []peerFigure {
+	return []peerFigure{
+		{"takeover", changeOfHands},
+		{"clients", pairsOfAllClients},
+		{"standbys", standbysOfPeers},
+		{"processes", processesOfPeers},
+		{"held", heldByPeers},
+	}
+}
+
+type peerFigure struct {
+	name    string
+	measure func(context.Context, *peerServers, peerSettings, []Peer) ([]table, error)
+}
 
 // PeersMain runs the command bench/peers with more peers than those of this package, and returns its exit code.
 func PeersMain(args []string, more []Peer) (exitCode int) {
-	return invoke(args, func(ctx context.Context, args []string, _ io.Reader, out, errs io.Writer) error {
+	return invoke(args, func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) error {
+		if len(args) > 0 && args[0] == roleCommand {
+			return runRole(ctx, args[1:], in, out, func(time.Duration) []side { return plainSides(allPeers(more)) })
+		}
 		return runPeers(ctx, args, out, errs, more)
 	})
 }
@@ -59,49 +103,105 @@ func runPeers(ctx context.Context, args []string, out, errs io.Writer, more []Pe
 	set.SetOutput(errs)
 	small := set.Bool("quick", false, "a small run, to check that everything works")
 	rounds := set.Int("rounds", 60, "takeovers of each side")
-	window := set.Duration("window", 3*time.Second, "how long pairs are counted")
+	window := set.Duration("window", 3*time.Second, "how long pairs are counted; requests are counted 20 times as long")
+	figures := set.String("figures", "", "what to measure, with commas between; everything if empty")
+	command := set.String("regent", "", "the regent command to measure; built from the checkout if empty")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 
-	s := peerSettings{rounds: *rounds, slowRounds: min(5, *rounds), clients: []int{1, 16, 100}, window: *window,
-		only: set.Args()}
+	s := peerSettings{
+		settings: settings{
+			rounds: *rounds, leases: min(2, *rounds), window: *window, settle: 80 * time.Second, groups: []int{0, 100},
+			elections: 10_000, acquire: 4 * time.Minute, regent: *command,
+		},
+		slowRounds: min(5, *rounds), clients: []int{1, 16, 100}, only: set.Args(),
+	}
 	if *small {
-		s = peerSettings{rounds: 2, slowRounds: 1, clients: []int{1, 3}, window: 200 * time.Millisecond,
-			only: set.Args()}
+		s.settings = settings{rounds: 2, leases: 1, window: 200 * time.Millisecond, settle: time.Second,
+			groups: []int{0, 3}, elections: 100, regent: *command}
+		s.slowRounds = 1
+		s.clients = []int{1, 3}
+	}
+	if *figures != "" {
+		s.figures = strings.Split(*figures, ",")
 	}
 
 	all, err := choosePeers(more, s.only)
 	if err != nil {
 		return err
 	}
-
-	m := measurement{name: "peers", title: "Regent beside its peers", command: "make bench-peers",
-		run: func(ctx context.Context, l *lab, _ settings) ([]table, error) { return comparePeers(ctx, l, s, all) }}
-	f, err := m.measure(ctx, settings{})
+	chosen, err := chooseFigures(s.figures)
 	if err != nil {
 		return err
 	}
-	return f.writeMarkdown(out)
+
+	for _, f := range chosen {
+		m := measurement{name: f.name, title: "Regent beside its peers: " + f.name, command: "make bench-peers PEERS='-figures " +
+			f.name + "'", run: func(ctx context.Context, l *lab, _ settings) ([]table, error) {
+			return f.measurePeers(ctx, l, s, all)
+		}}
+		made, err := m.measure(ctx, settings{})
+		if err != nil {
+			return err
+		}
+		if err := made.writeMarkdown(out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// choosePeers returns the sides of this package and more, or those with the names asked for.
-func choosePeers(more []Peer, names []string) ([]Peer, error) {
+// measurePeers makes a figure of the peers whose servers are installed.
+func (f peerFigure) measurePeers(ctx context.Context, l *lab, s peerSettings, all []Peer) ([]table, error) {
+	servers := &peerServers{lab: l, servers: map[string]Server{}}
+	var notes []string
+	if _, err := postgresBinary("postgres"); err != nil {
+		notes = append(notes, err.Error())
+		all = slices.DeleteFunc(slices.Clone(all), func(p Peer) bool { return p.Server == postgresServer })
+	}
+
+	tables, err := f.measure(ctx, servers, s, all)
+	if err == nil && len(tables) > 0 {
+		last := &tables[len(tables)-1]
+		last.Notes = append(last.Notes, notes...)
+	}
+	return tables, err
+}
+
+// chooseFigures returns the figures with these names, or all if there are none.
+func chooseFigures(names []string) ([]peerFigure, error) {
+	all := peerFigures()
+	var known []string
+	for _, f := range all {
+		known = append(known, f.name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("no figure %q; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(f peerFigure) bool {
+		return len(names) > 0 && !slices.Contains(names, f.name)
+	}), nil
+}
+
+// allPeers returns the sides of this package and more.
+func allPeers(more []Peer) []Peer {
 	var all []Peer
 	for _, s := range sides(30 * time.Second) {
-		p := Peer{Name: s.name, Server: "redis", Open: s.open}
-		switch s.name {
-		case advisoryPeer:
+		p := Peer{Name: s.name, Server: "redis", Open: s.open, Store: s.store, Config: s.cfg, inScripts: s.inScripts}
+		if s.name == advisoryPeer {
 			p.Server = postgresServer
-		case regentLock:
-			p.Open = openRunning(regent.Lock())
-		case regentCluster:
-			p.Open = openRunning(regent.Cluster())
 		}
 		all = append(all, p)
 	}
+	return append(all, more...)
+}
 
-	all = append(all, more...)
+// choosePeers returns all peers, or those with the names asked for.
+func choosePeers(more []Peer, names []string) ([]Peer, error) {
+	all := allPeers(more)
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p Peer) bool { return p.Name == name }) {
 			return nil, fmt.Errorf("no peer %q", name)
@@ -114,9 +214,10 @@ const postgresServer = "postgres"
 
 // openRunning opens members that lead another election all the time, as the process of a user does. Otherwise a member
 // would start and stop with each term.
-func openRunning(cfg regent.Config) func(context.Context, string) (Contender, error) {
+func openRunning(store func(context.Context, string) (driver.Store, error),
+	cfg regent.Config) func(context.Context, string) (Contender, error) {
 	return func(ctx context.Context, addr string) (Contender, error) {
-		c, err := newRegentMember(ctx, addr, cfg, nil)
+		c, err := newMemberOn(ctx, store, addr, cfg, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -139,252 +240,27 @@ func (m *runningMember) Close() {
 	m.Contender.Close()
 }
 
-// comparePeers measures all sides in turn: the time of a takeover after a release, and acquisitions and releases by
-// several clients, each in an election of its own.
-func comparePeers(ctx context.Context, l *lab, s peerSettings, all []Peer) ([]table, error) {
-	servers := peerServers{lab: l, addrs: map[string]string{}}
-	var here []side
-	slow := map[string]bool{}
-	most := map[string]int{}
+// plainSides returns peers as sides, for processes of their own.
+func plainSides(all []Peer) []side {
+	var found []side
 	for _, p := range all {
-		addr, err := servers.start(ctx, p)
-		if errors.Is(err, errNoPostgres) {
-			servers.notes = append(servers.notes, p.Name+": "+err.Error())
-			continue
-		}
+		found = append(found, p.plain())
+	}
+	return found
+}
+
+// sharing returns peers as sides whose clients are connected to the servers that they share.
+func (s *peerServers) sharing(ctx context.Context, all []Peer) ([]side, error) {
+	var found []side
+	for _, p := range all {
+		server, err := s.shared(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
-
-		slow[p.Name] = p.Slow
-		most[p.Name] = p.MostClients
-		here = append(here, side{name: p.Name, open: func(ctx context.Context, _ string) (Contender, error) {
-			return p.Open(ctx, addr)
-		}})
+		one := p.side()
+		open := one.open
+		one.open = func(ctx context.Context, _ string) (Contender, error) { return open(ctx, server.Addr) }
+		found = append(found, one)
 	}
-
-	changed, err := changeOfHands(ctx, s, here, slow)
-	if err != nil {
-		return nil, err
-	}
-	tables := []table{changed}
-
-	for _, n := range s.clients {
-		few := slices.DeleteFunc(slices.Clone(here), func(s side) bool { return 0 < most[s.name] && most[s.name] < n })
-		t, err := pairsOfClients(ctx, s, few, n)
-		if err != nil {
-			return nil, err
-		}
-		tables = append(tables, t)
-	}
-
-	last := &tables[len(tables)-1]
-	last.Notes = append(last.Notes, servers.notes...)
-	return tables, nil
-}
-
-// peerServers are the servers of all sides, each started once.
-type peerServers struct {
-	lab   *lab
-	addrs map[string]string
-	notes []string
-}
-
-func (s *peerServers) start(ctx context.Context, p Peer) (addr string, err error) {
-	if addr, ok := s.addrs[p.Server]; ok {
-		return addr, nil
-	}
-
-	switch {
-	case p.Server == "redis":
-		var r *redisServer
-		if r, err = s.lab.redis(); err == nil {
-			addr = r.addr
-		}
-	case p.Server == postgresServer:
-		addr, err = s.lab.postgres(ctx)
-	default:
-		var dir string
-		if dir, err = s.lab.subdir(p.Server); err != nil {
-			return "", err
-		}
-
-		var stop func()
-		if addr, stop, err = p.Start(ctx, dir); err == nil {
-			s.lab.onClose(stop)
-		}
-	}
-
-	if err == nil {
-		s.addrs[p.Server] = addr
-	}
-	return addr, err
-}
-
-// changeOfHands measures takeovers after a release.
-func changeOfHands(ctx context.Context, s peerSettings, here []side, slow map[string]bool) (table, error) {
-	t := table{Title: "takeover after a release, ms", Columns: []string{"p50", "p99", "worst", "least", "rounds"}}
-	var pairs []*pair
-	defer func() {
-		for _, p := range pairs {
-			p.close()
-		}
-	}()
-
-	for _, side := range here {
-		p, err := newPair(ctx, side, "")
-		if err != nil {
-			return t, fmt.Errorf("%s: %w", side.name, err)
-		}
-		pairs = append(pairs, p)
-	}
-
-	took := map[string]sample{}
-	for round := range s.rounds {
-		for _, p := range pairs {
-			if slow[p.side.name] && round >= s.slowRounds {
-				continue
-			}
-
-			d, err := p.change(ctx)
-			if err != nil {
-				return t, fmt.Errorf("%s: %w", p.side.name, err)
-			}
-			took[p.side.name] = append(took[p.side.name], d)
-		}
-	}
-
-	for _, p := range pairs {
-		all := took[p.side.name]
-		t.Rows = append(t.Rows, row{p.side.name, append(all.ms(50, 99, 100, 0), number(len(all)))})
-	}
-	return t, nil
-}
-
-// pairsOfClients measures n clients of each side, which acquire and release as fast as they can.
-func pairsOfClients(ctx context.Context, s peerSettings, here []side, n int) (table, error) {
-	t := table{
-		Title:   fmt.Sprintf("acquire + release, clients: %d, each in an election of its own", n),
-		Columns: []string{"pairs/s", "p50, µs", "p99, µs", "allocations/pair"},
-	}
-	for _, side := range here {
-		r, err := clientsOf(ctx, side, n, s.window)
-		switch {
-		case errors.Is(err, errHangs):
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: a client did not return within %v.", side.name, hangLimit))
-			r = row{side.name, []number{none, none, none, none}}
-		case err != nil:
-			return t, fmt.Errorf("%s, %d clients: %w", side.name, n, err)
-		}
-		t.Rows = append(t.Rows, r)
-	}
-	return t, nil
-}
-
-var errHangs = errors.New("a client hangs")
-
-// clientsOf runs n clients of a side for a while.
-func clientsOf(ctx context.Context, side side, n int, window time.Duration) (row, error) {
-	clients := make([]Contender, 0, n)
-	for range n {
-		c, err := side.open(ctx, "")
-		if err != nil {
-			return row{}, err
-		}
-		clients = append(clients, c)
-	}
-
-	stopped := make(chan struct{})
-	results := make(chan clientResult, n)
-	start := make(chan struct{})
-	var ready sync.WaitGroup
-	for i, c := range clients {
-		ready.Add(1)
-		go runClient(ctx, c, fmt.Sprintf("bench:pairs:%d", i), &ready, start, stopped, results)
-	}
-
-	if !inTime(&ready) { // each has done one pair
-		return row{}, errHangs
-	}
-
-	var from, to runtime.MemStats
-	runtime.ReadMemStats(&from)
-	began := time.Now()
-	close(start)
-	time.AfterFunc(window, func() { close(stopped) })
-
-	var all sample
-	var errs []error
-	limit := time.NewTimer(window + hangLimit)
-	defer limit.Stop()
-	for range n {
-		select {
-		case r := <-results:
-			all = append(all, r.took...)
-			errs = append(errs, r.err)
-		case <-limit.C:
-			return row{}, errHangs // its goroutines stay
-		}
-	}
-
-	took := time.Since(began)
-	runtime.ReadMemStats(&to)
-	for _, c := range clients {
-		c.Close()
-	}
-	if err := errors.Join(errs...); err != nil || len(all) == 0 {
-		return row{}, errors.Join(err, os.ErrDeadlineExceeded)
-	}
-
-	rate := number(len(all)) / number(took.Seconds())
-	allocs := number(to.Mallocs-from.Mallocs) / number(len(all))
-	return row{side.name, append([]number{rate}, append(all.us(50, 99), round(allocs, 0))...)}, nil
-}
-
-// inTime waits until all clients are ready, and reports whether that was soon enough.
-func inTime(ready *sync.WaitGroup) bool {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ready.Wait()
-	}()
-
-	limit := time.NewTimer(waitLimit)
-	defer limit.Stop()
-	select {
-	case <-done:
-		return true
-	case <-limit.C:
-		return false
-	}
-}
-
-type clientResult struct {
-	took sample
-	err  error
-}
-
-// runClient acquires and releases until it is to stop. Its first pair is not measured.
-func runClient(ctx context.Context, c Contender, election string, ready *sync.WaitGroup, start, stopped <-chan struct{},
-	results chan<- clientResult) {
-	var r clientResult
-	defer func() { results <- r }()
-
-	r.err = c.Once(ctx, election)
-	ready.Done()
-	<-start
-	for r.err == nil {
-		select {
-		case <-stopped:
-			return
-		case <-ctx.Done():
-			r.err = context.Cause(ctx)
-			return
-		default:
-		}
-
-		began := time.Now()
-		r.err = c.Once(ctx, election)
-		r.took = append(r.took, time.Since(began))
-	}
+	return found, nil
 }

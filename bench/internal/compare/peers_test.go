@@ -36,7 +36,7 @@ func TestPeers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	more := []Peer{{Name: "hangs", Server: "none",
-		Start: func(context.Context, string) (string, func(), error) { return "here", func() {}, nil },
+		Start: func(context.Context, string) (Server, error) { return Server{Addr: "here", Stop: func() {}}, nil },
 		Open: func(_ context.Context, addr string) (Contender, error) {
 			if addr != "here" {
 				t.Errorf("address %q", addr)

@@ -61,7 +61,7 @@ func (l *lab) postgres(ctx context.Context) (string, error) {
 	}
 
 	free := port.Free()
-	cmd := exec.Command(server, "-D", data, "-p", strconv.Itoa(free), "-k", dir, "-h", "127.0.0.1", "-F", "-N", "300")
+	cmd := exec.Command(server, "-D", data, "-p", strconv.Itoa(free), "-k", dir, "-h", "127.0.0.1", "-F", "-N", "1000")
 	dieWithUs(cmd, syscall.SIGQUIT) // at which it ends its own processes, and itself
 
 	if err := asNobody(cmd, dir); err != nil {

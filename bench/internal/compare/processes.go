@@ -37,6 +37,25 @@ func processes(ctx context.Context, l *lab, s settings) ([]table, error) {
 		return nil, err
 	}
 
+	terminated, killed, unwoken, err := l.successions(ctx, kinds, s)
+	if err != nil {
+		return nil, err
+	}
+
+	notes = append(notes,
+		"`serve` says that it leads in its log; under `run` it is the program's first word, so that starting the "+
+			"program, and stopping that of the one before, count too.",
+		"Peers are processes of the bench's own; after a kill those on Redis wait for their lease.")
+	notes = append(notes, unwoken...)
+	return []table{
+		takeoverTable("after SIGTERM, ms", kinds, terminated, nil),
+		takeoverTable("after SIGKILL, ms", kinds, killed, notes),
+	}, nil
+}
+
+// successions starts a succession of each kind, and measures all in turn. Its notes say what it had to repeat.
+func (l *lab) successions(ctx context.Context, kinds []processKind, s settings) (terminated, killed map[string]sample,
+	notes []string, err error) {
 	var all []*succession
 	defer func() {
 		for _, g := range all {
@@ -48,37 +67,24 @@ func processes(ctx context.Context, l *lab, s settings) ([]table, error) {
 		// A node keeps files in its working directory, by its name. So each kind has a directory of its own.
 		dir, err := l.subdir("nodes")
 		if err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 
 		g, err := newSuccession(k, dir)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k.name, err)
+			return nil, nil, nil, fmt.Errorf("%s: %w", k.name, err)
 		}
-
 		all = append(all, g)
 	}
 
-	terminated, killed, err := takeovers(ctx, all, s)
-	if err != nil {
-		return nil, err
-	}
-
-	notes = append(notes,
-		"`serve` says that it leads in its log; under `run` it is the program's first word, so that starting the "+
-			"program, and stopping that of the one before, count too.",
-		"Peers are processes of the bench's own; after a kill those on Redis wait for their lease.")
+	terminated, killed, err = takeovers(ctx, all, s)
 	for _, g := range all {
 		if g.unwoken > 0 {
 			notes = append(notes, fmt.Sprintf("%s: %d times the waiter did not lead in %v, and the round was repeated.",
 				g.kind.name, g.unwoken, waitLimit))
 		}
 	}
-
-	return []table{
-		takeoverTable("after SIGTERM, ms", kinds, terminated, nil),
-		takeoverTable("after SIGKILL, ms", kinds, killed, notes),
-	}, nil
+	return terminated, killed, notes, err
 }
 
 // takeovers measures all successions in turn. It returns the times after SIGTERM and after SIGKILL, by kind.
@@ -130,12 +136,7 @@ func takeoverTable(title string, kinds []processKind, took map[string]sample, no
 // processKinds returns Regent's command on every store that notifies, and the peers.
 func (l *lab) processKinds(ctx context.Context, open func(side) (string, bool), s settings) (all []processKind,
 	err error) {
-	bin, err := filepath.Abs(s.regent) // nodes have other working directories
-	if s.regent == "" {
-		bin = filepath.Join(l.dir, "regent")
-		err = buildRegent(ctx, bin)
-	}
-
+	bin, err := l.command(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -210,9 +211,19 @@ func bare(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// buildRegent builds the regent command.
+// command returns the path of the regent command, which it builds unless the settings name one.
+func (l *lab) command(ctx context.Context, s settings) (string, error) {
+	if s.regent != "" {
+		return filepath.Abs(s.regent) // nodes have other working directories
+	}
+	bin := filepath.Join(l.dir, "regent")
+	return bin, buildRegent(ctx, bin)
+}
+
+// buildRegent builds the regent command, in the workspace even if this module is not part of it.
 func buildRegent(ctx context.Context, bin string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", bin, "github.com/regentd/regent/cmd/regent")
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") })
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build regent (run the bench inside of the checkout): %w: %s", err, said)
 	}

@@ -9,13 +9,19 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/store/redis"
 )
 
 // regentMember is a member with a connection of its own.
 type regentMember struct {
-	store  *redis.Store
+	store  driver.Store
 	member *regent.Member
+}
+
+// openRedis opens a store on Redis.
+func openRedis(ctx context.Context, addr string) (driver.Store, error) {
+	return redis.Open(ctx, "redis://"+addr, redis.Options{})
 }
 
 func openRegent(cfg regent.Config) func(context.Context, string) (Contender, error) {
@@ -35,7 +41,13 @@ func reportLoss(e regent.Event) {
 
 func newRegentMember(ctx context.Context, addr string, cfg regent.Config, onEvent func(regent.Event)) (*regentMember,
 	error) {
-	store, err := redis.Open(ctx, "redis://"+addr, redis.Options{})
+	return newMemberOn(ctx, openRedis, addr, cfg, onEvent)
+}
+
+// newMemberOn is newRegentMember on a store of any kind.
+func newMemberOn(ctx context.Context, open func(context.Context, string) (driver.Store, error), addr string,
+	cfg regent.Config, onEvent func(regent.Event)) (*regentMember, error) {
+	store, err := open(ctx, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,9 @@ func (r role) args() []string {
 	return []string{roleCommand, string(b)}
 }
 
-// runRole runs such a process until ctx ends, at a SIGTERM.
-func runRole(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+// runRole runs such a process until ctx ends, at a SIGTERM. It is of one of the sides.
+func runRole(ctx context.Context, args []string, in io.Reader, out io.Writer,
+	of func(ttl time.Duration) []side) error {
 	var r role
 	if len(args) != 1 {
 		return errors.New("this command is for the bench itself")
@@ -45,7 +46,7 @@ func runRole(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 		return err
 	}
 
-	all := sides(r.TTL)
+	all := of(r.TTL)
 	i := slices.IndexFunc(all, func(s side) bool { return s.name == r.Side })
 	if i < 0 {
 		return fmt.Errorf("no side %q", r.Side)

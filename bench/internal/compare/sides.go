@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/regentd/regent"
+	"github.com/regentd/regent/driver"
 )
 
 // Contender is a client that campaigns in elections.
@@ -22,6 +23,18 @@ type side struct {
 	postgres  bool // else on Redis
 	open      func(ctx context.Context, addr string) (Contender, error)
 	inScripts []string // commands of Redis that only its scripts call
+
+	// Of Regent alone: its store and its settings.
+	store func(ctx context.Context, addr string) (driver.Store, error)
+	cfg   regent.Config
+}
+
+// heartbeats returns how many heartbeats a standby sends in a second.
+func (s side) heartbeats() number {
+	if s.store == nil || s.cfg.OwnLease {
+		return 0
+	}
+	return 1 / number(s.cfg.HeartbeatInterval.Seconds())
 }
 
 // The names of the sides, as tables and processes know them.
@@ -41,8 +54,9 @@ var scripted = []string{"get", "set", "del", "pexpire", "time", "zadd", "publish
 // profile.
 func sides(ttl time.Duration) []side {
 	return []side{
-		{name: regentLock, open: openRegent(regent.Lock()), inScripts: scripted},
-		{name: regentCluster, open: openRegent(regent.Cluster()), inScripts: scripted},
+		{name: regentLock, open: openRegent(regent.Lock()), inScripts: scripted, store: openRedis, cfg: regent.Lock()},
+		{name: regentCluster, open: openRegent(regent.Cluster()), inScripts: scripted, store: openRedis,
+			cfg: regent.Cluster()},
 		{name: rueidisPeer, open: openRueidislock(ttl), inScripts: []string{"get", "set", "del", "pexpireat"}},
 		{name: redsyncPeer, open: openRedsync(ttl), inScripts: []string{"get", "del", "pexpire"}},
 		{name: redislockPeer, open: openRedislock(ttl), inScripts: scripted},

@@ -12,12 +12,24 @@ import (
 type group struct {
 	side        side
 	standbys    int
-	server      *redisServer
+	addr        string
+	requests    counter
 	clients     []Contender
 	candidacies []*candidacy
 
-	before, after map[string]int
+	before, after number
 	began, ended  time.Time
+}
+
+// counter returns how many requests clients have sent to a server so far.
+type counter func(context.Context) (number, error)
+
+// counter returns one of all commands but those that only scripts call.
+func (s *redisServer) counter(inScripts []string) counter {
+	return func(ctx context.Context) (number, error) {
+		calls, err := s.calls(ctx)
+		return number(requests(nil, calls, inScripts)), err
+	}
 }
 
 // standbys counts the requests that a leader and its standbys send to Redis while nothing changes. All groups wait at
@@ -40,7 +52,7 @@ func standbys(ctx context.Context, l *lab, s settings) ([]table, error) {
 				return nil, err
 			}
 
-			c := &group{side: side, standbys: n, server: srv}
+			c := &group{side: side, standbys: n, addr: srv.addr, requests: srv.counter(side.inScripts)}
 			groups = append(groups, c)
 
 			if err := c.start(ctx); err != nil {
@@ -49,46 +61,53 @@ func standbys(ctx context.Context, l *lab, s settings) ([]table, error) {
 		}
 	}
 
-	if err := pause(ctx, s.settle, s.settle+1); err != nil {
+	if err := countAll(ctx, groups, s); err != nil {
 		return nil, err
+	}
+
+	t := standbyTable(groups, s)
+	t.Notes = append(t.Notes, "In the profile cluster every member, standbys too, sends a heartbeat every 1.5 s and "+
+		"reads the leader's heartbeat every 2 s; in the profile lock standbys write nothing. rueidislock is woken; its "+
+		"client sends a ping each second. redsync tries again after 50 to 250 ms, bsm/redislock every 100 ms, and all "+
+		"peers renew a lease of 8 s every third of it.")
+	return []table{t}, nil
+}
+
+// countAll counts the requests of all groups in the same window, after all have settled.
+func countAll(ctx context.Context, groups []*group, s settings) error {
+	if err := pause(ctx, s.settle, s.settle+1); err != nil {
+		return err
 	}
 
 	for _, c := range groups {
 		if err := c.count(ctx, &c.before, &c.began); err != nil {
-			return nil, err
+			return err
 		}
 	}
 
 	if err := pause(ctx, s.window, s.window+1); err != nil {
-		return nil, err
+		return err
 	}
 
 	for _, c := range groups {
 		if err := c.count(ctx, &c.after, &c.ended); err != nil {
-			return nil, err
+			return err
 		}
 	}
-
-	return []table{standbyTable(groups, s)}, nil
+	return nil
 }
 
+// standbyTable returns a row for each side, whose groups follow each other in the order of s.groups.
 func standbyTable(groups []*group, s settings) table {
 	t := table{Title: "requests per second", Notes: []string{
-		fmt.Sprintf("Counted by the server for %v, after %v of settling. In the profile cluster every member, "+
-			"standbys "+
-			"too, sends a heartbeat every 1.5 s and reads the leader's heartbeat every 2 s; in the profile lock "+
-			"standbys "+
-			"write nothing. rueidislock is woken; its client sends a ping each second. redsync tries again "+
-			"after 50 to "+
-			"250 ms, bsm/redislock every 100 ms, and all peers renew a lease of 8 s every third of it.",
-			s.window, s.settle),
+		fmt.Sprintf("Counted by the server for %v, after %v of settling.", s.window, s.settle),
 	}}
 	for _, n := range s.groups {
 		t.Columns = append(t.Columns, fmt.Sprintf("leader + %d", n))
 	}
 
 	most := slices.Max(s.groups)
-	t.Columns = append(t.Columns, fmt.Sprintf("per standby, of %d", most))
+	t.Columns = append(t.Columns, fmt.Sprintf("per standby, of %d", most), "without its heartbeats")
 
 	for i := 0; i < len(groups); i += len(s.groups) {
 		of := groups[i : i+len(s.groups)]
@@ -106,7 +125,8 @@ func standbyTable(groups []*group, s settings) table {
 			}
 		}
 
-		r.Values = append(r.Values, max(0, all-alone)/number(most))
+		each := max(0, all-alone) / number(most)
+		r.Values = append(r.Values, each, max(0, each-of[0].side.heartbeats()))
 		t.Rows = append(t.Rows, r)
 	}
 
@@ -116,7 +136,7 @@ func standbyTable(groups []*group, s settings) table {
 // start starts the leader and the standbys.
 func (c *group) start(ctx context.Context) error {
 	for range c.standbys + 1 {
-		client, err := c.side.open(ctx, c.server.addr)
+		client, err := c.side.open(ctx, c.addr)
 		if err != nil {
 			return err
 		}
@@ -135,7 +155,7 @@ func (c *group) start(ctx context.Context) error {
 }
 
 // count reads the counts, after a check that nothing has changed: the first one leads, and none has ended.
-func (c *group) count(ctx context.Context, calls *map[string]int, at *time.Time) (err error) {
+func (c *group) count(ctx context.Context, calls *number, at *time.Time) (err error) {
 	for i, st := range c.candidacies {
 		select {
 		case err := <-st.done:
@@ -148,14 +168,14 @@ func (c *group) count(ctx context.Context, calls *map[string]int, at *time.Time)
 		}
 	}
 
-	*calls, err = c.server.calls(ctx)
+	*calls, err = c.requests(ctx)
 	*at = time.Now()
 	return err
 }
 
 // rate returns the requests per second between the two counts.
 func (c *group) rate() number {
-	return number(requests(c.before, c.after, c.side.inScripts)) / number(c.ended.Sub(c.began).Seconds())
+	return (c.after - c.before) / number(c.ended.Sub(c.began).Seconds())
 }
 
 // close ends the standbys first: at the end of the leader one of them would lead.
