@@ -49,7 +49,8 @@ type Options struct {
 	// have nothing in common.
 	Table string
 
-	// NoCreate leaves the table to a migration of yours: see [Schema]. Otherwise it is created if it is missing.
+	// NoCreate leaves the table to a migration of yours: see [Schema]. Otherwise it is created if it is missing, also
+	// when it was dropped later.
 	NoCreate bool
 
 	// AllowMissing is for a process that reads a store which others may not have used yet: it creates no table. A store
@@ -78,6 +79,8 @@ type Store struct {
 	cancel     context.CancelFunc
 	opened     atomic.Bool
 	closed     atomic.Bool
+	dropped    atomic.Bool // by DropEmpty
+	creating   sync.Mutex  // held while the table is created again
 	goroutines sync.WaitGroup
 	notifier   notifier
 }
@@ -232,6 +235,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	default:
+		err = s.recreate(ctx, err)
 	}
 	return fmt.Errorf("%s%w", s.where(), s.advise(err))
 }

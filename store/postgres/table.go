@@ -305,6 +305,7 @@ func (s *Store) DropEmpty(ctx context.Context) error {
 	}
 	defer done()
 
+	s.dropped.Store(true) // and not created again
 	// The lock comes before the question, so that nobody writes a register between them.
 	err = s.db.exec(ctx, strings.ReplaceAll(`DO $$ BEGIN
 		LOCK TABLE REGISTERS IN ACCESS EXCLUSIVE MODE;
@@ -312,6 +313,7 @@ func (s *Store) DropEmpty(ctx context.Context) error {
 		DROP TABLE REGISTERS;
 	END $$`, "REGISTERS", s.table))
 	if err != nil {
+		s.dropped.Store(false)
 		return fmt.Errorf("drop table %s: %w", s.opts.Table, s.explain(ctx, err))
 	}
 	return nil

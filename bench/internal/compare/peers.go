@@ -35,6 +35,9 @@ type Peer struct {
 	// MostClients is how many clients are measured at most; 0 for any number.
 	MostClients int
 
+	// Asked says that the bench asks the server who leads, so that requests are not counted.
+	Asked bool
+
 	// Lease is how long after the death of a process its election is free at the latest; 0 if takeovers of processes are
 	// not measured. Regent's is that of 'regent serve'.
 	Lease time.Duration

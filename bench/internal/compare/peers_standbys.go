@@ -19,7 +19,7 @@ func standbysOfPeers(ctx context.Context, servers *peerServers, s peerSettings, 
 	}()
 
 	for _, p := range all {
-		if 0 < p.MostClients && p.MostClients < s.groups[len(s.groups)-1] {
+		if p.Asked || 0 < p.MostClients && p.MostClients < s.groups[len(s.groups)-1] {
 			continue
 		}
 		for _, n := range s.groups {
