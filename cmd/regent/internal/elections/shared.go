@@ -83,15 +83,19 @@ func (s *Shared) run() {
 	began := time.Now()
 	list, err := s.try(ctx)
 	took := time.Since(began)
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
+	rest := min(max(minInterval, busyFactor*took), maxInterval)
+	switch {
+	case err != nil && ctx.Err() == context.DeadlineExceeded:
 		err = fmt.Errorf("the store has not listed its registers within %v: %w", listTimeout, err)
+	case err != nil: // how long a failure took says nothing about the load, and it must not outlive its cause
+		rest = minInterval
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = list
 	s.err = err
-	s.until = time.Now().Add(min(max(minInterval, busyFactor*took), maxInterval))
+	s.until = time.Now().Add(rest)
 	s.runs = false
 	close(s.ended)
 }

@@ -104,6 +104,24 @@ func TestShared(t *testing.T) {
 		})
 	})
 
+	t.Run("a_failure_is_forgotten_after_a_second_however_long_it_took", func(t *testing.T) {
+		virtual.Test(t, func(t *testing.T) {
+			failed := errors.New("no answer")
+			store := &countingStore{Store: memstore.New()}
+			store.first = func(ctx context.Context) error { return errors.Join(sleep(2 * time.Second)(ctx), failed) }
+			s := shared(t, store)
+			if _, err := s.List(t.Context()); !errors.Is(err, failed) {
+				t.Error(err)
+			}
+
+			store.first = nil
+			time.Sleep(time.Second)
+			if _, err := s.List(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+
 	t.Run("whoever_does_not_wait_leaves_the_list_to_others", func(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			store := &countingStore{Store: memstore.New(), first: sleep(2 * time.Second)}
