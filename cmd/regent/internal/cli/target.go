@@ -289,25 +289,6 @@ func (s *session) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// advice returns what to do about a cluster that does not answer.
-func (s *session) advice(ctx context.Context, err error) string {
-	asked, isNode := s.cluster.(*cluster.Node)
-	if !isNode {
-		return "Is the store running, and the address right? 'regent doctor --store …' checks it."
-	}
-
-	if errors.Is(err, context.DeadlineExceeded) {
-		ctx, cancel := context.WithTimeout(ctx, peerTimeout)
-		defer cancel()
-		if _, err := asked.LocalStatus(ctx); err == nil {
-			return "The node itself answers: its store may hang. 'regent status' shows what the node knows; a longer " +
-				"--timeout gives the store more time."
-		}
-	}
-	return "Is the node running there? Name another one with --addr or REGENT_ADDR, or ask the store itself with " +
-		"--store."
-}
-
 // bounded returns a context for one question, and a function that ends it. If the answer takes long, the command says
 // so.
 func (s *session) bounded(ctx context.Context) (context.Context, func()) {

@@ -108,7 +108,7 @@ func TestShared(t *testing.T) {
 		virtual.Test(t, func(t *testing.T) {
 			failed := errors.New("no answer")
 			store := &countingStore{Store: memstore.New()}
-			store.first = func(ctx context.Context) error { return errors.Join(sleep(2 * time.Second)(ctx), failed) }
+			store.first = func(ctx context.Context) error { return errors.Join(sleep(2*time.Second)(ctx), failed) }
 			s := shared(t, store)
 			if _, err := s.List(t.Context()); !errors.Is(err, failed) {
 				t.Error(err)

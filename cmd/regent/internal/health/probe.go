@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/regentd/regent/cmd/regent/internal/plain"
 )
 
 // Report is the answer of a member to a probe.
@@ -57,5 +59,5 @@ func (t *term) probe(ctx context.Context, m *member) answer {
 	now := time.Now()
 	m.probed(err, now)
 
-	return answer{asked: true, report: report, err: err, latency: now.Sub(sent)}
+	return answer{asked: true, report: report, err: plain.Error(err), latency: now.Sub(sent)}
 }

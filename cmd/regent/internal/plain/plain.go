@@ -15,14 +15,18 @@ import (
 
 // Error returns an error with the same chain and a plain text. Errors that say all that is to say stay as they are.
 func Error(err error) error {
-	if err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrConflict) || !unclear(err) {
+	if err == nil || errors.Is(err, driver.ErrNotFound) || errors.Is(err, driver.ErrConflict) {
 		return err
 	}
-	var done *plainError
-	if errors.As(err, &done) {
+
+	text := err.Error()
+	if unclear(err) {
+		text = requests(text)
+	}
+	if text = plainly(text); text == err.Error() {
 		return err
 	}
-	return &plainError{err}
+	return &plainError{err, text}
 }
 
 // unclear reports whether the text of an error has words of the standard library for a request that was given up.
@@ -31,9 +35,14 @@ func unclear(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-type plainError struct{ error }
+type plainError struct {
+	error
+	text string
+}
 
 func (e *plainError) Unwrap() error { return e.error }
+
+func (e *plainError) Error() string { return e.text }
 
 const noAnswer = "no answer in time"
 
@@ -43,18 +52,46 @@ var ownEnd = regexp.MustCompile(`: (?:(?:read|write) \S+ \S+: )?use of closed ne
 // fromWhom is an error that has said already that there is no answer.
 var fromWhom = regexp.MustCompile(`(no answer from \S+): ` + noAnswer)
 
-func (e *plainError) Error() string {
-	text := ownEnd.ReplaceAllString(e.error.Error(), "")
+// requests puts the text of a request that was given up into plain words.
+func requests(text string) string {
+	text = ownEnd.ReplaceAllString(text, "")
 	text = strings.NewReplacer(
 		"context deadline exceeded: context canceled", noAnswer,
 		"context deadline exceeded", noAnswer,
 		"context canceled", "given up",
 		"use of closed network connection", "the connection was closed",
+		"i/o timeout", noAnswer,
 	).Replace(text)
 
 	text = fromWhom.ReplaceAllString(text, "$1 in time")
-	for again := noAnswer + ": " + noAnswer; strings.Contains(text, again); {
-		text = strings.ReplaceAll(text, again, noAnswer)
+	for strings.Count(text, noAnswer) > 1 && strings.Contains(text, noAnswer+": ") {
+		text = strings.Replace(text, noAnswer+": ", "", 1)
+	}
+	return text
+}
+
+// plainTexts are the texts of the standard library, of gRPC and of pgx for a connection that was not made or is lost,
+// that of drivers for a list of all registers, and plain ones. Some of the former name an address three times.
+var plainTexts = []struct {
+	found *regexp.Regexp
+	plain string
+}{
+	{regexp.MustCompile(`rpc error: code = Unavailable desc = connection error: ` +
+		`desc = "transport: Error while dialing: ([^"]*)"`), "$1"},
+	{regexp.MustCompile(`(?:connect: )?(?:hostname resolving error: )?(?:dial tcp: )?lookup (\S+?)(?: on \S+)?: ` +
+		`no such host`), "there is no host named $1"},
+	{regexp.MustCompile(`(there is no host named \S+); there is no host named \S+`), "$1"},
+	{regexp.MustCompile(`(?:\S+ \(\S+\): dial error: |connect: )?dial (?:tcp|unix) (\S+): (?:connect: )?`),
+		"no connection to $1: "},
+	{regexp.MustCompile(`(?:read|write) tcp \S+->(\S+): (?:read|write): (?:connection reset by peer|broken pipe)`),
+		"$1 has closed the connection"},
+	{regexp.MustCompile(`\blist "": `), "list all registers: "},
+}
+
+// plainly puts a text into plain words.
+func plainly(text string) string {
+	for _, c := range plainTexts {
+		text = c.found.ReplaceAllString(text, c.plain)
 	}
 	return text
 }

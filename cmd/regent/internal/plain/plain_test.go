@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -29,6 +30,12 @@ func closedByItself(t *testing.T) error {
 	return err
 }
 
+// addr is the address of a server.
+type addr string
+
+func (addr) Network() string  { return "tcp" }
+func (a addr) String() string { return string(a) }
+
 func TestError(t *testing.T) {
 	deadline, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
@@ -40,9 +47,22 @@ func TestError(t *testing.T) {
 		`open store etcd://h: no answer in time`: fmt.Errorf("open store etcd://h: %w: %w", late, context.Canceled),
 		`get "x": no answer from h:1 within 1.046s`: fmt.Errorf(`get "x": no answer from h:1 within 1.046s: %w`,
 			closedByItself(t)),
-		`no answer from http://h:1 in time`:        fmt.Errorf("no answer from http://h:1: %w", late),
-		`get "x": given up`:                        fmt.Errorf(`get "x": %w`, context.Canceled),
-		"dial tcp 127.0.0.1:1: connection refused": errors.New("dial tcp 127.0.0.1:1: connection refused"),
+		`no answer from http://h:1 in time`: fmt.Errorf("no answer from http://h:1: %w", late),
+		`get "x": given up`:                 fmt.Errorf(`get "x": %w`, context.Canceled),
+		"the disk is full":                  errors.New("the disk is full"),
+		"open store redis://h: no connection to 127.0.0.1:1: connection refused": errors.New("open store redis://h: " +
+			"connect: dial tcp 127.0.0.1:1: connect: connection refused"),
+		"open store etcd://h: no connection to 127.0.0.1:1: connection refused": errors.New("open store etcd://h: rpc " +
+			`error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial tcp ` +
+			`127.0.0.1:1: connect: connection refused"`),
+		"failed to connect to `user=u`: no connection to 127.0.0.1:1: connection refused": errors.New("failed to " +
+			"connect to `user=u`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused"),
+		"failed to connect to `user=u`: there is no host named h": errors.New("failed to connect to `user=u`: hostname " +
+			"resolving error: lookup h on 10.0.0.1:53: no such host; lookup h on 10.0.0.1:53: no such host"),
+		`get "x": 127.0.0.1:1 has closed the connection`: errors.New(`get "x": read tcp 127.0.0.1:9->127.0.0.1:1: ` +
+			"read: connection reset by peer"),
+		`get "x": no connection to h:1: no answer in time`: fmt.Errorf(`get "x": connect: no answer in time: %w`,
+			&net.OpError{Op: "dial", Net: "tcp", Addr: addr("h:1"), Err: os.ErrDeadlineExceeded}),
 		`get "x": register not found: context canceled`: fmt.Errorf(`get "x": %w: %w`, driver.ErrNotFound,
 			context.Canceled),
 	} {

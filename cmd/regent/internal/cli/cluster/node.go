@@ -17,6 +17,7 @@ import (
 
 	"github.com/regentd/regent"
 	"github.com/regentd/regent/cmd/regent/internal/api"
+	"github.com/regentd/regent/cmd/regent/internal/plain"
 )
 
 const (
@@ -248,16 +249,42 @@ func (n *Node) request(ctx context.Context, method, path string, body any, heade
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %v: %w", time.Since(began).Round(100*time.Millisecond), err)
 		}
-		return nil, &unreachableError{n.Where() + " does not answer", err}
+		return nil, &unreachableError{n.Where() + " does not answer", n.withoutAddress(err)}
 	}
 
 	return resp, nil
 }
 
+// withoutAddress returns an error in plain words that does not name the address of the node again.
+func (n *Node) withoutAddress(err error) error {
+	err = plain.Error(err)
+	if text, again := strings.CutPrefix(err.Error(), "no connection to "+n.Base.Host+": "); again {
+		return &nodeError{text, err}
+	}
+	if err == io.EOF {
+		return &nodeError{"it has closed the connection without an answer", err}
+	}
+	return err
+}
+
+// nodeError is an error with a text of its own.
+type nodeError struct {
+	text string
+	err  error
+}
+
+func (e *nodeError) Error() string { return e.text }
+
+func (e *nodeError) Unwrap() error { return e.err }
+
 // failed returns the error of an answer from 400 on.
 func (n *Node) failed(path string, status int, data []byte) error {
 	var f failure
 	if json.Unmarshal(data, &f) != nil || f.Error == "" {
+		if n.Base.Scheme == "http" && strings.Contains(string(data), "HTTP request to an HTTPS server") {
+			return fmt.Errorf("%s speaks TLS: name it as https://%s, and with --tls-ca the authority that signed its "+
+				"certificate", n.Where(), n.Base.Host)
+		}
 		text := strings.TrimSpace(string(data[:min(len(data), 200)]))
 		return fmt.Errorf("%s answers %s with %d: %q", n.Where(), path, status, text)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,6 +47,31 @@ func TestFaults(t *testing.T) {
 		defer cancel()
 		if _, err := at(t, "http://"+silent.Addr().String()).Status(ctx); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("%v", err)
+		}
+	})
+
+	t.Run("an_error_names_the_node_once_and_not_what_go_has_called", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+
+		_, err = at(t, "http://"+l.Addr().String()).Status(t.Context())
+		want := "node http://" + l.Addr().String() + " does not answer: connection refused"
+		if !errors.Is(err, ErrUnreachable) || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+
+	t.Run("an_error_says_that_the_node_speaks_tls", func(t *testing.T) {
+		s := httptest.NewTLSServer(http.NotFoundHandler())
+		s.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails
+		t.Cleanup(s.Close)
+
+		_, err := at(t, "http://"+s.Listener.Addr().String()).Status(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "name it as https://"+s.Listener.Addr().String()) {
+			t.Error(err)
 		}
 	})
 
