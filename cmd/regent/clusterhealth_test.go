@@ -117,12 +117,12 @@ func TestClusterHealth(t *testing.T) {
 		s := seen(w, "/v1/status", func(s api.Status) bool {
 			return s.Cluster != nil && s.Cluster.Status == health.Critical && s.Leader == ""
 		})
-		if !says(s.Cluster.Reasons, "no coordinator: nobody leads") || s.Role != "observer" {
+		if !says(s.Cluster.Reasons, "nobody checks the members: nobody leads") || s.Role != "observer" {
 			t.Errorf("w answers %+v", s.Cluster)
 		}
 
 		got := seen(w, "/v1/members", func(h health.Cluster) bool { return h.Status == health.Critical })
-		if !says(got.Reasons, "no coordinator") || status(got)["w"] != health.Unknown {
+		if !says(got.Reasons, "nobody checks the members") || status(got)["w"] != health.Unknown {
 			t.Errorf("w answers %+v", got)
 		}
 
@@ -142,8 +142,8 @@ func TestClusterHealth(t *testing.T) {
 		s := seen(w, "/v1/status", func(s api.Status) bool {
 			return s.Cluster != nil && s.Cluster.Status == health.Critical
 		})
-		if !says(s.Cluster.Reasons, "no coordinator: the leader, a, cannot be reached at") &&
-			!says(s.Cluster.Reasons, "no coordinator: nobody leads") {
+		if !says(s.Cluster.Reasons, "nobody checks the members: the leader, a, cannot be reached at") &&
+			!says(s.Cluster.Reasons, "nobody checks the members: nobody leads") {
 			t.Errorf("w answers %+v", s.Cluster)
 		}
 

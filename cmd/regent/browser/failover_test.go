@@ -108,7 +108,7 @@ func TestLeaderless(t *testing.T) {
 	b.shows("#banners .warning", "coordinator is paused", leader.name+" goes on")
 
 	c.post(leader, "/v1/elections/coordinator/step-down", body)
-	b.shows("#banners .danger", "Nobody leads coordinator", "paused", "for 2 s")
+	b.shows("#banners .danger", "Nobody leads coordinator for 2 s: it is paused; resume it")
 	b.shows(`#elections [data-election=coordinator]`, "nobody", "vacant")
 	b.wait("the gap is open", `document.querySelector('.lane .gap.open')`)
 	b.wait("the title warns", `document.title.includes('nobody leads')`)

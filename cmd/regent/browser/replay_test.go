@@ -25,8 +25,10 @@ func TestReplay(t *testing.T) {
 
 	t.Run("a_lost_connection_is_shown_and_what_was_missed_comes_later", func(t *testing.T) {
 		line.cut()
-		b.wait("the page is stale", `document.getElementById('live').dataset.state === 'stale'`)
 		b.shows("#banners .danger", other.name+" does not answer", "what it said last")
+		if state := eval[string](b, `document.getElementById('live').dataset.state`); state != "stale" {
+			t.Errorf("the banner says that the node does not answer, and the strip says %q", state)
+		}
 
 		c.post(leader, "/v1/elections/coordinator/handoff", fmt.Sprintf(`{"epoch": %d, "to": %q}`, epoch, other.name))
 		c.leader(leader.name)

@@ -59,5 +59,5 @@ func unreachable(h node.Health, client *http.Client) string {
 // noLeader answers a request that only a leader could answer.
 func noLeader(w http.ResponseWriter, _ *http.Request, why string) {
 	w.Header().Set("Retry-After", "1")
-	fail(w, http.StatusServiceUnavailable, CodeNoLeader, "no coordinator: "+why)
+	fail(w, http.StatusServiceUnavailable, CodeNoLeader, "no leader can be asked: "+why)
 }

@@ -141,12 +141,12 @@ func TestWithoutALeader(t *testing.T) {
 	}
 
 	a.until("/standby", 200)
-	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no coordinator") {
+	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no leader can be asked") {
 		t.Errorf("%d %v", got, body)
 	}
 
 	if got, body := a.ask("GET", "/v1/members", ""); got != 200 || body["status"] != "critical" ||
-		!strings.Contains(fmt.Sprint(body), "no coordinator") {
+		!strings.Contains(fmt.Sprint(body), "nobody checks the members") {
 		t.Errorf("%d %v", got, body)
 	}
 

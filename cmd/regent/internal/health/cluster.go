@@ -99,7 +99,7 @@ func count(members []Member) Counts {
 // NoCoordinator returns the health of the cluster from a node that neither leads nor reaches a leader: its members are
 // those that have not left, with unknown status. why is added to the reason unless it is empty.
 func NoCoordinator(members []regent.MemberView, why string) Cluster {
-	reason := "no coordinator"
+	reason := "nobody checks the members"
 	if why != "" {
 		reason += ": " + why
 	}
@@ -115,7 +115,7 @@ func NoCoordinator(members []regent.MemberView, why string) Cluster {
 		if v.Incarnation == "" {
 			continue
 		}
-		m := member{heartbeat: heartbeat{view: v}, status: Unknown, why: "no coordinator checks it", latency: -1}
+		m := member{heartbeat: heartbeat{view: v}, status: Unknown, why: "nobody leads that could check it", latency: -1}
 		c.Members = append(c.Members, m.public())
 	}
 

@@ -14,7 +14,7 @@ func TestNoCoordinator(t *testing.T) {
 			{ID: "a", Incarnation: "2"},
 			{ID: "left"},
 		}, "the election is vacant")
-		if c.Status != Critical || !slices.Equal(c.Reasons, []string{"no coordinator: the election is vacant"}) {
+		if c.Status != Critical || !slices.Equal(c.Reasons, []string{"nobody checks the members: the election is vacant"}) {
 			t.Errorf("got %+v", c)
 		}
 		if c.Counts.Unknown != 2 || c.Counts.Members != 2 || c.Members[0].ID != "a" {
@@ -26,7 +26,7 @@ func TestNoCoordinator(t *testing.T) {
 	})
 
 	t.Run("has_an_empty_list_without_members", func(t *testing.T) {
-		if c := NoCoordinator(nil, ""); c.Reasons[0] != "no coordinator" || c.Members == nil {
+		if c := NoCoordinator(nil, ""); c.Reasons[0] != "nobody checks the members" || c.Members == nil {
 			t.Errorf("got %+v", c)
 		}
 	})

@@ -45,7 +45,7 @@
 // # The cluster
 //
 //   - critical: there were standbys and none of them could take over; or half or more of the members that are not gone
-//     are unreachable or partitioned; or there is no coordinator ([NoCoordinator]). A member could take over if it is
+//     are unreachable or partitioned; or nobody checks the members ([NoCoordinator]). A member could take over if it is
 //     eligible, campaigns for the election, is healthy according to its register, and is healthy or degraded here. A
 //     member that died counts as a standby for as long as it is listed, one that left does not.
 //   - degraded: a member is degraded, partitioned or unreachable; or the last standby has left, within KeepGone; or the

@@ -102,15 +102,19 @@ func (m *member) reset(now time.Time) {
 func (m *member) depart() {
 	m.died = m.died || m.status == Unreachable || silent(m.state.Ended)
 	switch {
-	case m.state.Ended == regent.ReasonDied:
-		m.departure = "its process died"
-	case m.state.Ended == regent.ReasonKilled:
-		m.departure = "its process was frozen past its deadline, and its reaper killed it"
+	case proved[m.state.Ended] != "":
+		m.departure = proved[m.state.Ended]
 	case m.died:
 		m.departure = "its heartbeat expired, and it was revoked"
 	default:
 		m.departure = "it left"
 	}
+}
+
+// proved are the ends of a process that somebody has seen.
+var proved = map[regent.Reason]string{
+	regent.ReasonDied:   "its process died",
+	regent.ReasonKilled: "its process was frozen past its deadline, and its reaper killed it",
 }
 
 // silent reports whether an incarnation, or a term, ended without a word of its own process, or because that had lost

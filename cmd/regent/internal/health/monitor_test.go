@@ -281,6 +281,9 @@ func TestMonitorTerms(t *testing.T) {
 				m, stop := w.run()
 				c := m.Snapshot()
 				text := "b (gone: it led the term before, which ended: " + reason
+				if reason == "died" {
+					text = "b (gone: its process died"
+				}
 				if c.Status != want || len(c.Reasons) != 1 || !strings.Contains(c.Reasons[0], text) {
 					t.Errorf("%s: %s %q", reason, c.Status, c.Reasons)
 				}

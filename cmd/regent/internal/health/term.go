@@ -134,7 +134,9 @@ func (t *term) addVacant(m *member, now time.Time) {
 	m.view.Eligible = true
 	m.view.Elections = []string{t.Election}
 	m.died = silent(regent.Reason(past.Reason))
-	m.departure = "it led the term before, which ended: " + past.Reason
+	if m.departure = proved[regent.Reason(past.Reason)]; m.departure == "" {
+		m.departure = "it led the term before, which ended: " + past.Reason
+	}
 }
 
 // previous returns the term before this one, or the zero value if it is not known.

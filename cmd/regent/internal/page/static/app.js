@@ -214,7 +214,7 @@ function title() {
 
 function live() {
   const age = Date.now() - state.answered;
-  const fresh = state.answered && age < staleAfter;
+  const fresh = state.answered && age < staleAfter && !state.failed;
   const is = !state.answered ? 'starting' : !fresh ? 'stale' : streamState === 'lost' ? 'partial' : 'live';
   attribute($('live'), 'data-state', is);
   text($('live-text'), {starting: 'connecting', live: 'live', partial: 'live, without events',
@@ -225,12 +225,13 @@ function banners() {
   const all = alarms();
   const more = {kind: 'danger', id: 'more', text: `and ${all.length - 3} more`};
   const shown = all.length > 4 ? [...all.slice(0, 3), more] : all;
-  const create = () => h('p', {}, h('strong'), h('span', {class: 'since', 'aria-hidden': 'true'}));
+  const create = () => h('p', {}, h('strong'), h('span', {class: 'since', 'aria-hidden': 'true'}), h('strong'));
   keyed($('banners'), shown, a => a.id, create, (p, a) => {
     cls(p, `banner ${a.kind}`);
     text(p.firstChild, a.text);
     p.from = a.from;
-    text(p.lastChild, a.from ? ` for ${seconds(now() - a.from)}` : '');
+    text(p.children[1], a.from ? ` for ${seconds(now() - a.from)}` : '');
+    text(p.lastChild, a.after || '');
   });
 }
 

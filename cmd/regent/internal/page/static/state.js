@@ -142,7 +142,7 @@ export function alarms() {
   for (const e of state.elections.values()) {
     if (leaderless(e)) {
       all.push({kind: 'danger', id: `leaderless ${e.name}`, election: e.name, from: e.vacantFrom,
-        text: `Nobody leads ${e.name}${e.paused ? ': it is paused, and nobody may claim it' : ''}`});
+        text: `Nobody leads ${e.name}`, after: e.paused ? `: it is paused; resume it, and a candidate claims it` : ''});
     } else if (e.paused && e.state === 'led') {
       all.push({kind: 'warning', id: `paused ${e.name}`, election: e.name,
         text: `${e.name} is paused: ${e.leader} goes on, and nobody takes over if it fails`});
