@@ -22,7 +22,7 @@ export GOFLAGS := -mod=readonly
 .PHONY: help demo build build-embedded reference pictures check test test-kube test-deploy need-deploy lint format soak faults chaos bench bench-kube bench-peers need
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## a real cluster on this machine, its leader killed and frozen: who takes over, and how fast
 	@$(BIN)/regent demo
