@@ -126,6 +126,11 @@ func supervise(ctx context.Context, s *config.Settings, policy runner.Policy, pr
 			log.Warn("not stopped by Ctrl-Z: the program leads; end it with Ctrl-C", "election", s.Election)
 		},
 	}
+	policy.OnTimeout = func() {
+		if at, _ := store.Answered(); at.IsZero() { // no request of a campaign was ever sent, so none is waited for
+			_ = store.Close()
+		}
+	}
 	ctx, stop := runner.Forward(ctx, c)
 	defer stop()
 

@@ -308,6 +308,9 @@ func (s *Store) Requests() map[string]uint64 {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	store := s.store
+	if store == nil && !s.closed {
+		close(s.ready) // who waits for it to open waits no longer
+	}
 	s.closed = true
 	s.mu.Unlock()
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/driver"
+	"github.com/regentd/regent/internal/virtual"
 	"github.com/regentd/regent/memstore"
 )
 
@@ -42,6 +43,25 @@ func opened(t *testing.T, s driver.Store) *node.Store {
 	store.Run(t.Context(), func(err error) { t.Error(err) })
 	t.Cleanup(func() { _ = store.Close() })
 	return store
+}
+
+// TestCloseEndsRequests closes a store that was never opened: nobody waits for it any longer.
+func TestCloseEndsRequests(t *testing.T) {
+	virtual.Test(t, func(t *testing.T) {
+		store := node.NewStore(func(context.Context) (driver.Store, error) { return nil, errors.New("away") })
+		time.AfterFunc(time.Second, func() { _ = store.Close() })
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		_, err := store.Get(ctx, "x")
+		if took := time.Since(began); !errors.Is(err, driver.ErrClosed) || took != time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestStore(t *testing.T) {

@@ -26,6 +26,8 @@ type Policy struct {
 	Restart bool          // run until the program succeeds, in every term of this member
 	NoWait  bool          // campaign only until a heartbeat shows that another member leads
 	Timeout time.Duration // of each campaign; 0 for none
+
+	OnTimeout func() // called when a campaign was not won in time, before it ends; nil for none
 }
 
 // Validate returns an error if the policy contradicts itself.
@@ -102,7 +104,12 @@ func (s *supervision) campaign(ctx context.Context) (*ending, error) {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	clock := newTimeout(s.p.Timeout, func() { cancel(ErrNotAcquired) })
+	clock := newTimeout(s.p.Timeout, func() {
+		if s.p.OnTimeout != nil {
+			s.p.OnTimeout()
+		}
+		cancel(ErrNotAcquired)
+	})
 	defer clock.won()
 
 	if s.p.NoWait {
