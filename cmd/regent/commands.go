@@ -37,6 +37,7 @@ func newRoot(io streams) *cobra.Command {
 	}
 	root.SetOut(io.out)
 	root.SetErr(io.errs)
+	root.Flags().BoolP("version", "v", false, "the version of this binary")
 	root.SetVersionTemplate("regent {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cli.UsageError(cmd, "%s", config.FlagText(cmd.Flags(), err))

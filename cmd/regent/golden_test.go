@@ -234,6 +234,7 @@ func (c *goldenCluster) fromStore(t *testing.T) {
 	c.golden("store-members", "members", "--store", c.store)
 	c.golden("store-history", "history", "--store", c.store)
 	c.golden("store-why", "why", "node-b", "--store", c.store)
+	c.golden("store-why-leader", "why", "--store", c.store)
 	c.golden("store-is-leader", "is-leader", "node-a", "--store", c.store)
 }
 

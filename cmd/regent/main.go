@@ -39,7 +39,7 @@ func main() {
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	var exit *exitError
 	if err != nil && (!errors.As(err, &exit) || exit.Err != nil) {
-		fmt.Fprintln(os.Stderr, "regent:", err)
+		fmt.Fprintln(os.Stderr, "regent:", strings.Replace(err.Error(), "?: see '", "? See '", 1)) // after a question
 	}
 
 	os.Exit(exitCode(err))

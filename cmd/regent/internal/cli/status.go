@@ -224,7 +224,11 @@ func (r *Report) addElections() {
 				"election %s is PAUSED: nobody takes over until 'regent resume %[1]s'", e.Name))
 		}
 		if e.State != elections.Led && !e.Finished {
-			r.Problems = append(r.Problems, fmt.Sprintf("NOBODY LEADS election %s: %s", e.Name, reasonOf(e)))
+			text := fmt.Sprintf("NOBODY LEADS election %s: %s", e.Name, reasonOf(e))
+			if none := noCandidates(e); none != "" {
+				text += "; " + none
+			}
+			r.Problems = append(r.Problems, text)
 		}
 	}
 }

@@ -37,12 +37,13 @@ func whyCmd(env *Env) *cobra.Command {
 		Use:   "why [NODE] [flags]",
 		Short: "why a node leads, or does not, in words",
 		Long: `Says why NODE leads its election, or what keeps it from leading. Without NODE it is the node that is
-asked.
+asked and, with --store, the leader, or why nobody leads.
 
 Exit codes: 0 it was printed; 1 there is no such member or election; 69 neither a node nor the store
 answers.`,
 		Example: `  regent why
   regent why node-b
+  regent why --store redis://db:6379
   regent why node-b --election nightly --store redis://db:6379`,
 		GroupID: GroupSee,
 		Args:    atMostOne,
@@ -108,7 +109,11 @@ func (s *session) explainNode(ctx context.Context, args []string) (*Explanation,
 	case len(args) > 0 && args[0] != x.node:
 		x.node, x.status = args[0], nil
 	case x.node == "":
-		return nil, UsageError(s.cmd, "why needs the name of a member with --store: regent why NODE --store …")
+		leader, vacant, err := s.leaderOf(ctx, name)
+		if err != nil || vacant != nil {
+			return vacant, err
+		}
+		x.node = leader
 	}
 
 	err := s.inspect(ctx, x, name)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,34 @@ import (
 	"github.com/regentd/regent/cmd/regent/internal/node"
 	"github.com/regentd/regent/driver"
 )
+
+// TestExplainVacant checks what 'regent why --store' says of an election that nobody leads.
+func TestExplainVacant(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*cluster.Election)
+		want   string
+	}{
+		"no_member_is_there": {func(*cluster.Election) {}, "no member campaigns for it: start a node"},
+		"it_is_paused": {func(e *cluster.Election) { e.Paused = true },
+			"the election is paused: nobody claims it until 'regent resume x'"},
+		"a_candidate_is_unhealthy": {func(e *cluster.Election) {
+			e.Candidates = []cluster.Candidate{{ID: "a", Why: "unhealthy"}}
+		}, "a cannot lead: unhealthy"},
+		"a_candidate_is_about_to_claim_it": {func(e *cluster.Election) {
+			e.Candidates = []cluster.Candidate{{ID: "a", CanLead: true}}
+		}, "a can lead, and has not claimed the election yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := cluster.Election{Name: "x", State: elections.Vacant, Epoch: 7}
+			c.change(&e)
+			x := explainVacant(e)
+			if !strings.HasPrefix(x.Text, "nobody leads election x; the last epoch was 7") ||
+				!slices.Contains(x.Because, c.want) {
+				t.Errorf("%+v, want %q", x, c.want)
+			}
+		})
+	}
+}
 
 // TestExplain checks what 'regent why' says in each case.
 func TestExplain(t *testing.T) {
