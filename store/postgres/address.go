@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -25,6 +26,10 @@ const (
 	// connectTimeout bounds a connection attempt unless the address says connect_timeout: with several servers the
 	// next one must have its turn.
 	connectTimeout = 5 * time.Second
+	// pingAfter is for how long a connection may have been idle without a ping before the next request. pgx would ping
+	// after a second: before every heartbeat, and before the claim of a takeover. A connection that was cut meanwhile
+	// fails one request instead, which has an unknown outcome as any other.
+	pingAfter = time.Minute
 )
 
 // parseAddress returns the configuration of the pool, and the options with what the address says.
@@ -51,6 +56,8 @@ func parseAddress(addr string, opts Options) (*pgxpool.Config, Options, error) {
 	if cfg.ConnConfig.ValidateConnect == nil { // target_session_attrs is not given
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+
+	cfg.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > pingAfter }
 
 	return cfg, opts, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -155,6 +156,11 @@ func TestAddress(t *testing.T) {
 	}
 	if cfg.ConnConfig.ValidateConnect == nil {
 		t.Error("a replica would be accepted")
+	}
+	for idle, want := range map[time.Duration]bool{20 * time.Second: false, time.Hour: true} {
+		if got := cfg.ShouldPing(t.Context(), pgxpool.ShouldPingParams{IdleDuration: idle}); got != want {
+			t.Errorf("a connection that was idle for %v is pinged before a request: %v, want %v", idle, got, want)
+		}
 	}
 	if got, want := describe(cfg.ConnConfig), "postgres://h1:1,h2:2/d"; got != want {
 		t.Errorf("described as %s, want %s", got, want)
