@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/regentd/regent/driver"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -48,6 +49,24 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", s, advise(err))
 }
 
+// plainError is an error of a connection in the words of the network alone. gRPC and etcd's client put their own around
+// them: rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: …"
+type plainError struct{ error }
+
+func (e plainError) Error() string {
+	text := status.Convert(e.error).Message()
+	if _, inner, ok := strings.Cut(text, `connection error: desc = "`); ok {
+		text = strings.TrimSuffix(inner, `"`)
+	}
+	text = strings.TrimPrefix(text, "transport: Error while dialing: ")
+	if cause, ok := strings.CutPrefix(text, "error reading server preface: "); ok {
+		text = "a server took the connection, and did not answer as etcd does: " + cause
+	}
+	return text
+}
+
+func (e plainError) Unwrap() error { return e.error }
+
 // advise adds what to do to an error of the server. An error other than a refused log-in or permission does not show
 // whether a write was applied. That holds for an exceeded quota too: etcd applies the transaction that exceeds it, and
 // answers with an error.
@@ -66,6 +85,8 @@ func advise(err error) error {
 		return driver.Refused(fmt.Errorf("the cluster asks for a user and a password: %w", err))
 	case errors.Is(err, rpctypes.ErrAuthFailed):
 		return driver.Refused(err)
+	case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "connection error: "):
+		return plainError{err}
 	}
 	return err
 }

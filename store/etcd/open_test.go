@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -211,4 +212,31 @@ func TestExposedPassword(t *testing.T) {
 			t.Errorf("%s: exposed %v, %v", Redact(addr), !want, err)
 		}
 	}
+}
+
+// TestUnreachable opens a port where nobody listens, and one where something answers that is no etcd. The error has the
+// words of the network, and none of gRPC.
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	opened := func(want string) {
+		t.Helper()
+		_, err := Open(t.Context(), "etcd://"+at, Options{})
+		if err == nil || errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "desc =") {
+			t.Errorf("Open: %v, want %q in plain words", err, want)
+		}
+	}
+
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_ = conn.Close()
+		}
+	}()
+	opened("did not answer as etcd does")
+	_ = l.Close()
+	opened("connection refused")
 }
