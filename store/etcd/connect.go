@@ -222,7 +222,11 @@ func (s *Store) probe(ctx context.Context, noProbe bool) error {
 			_, err := kv.Txn(ctx).If(never).Then(clientv3.OpPut(key, "")).Else(clientv3.OpGet(all, list...)).Commit()
 			return err
 		})
-		if !errors.Is(err, rpctypes.ErrNoSpace) {
+		switch {
+		case err == nil:
+			s.warnOfUpper(ctx)
+			return nil
+		case !errors.Is(err, rpctypes.ErrNoSpace):
 			return err
 		}
 		s.warn(err.Error())
@@ -232,6 +236,31 @@ func (s *Store) probe(ctx context.Context, noProbe bool) error {
 		_, err := kv.Get(ctx, all, list...)
 		return err
 	})
+}
+
+// warnOfUpper warns of a store with members whose prefix is above this one's: it takes these registers for its own. A
+// user who may not read there gets no warning.
+func (s *Store) warnOfUpper(ctx context.Context) {
+	for at := 1; at < len(s.addr.prefix)-1; at++ {
+		if s.addr.prefix[at] != '/' {
+			continue
+		}
+
+		upper := s.addr.prefix[:at+1]
+		var members int64
+		err := s.read(ctx, "check", func(ctx context.Context, kv clientv3.KV) error {
+			r, err := kv.Get(ctx, upper+driver.MemberPrefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err == nil {
+				members = r.Count
+			}
+			return err
+		})
+		if err == nil && members > 0 {
+			s.warn(fmt.Sprintf("%s: there is another store above it, with prefix %s: that store takes the registers of "+
+				"this one for its own, and removes those that rest; choose a prefix beside it, or remove its registers "+
+				"if nobody uses it any more", s, upper))
+		}
+	}
 }
 
 // key returns the key of a register.

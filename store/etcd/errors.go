@@ -85,7 +85,7 @@ func advise(err error) error {
 		return driver.Refused(fmt.Errorf("the cluster asks for a user and a password: %w", err))
 	case errors.Is(err, rpctypes.ErrAuthFailed):
 		return driver.Refused(err)
-	case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "connection error: "):
+	case status.Code(err) == codes.Unavailable:
 		return plainError{err}
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -233,10 +234,31 @@ func TestUnreachable(t *testing.T) {
 
 	go func() {
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_, _ = io.ReadFull(conn, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))) // how a client begins
+			_, _ = io.WriteString(conn, "this is no etcd\r\n")
 			_ = conn.Close()
 		}
 	}()
 	opened("did not answer as etcd does")
 	_ = l.Close()
 	opened("connection refused")
+}
+
+// TestPrefixBelowAnother opens a store whose prefix is below, beside and above that of a store with a member.
+func TestPrefixBelowAnother(t *testing.T) {
+	upper := fresh()
+	m := held(driver.MemberRegister("a"), "a", 1)
+	storetest.Swap(t, open(t, upper), m)
+
+	for addr, want := range map[string]bool{upper + "/a/b": true, upper + "b": false, upper: false} {
+		var warned []string
+		s, err := Open(t.Context(), addr, Options{OnWarning: func(w string) { warned = append(warned, w) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.Close()
+		if got := strings.Contains(strings.Join(warned, " "), "another store above it"); got != want {
+			t.Errorf("%s: warnings %q", addr, warned)
+		}
+	}
 }
