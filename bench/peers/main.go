@@ -37,6 +37,7 @@ func peers() []compare.Peer {
 		compare.Peer{Name: "etcd concurrency.Election", Server: "etcd", Start: startEtcd, Open: openEtcd, Lease: lease},
 		compare.Peer{Name: "NATS KV", Server: "nats", Start: startNATS, Open: openNATS, Lease: lease},
 		compare.Peer{Name: "River's elector", Server: "postgres", Open: openRiver, MostClients: 16, Asked: true},
-		compare.Peer{Name: "client-go leaderelection", Server: "etcd", Start: startEtcd, Open: openClientGo, Slow: true},
+		compare.Peer{Name: "client-go leaderelection", Server: "etcd", Start: startEtcd, Open: openClientGo,
+			Slow: true},
 	)
 }

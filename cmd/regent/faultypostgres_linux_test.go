@@ -73,7 +73,8 @@ func (s *postgresStore) endpoint() string {
 }
 
 func (s *postgresStore) address(at, cell string) string {
-	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&table=%s", at, strings.ReplaceAll(cell, "-", "_"))
+	table := strings.ReplaceAll(cell, "-", "_")
+	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable&table=%s", at, table)
 }
 
 // processes returns the processes of the primary, the first one first. Each is in a process group of its own.

@@ -18,11 +18,12 @@ func Takeovers(b *testing.B, cfg regent.Config, rest time.Duration, open func() 
 	became := make(chan time.Time, 1)
 	member := func(n int) (stop func()) {
 		m := &regent.Member{ID: fmt.Sprint("m", n), Store: open(), Config: cfg}
-		return storetest.RunMember(b, m, regent.Duty{Election: "e", Run: func(ctx context.Context, _ regent.Term) error {
+		work := func(ctx context.Context, _ regent.Term) error {
 			became <- time.Now()
 			<-ctx.Done()
 			return nil
-		}})
+		}
+		return storetest.RunMember(b, m, regent.Duty{Election: "e", Run: work})
 	}
 	stop := member(0)
 	<-became

@@ -256,9 +256,9 @@ func (s *Store) warnOfUpper(ctx context.Context) {
 			return err
 		})
 		if err == nil && members > 0 {
-			s.warn(fmt.Sprintf("%s: there is another store above it, with prefix %s: that store takes the registers of "+
-				"this one for its own, and removes those that rest; choose a prefix beside it, or remove its registers "+
-				"if nobody uses it any more", s, upper))
+			s.warn(fmt.Sprintf("%s: there is another store above it, with prefix %s: that store takes the registers "+
+				"of this one for its own, and removes those that rest; choose a prefix beside it, or remove its "+
+				"registers if nobody uses it any more", s, upper))
 		}
 	}
 }

@@ -96,7 +96,8 @@ const quietTime = 500 * time.Millisecond
 // own, beside a raw write.
 func BenchmarkTakeover(b *testing.B) {
 	addr := fresh(b, server(b))
-	drivertest.Takeovers(b, regent.Cluster(), quietTime, func() driver.Store { return open(b, addr) }, rawWrites(b, addr))
+	store := func() driver.Store { return open(b, addr) }
+	drivertest.Takeovers(b, regent.Cluster(), quietTime, store, rawWrites(b, addr))
 }
 
 // runElector runs an elector of client-go with the settings that its documentation shows, until it is stopped. It

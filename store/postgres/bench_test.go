@@ -18,7 +18,8 @@ import (
 func rawWrites(b *testing.B) func(n int) {
 	b.Helper()
 	table := newTable(b)
-	run(b, "CREATE TABLE "+table+" (name text PRIMARY KEY, rev bigint NOT NULL, holder text NOT NULL) WITH (fillfactor = 50)")
+	run(b, "CREATE TABLE "+table+" (name text PRIMARY KEY, rev bigint NOT NULL, holder text NOT NULL) "+
+		"WITH (fillfactor = 50)")
 	run(b, "INSERT INTO "+table+" VALUES ('lock', 0, '')")
 	pool, err := pgxpool.New(b.Context(), shared.URL())
 	if err != nil {
@@ -29,8 +30,8 @@ func rawWrites(b *testing.B) func(n int) {
 	revision := int64(0)
 	return func(n int) {
 		for range n {
-			done, err := pool.Exec(b.Context(), "UPDATE "+table+" SET rev = rev + 1, holder = $2 WHERE name = 'lock' AND "+
-				"rev = $1", revision, "holder")
+			done, err := pool.Exec(b.Context(), "UPDATE "+table+" SET rev = rev + 1, holder = $2 "+
+				"WHERE name = 'lock' AND rev = $1", revision, "holder")
 			if err != nil || done.RowsAffected() != 1 {
 				b.Fatal(done, err)
 			}
@@ -89,7 +90,8 @@ func BenchmarkTakeover(b *testing.B) {
 		for _, rest := range []time.Duration{300 * time.Millisecond, 2 * time.Second} {
 			b.Run(fmt.Sprintf("%s/after_%v", name, rest), func(b *testing.B) {
 				table := newTable(b)
-				drivertest.Takeovers(b, cfg, rest, func() driver.Store { return open(b, Options{Table: table}) }, rawWrites(b))
+				store := func() driver.Store { return open(b, Options{Table: table}) }
+				drivertest.Takeovers(b, cfg, rest, store, rawWrites(b))
 			})
 		}
 	}

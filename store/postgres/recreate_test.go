@@ -66,7 +66,8 @@ func TestTableDroppedForGood(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for name, s := range map[string]*Store{"that has dropped it": owner, "with NoCreate": migrated, "of a guest": guest} {
+	stores := map[string]*Store{"that has dropped it": owner, "with NoCreate": migrated, "of a guest": guest}
+	for name, s := range stores {
 		_, err := s.Get(t.Context(), "e")
 		if !errors.Is(err, driver.ErrRefused) {
 			t.Errorf("a store %s: %v, want ErrRefused", name, err)

@@ -39,8 +39,8 @@ const (
 // so that nothing of the bench is counted.
 func held(ctx context.Context, l *lab, s settings) ([]table, error) {
 	t := heldTable(s)
-	t.Notes = append(t.Notes, "Regent renews by one heartbeat each 1.5 s; the peers' leases of 8 s are each renewed every "+
-		"third of it, by rueidislock itself, and for the others by a loop, as their users have to.")
+	t.Notes = append(t.Notes, "Regent renews by one heartbeat each 1.5 s; the peers' leases of 8 s are each renewed "+
+		"every third of it, by rueidislock itself, and for the others by a loop, as their users have to.")
 	for _, side := range sides(8 * time.Second) {
 		if side.postgres || side.name == regentLock {
 			continue // PostgreSQL renews nothing; the profile lock is not for thousands of elections

@@ -38,8 +38,8 @@ type Peer struct {
 	// Asked says that the bench asks the server who leads, so that requests are not counted.
 	Asked bool
 
-	// Lease is how long after the death of a process its election is free at the latest; 0 if takeovers of processes are
-	// not measured. Regent's is that of 'regent serve'.
+	// Lease is how long after the death of a process its election is free at the latest; 0 if takeovers of its processes
+	// are not measured. Those of Regent are 'regent serve'.
 	Lease time.Duration
 
 	inScripts []string // commands of Redis that only its scripts call
@@ -140,10 +140,13 @@ func runPeers(ctx context.Context, args []string, out, errs io.Writer, more []Pe
 	}
 
 	for _, f := range chosen {
-		m := measurement{name: f.name, title: "Regent beside its peers: " + f.name, command: "make bench-peers PEERS='-figures " +
-			f.name + "'", run: func(ctx context.Context, l *lab, _ settings) ([]table, error) {
-			return f.measurePeers(ctx, l, s, all)
-		}}
+		m := measurement{
+			name: f.name, title: "Regent beside its peers: " + f.name,
+			command: "make bench-peers PEERS='-figures " + f.name + "'",
+			run: func(ctx context.Context, l *lab, _ settings) ([]table, error) {
+				return f.measurePeers(ctx, l, s, all)
+			},
+		}
 		made, err := m.measure(ctx, settings{})
 		if err != nil {
 			return err

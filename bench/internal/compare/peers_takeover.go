@@ -81,8 +81,8 @@ func processesOfPeers(ctx context.Context, servers *peerServers, s peerSettings,
 	if err != nil {
 		return nil, err
 	}
-	notes = append(notes, "Regent is `regent serve`, with its reaper. Peers are processes of the bench's own. Those with a "+
-		"lease wait for that of the process that was killed.")
+	notes = append(notes, "Regent is `regent serve`, with its reaper. Peers are processes of the bench's own. Those "+
+		"with a lease wait for that of the process that was killed.")
 	return []table{
 		takeoverTable("after SIGTERM, ms", kinds, terminated, nil),
 		takeoverTable("after SIGKILL, ms", kinds, killed, notes),
