@@ -255,14 +255,8 @@ func (e *episode) verify(t *testing.T) {
 		}
 	}
 
-	if e.fault.prepare != nil { // else this fault was none
-		for _, c := range e.cells {
-			waitFor(t, "a member of "+c.name+" says that the store has lost writes", func() bool {
-				return slices.ContainsFunc(c.nodes, func(n *daemon) bool {
-					return len(n.said(`msg=store:regressed`)) > 0
-				})
-			})
-		}
+	if e.fault.prepare != nil {
+		e.verifyLoss(t)
 	}
 
 	close(e.quit)
@@ -278,6 +272,25 @@ func (e *episode) verify(t *testing.T) {
 		for _, text := range fallen(c.ledger.sessions()) {
 			t.Errorf("%s: %s", c.name, text)
 		}
+	}
+}
+
+// verifyLoss checks that members find that the store has lost writes, and that somebody leads after that: until then it
+// may be the leader of the lost term.
+func (e *episode) verifyLoss(t *testing.T) {
+	t.Helper()
+	for _, c := range e.cells {
+		waitFor(t, "a member of "+c.name+" says that the store has lost writes", func() bool {
+			return slices.ContainsFunc(c.nodes, func(n *daemon) bool { return len(n.said(`msg=store:regressed`)) > 0 })
+		})
+
+		found, err := c.ledger.await(boottime(), time.After(2*time.Minute))
+		if err != nil {
+			t.Errorf("%s: %v since the loss was found", c.name, err)
+			continue
+		}
+		t.Logf("%s: %s leads %v after the store answers again, the loss being known", c.name, found.Node,
+			(found.After - e.heals).Round(time.Millisecond))
 	}
 }
 

@@ -38,8 +38,8 @@ type Peer struct {
 	// Asked says that the bench asks the server who leads, so that requests are not counted.
 	Asked bool
 
-	// Lease is how long after the death of a process its election is free at the latest; 0 if takeovers of its processes
-	// are not measured. Those of Regent are 'regent serve'.
+	// Lease is how long after the death of a process its election is free at the latest; 0 if takeovers of its
+	// processes are not measured. Those of Regent are 'regent serve'.
 	Lease time.Duration
 
 	inScripts []string // commands of Redis that only its scripts call

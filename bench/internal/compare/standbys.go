@@ -68,8 +68,8 @@ func standbys(ctx context.Context, l *lab, s settings) ([]table, error) {
 	t := standbyTable(groups, s)
 	t.Notes = append(t.Notes, "In the profile cluster every member, standbys too, sends a heartbeat every 1.5 s and "+
 		"reads the leader's heartbeat every 2 s; in the profile lock standbys write nothing. rueidislock is woken; "+
-		"its client sends a ping each second. redsync tries again after 50 to 250 ms, bsm/redislock every 100 ms, and all "+
-		"peers renew a lease of 8 s every third of it.")
+		"its client sends a ping each second. redsync tries again after 50 to 250 ms, bsm/redislock every 100 ms, "+
+		"and all peers renew a lease of 8 s every third of it.")
 	return []table{t}, nil
 }
 
