@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -134,6 +135,12 @@ func TestDemoWithoutAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+
 	at := "127.0.0.1:" + r.port
 	for _, c := range []struct {
 		store string
@@ -142,6 +149,7 @@ func TestDemoWithoutAStore(t *testing.T) {
 	}{
 		{"redis://u:s3cret@127.0.0.1:1", 69, []string{"127.0.0.1:1", "connection refused"}},
 		{"postgres://u:s3cret@127.0.0.1:1/d", 69, []string{"127.0.0.1:1/d", "connection refused"}},
+		{"postgres://u:s3cret@" + silent.Addr().String() + "/d", 69, []string{silent.Addr().String(), "deadline"}},
 		{"redis://:s3cret@127.0.0.1:" + hung.port, 69, []string{"127.0.0.1:" + hung.port}},
 		{"redis://node:s3cret-wrong@" + at, exitConfig, []string{at, "WRONGPASS"}},
 		{"redis://node:s3cret@" + at, exitConfig, []string{at, "NOPERM"}},
