@@ -154,6 +154,7 @@ func TestDemoWithoutAStore(t *testing.T) {
 		{"redis://node:s3cret-wrong@" + at, exitConfig, []string{at, "WRONGPASS"}},
 		{"redis://node:s3cret@" + at, exitConfig, []string{at, "NOPERM"}},
 		{"s3://bucket:1/x", exitConfig, []string{"s3://bucket:1/x", "cannot keep its registers apart"}},
+		{"nats://u:s3cret@" + at, exitConfig, []string{"nats://***@" + at, "cannot keep its registers apart"}},
 		{"sqlite:regent.db", exitConfig, []string{"sqlite:regent.db", "the address of one server"}},
 	} {
 		code, out := ends(t, command(t, nil, "demo", "--for", "1s", "--store", c.store))

@@ -182,6 +182,43 @@ func TestServerRestarted(t *testing.T) {
 	drivertest.Restart(t, s, storetest.Swap(t, s, held("a", "x", 1)), all[0].Kill, all[0].Start)
 }
 
+// TestSubscriptionThatIsOnItsWay follows a register while nothing gets to the server. The subscription counts from when
+// the server knows of it: a change before that would be missed.
+func TestSubscriptionThatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	p := drivertest.StartProxy(t, shared[0].Addr())
+	s := open(t, p.Through(fresh()))
+	to := driver.Names("probe")
+	woken := s.Subscribe(t.Context(), to)
+	drivertest.Listens(t, s, woken)
+
+	p.Set(drivertest.Faults{Hold: true})
+	notified := false
+	receive := func() {
+		for len(woken) > 0 {
+			l := <-woken // late ones are of the probe
+			notified = notified || l.Name == "a"
+		}
+	}
+	before := s.Requests()
+	to.Add("a")
+	drivertest.Eventually(t, "the client has subscribed, and asks whether the server knows", func() bool {
+		receive()
+		now := s.Requests()
+		return now["subscribe"] > before["subscribe"] && now["barrier"] > before["barrier"] || notified
+	})
+	receive()
+	if notified {
+		t.Error("notified of what is followed before the server knows of the subscription")
+	}
+
+	p.Set(drivertest.Faults{})
+	drivertest.Eventually(t, "what is followed is to be read", func() bool {
+		l := <-woken
+		return l.Name == "a" || l.Name == ""
+	})
+}
+
 // TestSubscriptionsAreGivenUp counts the subscriptions of the client when registers are not followed any more: while the
 // server is there, and while it is away and the client keeps what it will subscribe to again.
 func TestSubscriptionsAreGivenUp(t *testing.T) {

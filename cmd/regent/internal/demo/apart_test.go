@@ -1,6 +1,10 @@
 package demo
 
 import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +34,37 @@ func TestNewPart(t *testing.T) {
 			t.Errorf("%s: %v, want an error", given, p)
 		}
 	}
+}
+
+// TestPartThatCannotBeListed opens a store which answers everything but a list. The error names the
+// store.
+func TestPartThatCannotBeListed(t *testing.T) {
+	store := unlisted{memstore.New(), new(bool)}
+	opts := Options{Store: "redis://u:s3cret@h:1", Open: func(context.Context, string) (driver.Store, error) {
+		return store, nil
+	}}
+	p, err := openPart(t.Context(), opts)
+	if err == nil || !errors.Is(err, errUnlisted) || !strings.Contains(err.Error(), "store redis://") ||
+		strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// unlisted is a store that lists nothing the first time.
+type unlisted struct {
+	*memstore.Store
+	failed *bool
+}
+
+var errUnlisted = errors.New("no list")
+
+func (u unlisted) List(ctx context.Context, prefix string) iter.Seq2[driver.Record, error] {
+	if *u.failed {
+		return u.Store.List(ctx, prefix)
+	}
+
+	*u.failed = true
+	return func(yield func(driver.Record, error) bool) { yield(driver.Record{}, errUnlisted) }
 }
 
 // TestRemoveAllRemovesAHeldRegister has a register whose holder was killed and released nothing.
