@@ -46,6 +46,7 @@ func FuzzLeaseNames(f *testing.F) {
 	f.Add(strings.Repeat("é", 125), strings.Repeat("é", 124)+"e")
 	f.Add("x2f", "/")
 	f.Add("a-.b", "a.-b")
+	f.Add(strings.Repeat("a", 194)+"-"+strings.Repeat("b", 100), strings.Repeat("a", 194)+"."+strings.Repeat("b", 100))
 	f.Fuzz(func(t *testing.T, a, b string) {
 		at := &address{prefix: "app"}
 		leases := map[string]bool{}

@@ -105,12 +105,12 @@ func TestLeaseOfAnElector(t *testing.T) {
 func TestElectorAfterRegent(t *testing.T) {
 	a := &address{}
 	l := driver.Record{Name: election, Epoch: 7, Nonce: 3, Duration: time.Minute, Data: []byte("checkpoint"),
-		Past: []driver.Past{{Epoch: 7, Holder: "node-a", Began: at, Ended: at, Reason: "shutdown"}}}
+		Paused: true, Past: []driver.Past{{Epoch: 7, Holder: "node-a", Began: at, Ended: at, Reason: "shutdown"}}}
 	lease := leaseOf(t, a, l)
 	lease.Spec = elector("pod-1_x", *lease.Spec.LeaseTransitions+1, 15, at).Spec
 	got, err := a.decode(lease)
 	if err != nil || got.Holder.ID != "pod-1_x" || got.Epoch != 8 || string(got.Data) != "checkpoint" ||
-		len(got.Past) != 1 || got.Duration != 15*time.Second {
+		!got.Paused || len(got.Past) != 1 || got.Duration != 15*time.Second {
 		t.Fatalf("%+v, %v", got, err)
 	}
 

@@ -219,8 +219,8 @@ func TestSubscriptionThatIsOnItsWay(t *testing.T) {
 	})
 }
 
-// TestSubscriptionsAreGivenUp counts the subscriptions of the client when registers are not followed any more: while the
-// server is there, and while it is away and the client keeps what it will subscribe to again.
+// TestSubscriptionsAreGivenUp counts the subscriptions of the client when registers are not followed any more: while
+// the server is there, and while it is away and the client keeps what it will subscribe to again.
 func TestSubscriptionsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 1, "")
