@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/regentd/regent/driver"
 )
 
@@ -27,7 +28,9 @@ func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 	s.sent.Add("get")
 	var rev, record string
 	var recovery bool
-	err = s.missing(ctx, s.db.queryRow(ctx, s.sql.get, name)(&rev, &record, &recovery))
+	err = s.missing(ctx, twice(ctx, func() error {
+		return s.db.queryRow(ctx, s.sql.get, name)(&rev, &record, &recovery)
+	}))
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("get %q: %w", name, s.explain(ctx, err))
 	}
@@ -44,6 +47,27 @@ func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 		return driver.Record{}, fmt.Errorf("get %q: %s: %w", name, s.location, err)
 	}
 	return l, nil
+}
+
+// rows runs a statement that reads rows. It calls begin before the first row, of each attempt.
+func (s *Store) rows(
+	ctx context.Context, begin func(), each func(scan func(...any) error) error, text string, args ...any,
+) error {
+	return twice(ctx, func() error {
+		begin()
+		return s.db.query(ctx, each, text, args...)
+	})
+}
+
+// twice runs a read, and runs it once more if its connection has timed out while the caller still waits. That is the
+// timeout of the call before: pgx reads ahead while a write is slow, and if the context of that call ends then, the
+// error stays in the connection for whoever uses it next. A write is not repeated: its outcome is unknown.
+func twice(ctx context.Context, read func() error) error {
+	err := read()
+	if pgconn.Timeout(err) && ctx.Err() == nil {
+		err = read()
+	}
+	return err
 }
 
 // List implements [driver.Store] with one statement for every 1,000 registers.
@@ -63,7 +87,7 @@ func (s *Store) listPage(ctx context.Context, after, prefix string) ([]driver.Ou
 
 	s.sent.Add("list")
 	var page []driver.Outcome
-	err = s.db.query(ctx, func(scan func(...any) error) error {
+	err = s.rows(ctx, func() { page = nil }, func(scan func(...any) error) error {
 		var name, rev, record string
 		var recovery bool
 		if err := scan(&name, &rev, &record, &recovery); err != nil {
@@ -120,7 +144,7 @@ func (s *Store) changedSince(ctx context.Context, known []driver.Record) (map[st
 
 	s.sent.Add("refresh")
 	changed := map[string]driver.Outcome{}
-	err = s.db.query(ctx, func(scan func(...any) error) error {
+	err = s.rows(ctx, func() { clear(changed) }, func(scan func(...any) error) error {
 		var name, rev, record string
 		var recovery bool
 		if err := scan(&name, &rev, &record, &recovery); err != nil {
