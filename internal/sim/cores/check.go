@@ -315,14 +315,15 @@ func (s *sim) checkGrant(q *request, before *driver.Record) {
 }
 
 // knowsHolder reports whether the store has not lost anything of the heartbeat of an election's holder since a process
-// was last shown it.
+// was last shown it. A holder that the process has seen to have ended is dead, whatever the store shows later.
 func (p *proc) knowsHolder(reg *register) bool {
 	if reg.member {
 		return false
 	}
 
-	m := p.find(p.view(reg).via)
-	return m != nil && m.at > m.reg.lostAt
+	v := p.view(reg)
+	m := p.find(v.via)
+	return m != nil && m.at > m.reg.lostAt && v.endSeen != v.holder
 }
 
 // checkReservation checks that an election which is reserved for somebody goes to nobody else for a heartbeat interval.
