@@ -27,13 +27,13 @@ func TestDecide(t *testing.T) {
 		joins   bool // the cluster of the others
 		refused string
 	}{
-		"nobody_answers":                        {peers + "&state=new", nil, false, ""},
-		"nobody_answers_and_nobody_says_new":    {peers, nil, false, "For the first start of a new cluster add state=new"},
-		"it_has_run_before":                     {peers + "&state=new", [][]listed{{other, ran}}, false, lost},
-		"it_has_run_before_as_one_of_them_says": {peers, [][]listed{{other, named}, {ran}}, false, lost},
-		"it_was_added":                          {peers, [][]listed{{other, own}}, true, ""},
-		"there_is_a_cluster_without_it":         {peers + "&state=new", [][]listed{{other}}, false, "is no member of it"},
-		"the_cluster_has_never_begun":           {peers + "&state=new", [][]listed{{named}}, false, ""},
+		"nobody_answers":              {peers + "&state=new", nil, false, ""},
+		"nobody_says_new":             {peers, nil, false, "For the first start of a new cluster add state=new"},
+		"it_has_run_before":           {peers + "&state=new", [][]listed{{other, ran}}, false, lost},
+		"one_of_them_says_so":         {peers, [][]listed{{other, named}, {ran}}, false, lost},
+		"it_was_added":                {peers, [][]listed{{other, own}}, true, ""},
+		"others_know_no_such_member":  {peers + "&state=new", [][]listed{{other}}, false, "is no member of it"},
+		"the_cluster_has_never_begun": {peers + "&state=new", [][]listed{{named}}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, err := Parse(c.address, "a")
