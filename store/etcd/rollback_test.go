@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/regentd/regent"
 	"github.com/regentd/regent/driver"
 	"github.com/regentd/regent/internal/drivertest"
 	"github.com/regentd/regent/internal/etcdtest"
 	"github.com/regentd/regent/storetest"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 func newContext(t *testing.T) (context.Context, context.CancelFunc) {
@@ -96,4 +98,40 @@ func TestMembersAfterARollback(t *testing.T) {
 	_, epoch := c.Leads(0)
 	restore := snapshot(t, all[0])
 	c.GoBack(m, epoch, restore)
+}
+
+// TestPrefixDeleted deletes all keys under two members, and then the disk of the server. They say so, wait, and lead
+// beyond every epoch that they have seen.
+func TestPrefixDeleted(t *testing.T) {
+	t.Parallel()
+	all := cluster(t, 1)
+	addr := etcdtest.Address(all, "")
+	c := drivertest.NewCandidates(t, election)
+	c.Join("a", open(t, addr), drivertest.Quick())
+	_, epoch := c.Leads(0)
+	c.Join("b", open(t, addr), drivertest.Quick())
+	drivertest.Eventually(t, "the standby knows the leader", func() bool {
+		return c.Happened(regent.EventLeaderChanged) > 0
+	})
+
+	client := plain(t, all...)
+	for name, lose := range map[string]func() error{
+		"the keys": func() error {
+			_, err := client.Delete(t.Context(), DefaultPrefix, clientv3.WithPrefix())
+			return err
+		},
+		"the disk": func() error {
+			etcdtest.Stop(all)
+			return errors.Join(os.RemoveAll(all[0].Data()), all[0].Start())
+		},
+	} {
+		before := c.Happened(regent.EventStoreRegressed)
+		if err := lose(); err != nil {
+			t.Fatal(err)
+		}
+		drivertest.Eventually(t, "somebody says that "+name+" are gone", func() bool {
+			return c.Happened(regent.EventStoreRegressed) > before
+		})
+		_, epoch = c.Leads(epoch)
+	}
 }

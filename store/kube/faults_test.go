@@ -13,6 +13,8 @@ import (
 	"github.com/regentd/regent/internal/kubetest"
 	"github.com/regentd/regent/storetest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
 // unknown swaps l, and fails if the outcome is anything but unknown.
@@ -302,4 +304,30 @@ func TestMembersAfterARollback(t *testing.T) {
 		})
 		epoch = c.beyond(epoch)
 	}
+}
+
+// TestLeasesDeleted deletes all Leases under two members. They say so, wait, and lead beyond the epoch that they have
+// seen.
+func TestLeasesDeleted(t *testing.T) {
+	t.Parallel()
+	srv := server(t)
+	addr := fresh(t, srv)
+	c := newCandidates(t)
+	c.join("a", open(t, addr), quick())
+	epoch := c.beyond(0)
+	c.join("b", open(t, addr), quick())
+	eventually(t, "the standby knows the leader", func() bool { return c.happened(regent.EventLeaderChanged) > 0 })
+
+	client, err := coordination.NewForConfig(configOf(t, addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = client.Leases(namespaceOf(addr)).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "somebody says that the Leases are gone", func() bool {
+		return c.happened(regent.EventStoreRegressed) > 0
+	})
+	c.beyond(epoch)
 }
