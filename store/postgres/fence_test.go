@@ -296,7 +296,7 @@ func TestFrozenTransaction(t *testing.T) {
 func TestFenceSetsTheTimeout(t *testing.T) {
 	r := lead(t)
 	for _, c := range []struct{ before, want string }{
-		{"0", "lease"}, {"250", "250ms"}, {"86400000", "lease"},
+		{"0", "lease"}, {"60000", "1min"}, {"86400000", "lease"},
 	} {
 		conn := connect(t, shared.URL())
 		tx, err := conn.Begin(t.Context())
