@@ -52,7 +52,7 @@ func TestDemoKeys(t *testing.T) {
 	press("k")
 	until("its button on the page")
 	until("kill -9 node-")
-	until("later")
+	until("becomes leader, epoch 2, after node-") // as the node has logged it
 	press("p")
 	until("paused")
 	press("r")

@@ -29,11 +29,15 @@ const (
 	exitConfig      = cli.ExitConfig
 )
 
+// reaperLog is the variable by which the reaper, which reads no configuration, learns in which format to log. It is no
+// key of the configuration, and has another prefix.
+const reaperLog = "LOG_FORMAT_OF_REGENT_REAPER"
+
 // exitError is an error with an exit code of its own.
 type exitError = cli.ExitError
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, nil))) // of the reaper
+	slog.SetDefault(newLogger(os.Getenv(reaperLog), slog.LevelInfo, os.Stderr))
 	reaper.Main(openForReaper)
 
 	err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -110,6 +114,9 @@ func startReaper(ctx context.Context, s *config.Settings, store string, log *slo
 		return nil
 	}
 
+	if err := os.Setenv(reaperLog, s.LogFormat); err != nil {
+		log.Warn("reaper logs as text", "error", err)
+	}
 	r, err := reaper.Start(ctx, reaper.Options{
 		Store: store, StopTimeout: s.Regent.StopTimeout, Log: log, Adopter: container.Adopter(),
 	})

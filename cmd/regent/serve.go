@@ -82,8 +82,13 @@ func serve(ctx context.Context, source *config.Source, check bool, format string
 }
 
 func logger(s *config.Settings, level slog.Leveler, w io.Writer) *slog.Logger {
+	return newLogger(s.LogFormat, level, w)
+}
+
+// newLogger returns a logger for a format: json, or else text.
+func newLogger(format string, level slog.Leveler, w io.Writer) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
-	if s.LogFormat == "json" {
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
 	return slog.New(slog.NewTextHandler(w, opts))

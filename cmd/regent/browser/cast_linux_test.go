@@ -204,7 +204,7 @@ const castFrame = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[
 <style>
 text{font:13.3px ui-monospace,"SF Mono","DejaVu Sans Mono",Menlo,Consolas,monospace;fill:#c9d1d9;white-space:pre;
 visibility:hidden;animation:%.1[3]fs step-end infinite}
-.b{fill:#fff;font-weight:700}.g{fill:#56d364}
+.b{fill:#fff;font-weight:700}.g{fill:#56d364}.p{fill:#8b949e}
 .up{transform:translateY(%[4]dpx);animation:up %.1[3]fs step-end infinite}
 @media(prefers-reduced-motion:reduce){text,.up{animation:none!important}.z{visibility:visible}}
 %[5]s</style>

@@ -92,12 +92,12 @@ func record(t *testing.T, last string, args ...string) (chunks []chunk) {
 }
 
 // screen is a terminal that keeps all lines, also those that have scrolled away. It knows what the demo uses: lines,
-// the cursor up, erasing, bold and green.
+// the cursor up, erasing, bold, pale and green.
 type screen struct {
 	lines [][]cell
 	row   int
 	col   int
-	style byte // 0, 'b' for bold, or 'g' for green
+	style byte // 0, 'b' for bold, 'p' for pale, or 'g' for green
 	rest  string
 }
 
@@ -141,6 +141,8 @@ func (s *screen) escape(t *testing.T, sequence string) {
 		s.lines = s.lines[:min(s.row, len(s.lines))]
 	case sequence == "\x1b[1m":
 		s.style = 'b'
+	case sequence == "\x1b[2m":
+		s.style = 'p'
 	case sequence == "\x1b[32m":
 		s.style = 'g'
 	case sequence == "\x1b[0m":

@@ -240,18 +240,16 @@ func (c *cluster) start(p *process) error {
 	return nil
 }
 
-// line is what the demo reads of a log.
-type line struct {
-	Msg    string
-	Node   string
-	Epoch  uint64
-	Reason string
-}
-
-// logged takes in a line of a node's log.
+// logged takes in a line of a node's log, or of its reaper's.
 func (c *cluster) logged(p *process, text []byte) {
 	var l line
-	if json.Unmarshal(text, &l) != nil || l.Node != p.name {
+	if json.Unmarshal(text, &l) != nil {
+		return
+	}
+	if event := l.event(p.name); event != "" {
+		c.screen.event(event)
+	}
+	if l.Node != p.name {
 		return
 	}
 

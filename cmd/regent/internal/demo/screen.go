@@ -29,14 +29,37 @@ func (s *screen) say(format string, args ...any) { s.add(fmt.Sprintf(format, arg
 // report adds a line with what was measured, which stands out.
 func (s *screen) report(format string, args ...any) { s.add(fmt.Sprintf(format, args...), "\x1b[32m") }
 
+// event adds what a process has logged, in pale: on a terminal alone, since the page has its own log of events.
+func (s *screen) event(text string) {
+	if !s.opts.Terminal {
+		return
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.write(s.timed("  "+text), "\x1b[2m")
+	}
+}
+
 // add adds a line in a colour.
 func (s *screen) add(text, colour string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if text != "" {
-		text = fmt.Sprintf("%7.3f  %s", time.Since(s.begin).Seconds(), text)
+		text = s.timed(text)
 	}
 	s.said.add(text)
+	s.write(text, colour)
+}
+
+// timed returns a line with the time before it.
+func (s *screen) timed(text string) string {
+	return fmt.Sprintf("%7.3f  %s", time.Since(s.begin).Seconds(), text)
+}
+
+// write writes a line in a colour above the block.
+func (s *screen) write(text, colour string) {
 	s.erase()
 	for _, line := range s.wrap(text) {
 		if colour != "" && s.opts.Colour {
@@ -159,12 +182,12 @@ func (s *screen) view(ctx context.Context, c *cluster) []string {
 		short, cancel := context.WithTimeout(ctx, refreshInterval)
 		status, err := c.at(at).LocalStatus(short)
 		cancel()
-		left := "it does not answer"
+		left := "does not answer"
 		if err == nil {
-			left = bar(float64(status.LeaseRemainingMs)/fullLease) +
+			left = "lease " + bar(float64(status.LeaseRemainingMs)/fullLease) +
 				fmt.Sprintf(" %.1f s", float64(status.LeaseRemainingMs)/1000)
 		}
-		first = s.bold(fmt.Sprintf("%s leads, epoch %d", leader, epoch)) + "   lease " + left
+		first = s.bold(fmt.Sprintf("%s leads, epoch %d", leader, epoch)) + "   " + left
 	}
 
 	keys := []string{}
