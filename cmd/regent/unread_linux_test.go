@@ -88,6 +88,24 @@ func TestFrozenNode(t *testing.T) {
 	says(t, exitUsage, []string{"--timeout 0s: must be above 0"}, "members", "--addr", a.url, "--timeout", "0")
 }
 
+// TestHandoffToFrozenMember hands over to a process that is stopped, and whose lease lasts long.
+func TestHandoffToFrozenMember(t *testing.T) {
+	store := sqliteStore(t)
+	a := start(t, "a", store, nil, "--lease-duration", "5m")
+	a.until("/leader", http.StatusOK)
+	b := start(t, "b", store, nil, "--lease-duration", "5m")
+	b.until("/standby", http.StatusOK)
+	b.signal(syscall.SIGSTOP)
+
+	handoff := []string{"handoff", "--to", "b", "--wait", "--yes", "--addr", a.url}
+	says(t, exitFailure, []string{"refused", "b accepts connections", "its process is frozen"}, handoff...)
+	a.until("/leader", http.StatusOK)
+
+	b.signal(syscall.SIGCONT)
+	b.until("/readyz", http.StatusOK)
+	says(t, 0, []string{"b leads election coordinator, epoch 2"}, handoff...)
+}
+
 // TestPausedWithoutLeader kills the leader of a paused election.
 func TestPausedWithoutLeader(t *testing.T) {
 	store := sqliteStore(t)
