@@ -103,7 +103,8 @@ func TestFrozenLeader(t *testing.T) {
 			code               int
 			want               string
 		}{
-			{"GET", "/v1/members", "", 200, "nobody checks the members: the leader, ice, has not answered at " + ice.addr},
+			{"GET", "/v1/members", "", 200,
+				"nobody checks the members: the leader, ice, has not answered at " + ice.addr},
 			{"GET", "/v1/polls", "", 503, "no leader can be asked: the leader, ice, has not answered at " + ice.addr},
 			{"PUT", "/v1/polls/x", poll, 504,
 				"ice, has not answered at " + ice.addr + ": no answer in time: the outcome is unknown"},

@@ -141,7 +141,8 @@ func TestWithoutALeader(t *testing.T) {
 	}
 
 	a.until("/standby", 200)
-	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 || !strings.Contains(fmt.Sprint(body), "no leader can be asked") {
+	if got, body := a.ask("GET", "/v1/polls", ""); got != 503 ||
+		!strings.Contains(fmt.Sprint(body), "no leader can be asked") {
 		t.Errorf("%d %v", got, body)
 	}
 

@@ -39,8 +39,8 @@ func certificateAdvice(err error) string {
 	case errors.As(err, &unknown):
 		return "Name the file of the authority that signed the node's certificate with --tls-ca or REGENT_TLS_CA."
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "Give the node a certificate that is valid now, in the file of its tlsCert: it reads the file again by " +
-			"itself."
+		return "Give the node a certificate that is valid now, in the file of its tlsCert: it reads the file again " +
+			"by itself."
 	case errors.As(err, &name):
 		return "Ask the node by a name or an address that its certificate has, with --addr or REGENT_ADDR."
 	}

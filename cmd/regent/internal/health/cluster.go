@@ -115,7 +115,9 @@ func NoCoordinator(members []regent.MemberView, why string) Cluster {
 		if v.Incarnation == "" {
 			continue
 		}
-		m := member{heartbeat: heartbeat{view: v}, status: Unknown, why: "nobody leads that could check it", latency: -1}
+		m := member{
+			heartbeat: heartbeat{view: v}, status: Unknown, why: "nobody leads that could check it", latency: -1,
+		}
 		c.Members = append(c.Members, m.public())
 	}
 

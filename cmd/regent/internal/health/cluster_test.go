@@ -14,7 +14,8 @@ func TestNoCoordinator(t *testing.T) {
 			{ID: "a", Incarnation: "2"},
 			{ID: "left"},
 		}, "the election is vacant")
-		if c.Status != Critical || !slices.Equal(c.Reasons, []string{"nobody checks the members: the election is vacant"}) {
+		want := []string{"nobody checks the members: the election is vacant"}
+		if c.Status != Critical || !slices.Equal(c.Reasons, want) {
 			t.Errorf("got %+v", c)
 		}
 		if c.Counts.Unknown != 2 || c.Counts.Members != 2 || c.Members[0].ID != "a" {

@@ -52,13 +52,14 @@ func TestError(t *testing.T) {
 		"the disk is full":                  errors.New("the disk is full"),
 		"open store redis://h: no connection to 127.0.0.1:1: connection refused": errors.New("open store redis://h: " +
 			"connect: dial tcp 127.0.0.1:1: connect: connection refused"),
-		"open store etcd://h: no connection to 127.0.0.1:1: connection refused": errors.New("open store etcd://h: rpc " +
-			`error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial tcp ` +
+		"open store etcd://h: no connection to 127.0.0.1:1: connection refused": errors.New("open store etcd://h: " +
+			`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial tcp ` +
 			`127.0.0.1:1: connect: connection refused"`),
 		"failed to connect to `user=u`: no connection to 127.0.0.1:1: connection refused": errors.New("failed to " +
-			"connect to `user=u`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: connection refused"),
-		"failed to connect to `user=u`: there is no host named h": errors.New("failed to connect to `user=u`: hostname " +
-			"resolving error: lookup h on 10.0.0.1:53: no such host; lookup h on 10.0.0.1:53: no such host"),
+			"connect to `user=u`: 127.0.0.1:1 (127.0.0.1): dial error: dial tcp 127.0.0.1:1: connect: " +
+			"connection refused"),
+		"failed to connect to `user=u`: there is no host named h": errors.New("failed to connect to `user=u`: " +
+			"hostname resolving error: lookup h on 10.0.0.1:53: no such host; lookup h on 10.0.0.1:53: no such host"),
 		`get "x": 127.0.0.1:1 has closed the connection`: errors.New(`get "x": read tcp 127.0.0.1:9->127.0.0.1:1: ` +
 			"read: connection reset by peer"),
 		`get "x": no connection to h:1: no answer in time`: fmt.Errorf(`get "x": connect: no answer in time: %w`,
