@@ -73,18 +73,19 @@ func (e plainError) Unwrap() error { return e.error }
 func advise(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
-		return fmt.Errorf("the cluster's quota is exceeded, so it accepts no writes: compact and defragment it, then "+
-			"'etcdctl alarm disarm': %w", err)
+		return driver.WithProblem(driver.ProblemFull, fmt.Errorf("the cluster's quota is exceeded, so it accepts no "+
+			"writes: compact and defragment it, then 'etcdctl alarm disarm': %w", err))
 	case errors.Is(err, rpctypes.ErrNoLeader):
 		return fmt.Errorf("the cluster has no leader, which takes a majority of its members: start those that are "+
 			"down, and see that they reach each other: %w", err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return driver.Refused(fmt.Errorf("the user needs a role with readwrite permission for the prefix; "+
-			"docs/STORES.md shows it: %w", err))
+		return driver.Refused(driver.WithProblem(driver.ProblemPermission, fmt.Errorf("the user needs a role with "+
+			"readwrite permission for the prefix; docs/STORES.md shows it: %w", err)))
 	case errors.Is(err, rpctypes.ErrUserEmpty):
-		return driver.Refused(fmt.Errorf("the cluster asks for a user and a password: %w", err))
+		return driver.Refused(driver.WithProblem(driver.ProblemLogin,
+			fmt.Errorf("the cluster asks for a user and a password: %w", err)))
 	case errors.Is(err, rpctypes.ErrAuthFailed):
-		return driver.Refused(err)
+		return driver.Refused(driver.WithProblem(driver.ProblemLogin, err))
 	case status.Code(err) == codes.Unavailable:
 		return plainError{err}
 	}

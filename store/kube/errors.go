@@ -64,11 +64,12 @@ func (s *Store) explain(ctx context.Context, err error) error {
 func (s *Store) advise(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return driver.Refused(fmt.Errorf("the API server does not know this user: the token or the certificate is "+
-			"wrong or has expired: %w", err))
+		return driver.Refused(driver.WithProblem(driver.ProblemLogin, fmt.Errorf("the API server does not know this "+
+			"user: the token or the certificate is wrong or has expired: %w", err)))
 	case apierrors.IsForbidden(err):
-		return driver.Refused(fmt.Errorf("the user needs get, list, watch, create and patch on leases of "+
-			"coordination.k8s.io in namespace %s; deploy/kubernetes-rbac.yaml has the role: %w", s.addr.namespace, err))
+		return driver.Refused(driver.WithProblem(driver.ProblemPermission, fmt.Errorf("the user needs get, list, "+
+			"watch, create and patch on leases of coordination.k8s.io in namespace %s; "+
+			"deploy/kubernetes-rbac.yaml has the role: %w", s.addr.namespace, err)))
 	case missingNamespace(err):
 		return driver.Refused(fmt.Errorf("create the namespace, or name another one: %w", err))
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err):

@@ -51,5 +51,11 @@ func TestOutcomes(t *testing.T) {
 		if got := errors.Is(s.explain(t.Context(), c.err), driver.ErrRefused); got != c.refused {
 			t.Errorf("%s is a refusal: %v", c.what, got)
 		}
+		want := map[string]driver.Problem{
+			"a missing permission": driver.ProblemPermission, "an unknown user": driver.ProblemLogin,
+		}[c.what]
+		if got := driver.ProblemOf(s.explain(t.Context(), c.err)); got != want {
+			t.Errorf("%s is the problem %q, want %q", c.what, got, want)
+		}
 	}
 }

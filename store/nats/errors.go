@@ -60,10 +60,10 @@ func advise(err error) error {
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired),
 		errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
-		return driver.Refused(err)
+		return driver.Refused(driver.WithProblem(driver.ProblemLogin, err))
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return driver.Refused(fmt.Errorf("the user needs permission for the subjects of the stream; docs/STORES.md "+
-			"lists them: %w", err))
+		return driver.Refused(driver.WithProblem(driver.ProblemPermission, fmt.Errorf("the user needs permission for "+
+			"the subjects of the stream; docs/STORES.md lists them: %w", err)))
 	case errors.Is(err, nats.ErrSecureConnRequired):
 		return driver.Refused(fmt.Errorf("the server asks for TLS: use tls=true: %w", err))
 	case errors.Is(err, nats.ErrSecureConnWanted):

@@ -20,6 +20,7 @@ const (
 	codeDuplicateType = "42710"
 	codeUnknownTable  = "42P01"
 	codePrivilege     = "42501"
+	codeDiskFull      = "53100"
 	codeLocked        = "55P03" // lock_timeout
 	codeNoPassword    = "28P01"
 	codeNoLogin       = "28000"
@@ -70,7 +71,12 @@ func (s *Store) advise(err error) error {
 	switch c := code(err); {
 	case c == codeReadOnly, errors.Is(err, errRecovery):
 		s.db.reset()
-		return fmt.Errorf("the server accepts no writes now; connecting again: %w", err)
+		return driver.WithProblem(driver.ProblemReadOnly,
+			fmt.Errorf("the server accepts no writes now; connecting again: %w", err))
+	case c == codeDiskFull:
+		return driver.WithProblem(driver.ProblemFull, err)
+	case strings.Contains(err.Error(), "read only connection"): // as pgx says, which has no code for it
+		return driver.WithProblem(driver.ProblemReadOnly, err)
 	case c == codeLocked:
 		return fmt.Errorf("a transaction of the former leader under postgres.Fence is still open: %w", err)
 	case c == codeNoStatement, c == codeHasStatement:
@@ -80,8 +86,11 @@ func (s *Store) advise(err error) error {
 		return driver.Refused(fmt.Errorf("a node creates the table when it starts, or somebody with the statements of "+
 			"postgres.Schema: %w", err))
 	case c == codePrivilege:
-		return driver.Refused(fmt.Errorf("docs/STORES.md lists what the user must be able to do: %w", err))
-	case c == codeNoPassword, c == codeNoLogin, c == codeNoDatabase, c == codeUnknownOption:
+		err = fmt.Errorf("docs/STORES.md lists what the user must be able to do: %w", err)
+		return driver.Refused(driver.WithProblem(driver.ProblemPermission, err))
+	case c == codeNoPassword, c == codeNoLogin:
+		return driver.Refused(driver.WithProblem(driver.ProblemLogin, err))
+	case c == codeNoDatabase, c == codeUnknownOption:
 		return driver.Refused(err)
 	}
 	return err

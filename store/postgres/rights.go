@@ -24,8 +24,9 @@ func (s *Store) checkRights(ctx context.Context) error {
 		return nil
 	}
 
-	return driver.Refused(fmt.Errorf("%suser %s must have %s on table %s: let its owner, %s, run: "+
-		"GRANT %s ON %s TO %s", s.where(), user, missing, table, owner, missing, table, user))
+	err := fmt.Errorf("%suser %s must have %s on table %s: let its owner, %s, run: GRANT %s ON %s TO %s", s.where(),
+		user, missing, table, owner, missing, table, user)
+	return driver.Refused(driver.WithProblem(driver.ProblemPermission, err))
 }
 
 // mayCreate returns an error that says what to do if there is no table and this user may not create it. Otherwise it
@@ -57,9 +58,9 @@ func (s *Store) mayCreate(ctx context.Context, err error) error {
 		text = fmt.Sprintf("no schema of the search_path of user %s is there: name one, as table=public.%s, or", user,
 			s.opts.Table)
 	}
-	return driver.Refused(fmt.Errorf("%sthere is no table %s, and %s create the table with the statements of "+
-		"postgres.Schema and run GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", s.where(), s.opts.Table, text,
-		s.opts.Table, user))
+	err = fmt.Errorf("%sthere is no table %s, and %s create the table with the statements of postgres.Schema and run "+
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", s.where(), s.opts.Table, text, s.opts.Table, user)
+	return driver.Refused(driver.WithProblem(driver.ProblemPermission, err))
 }
 
 // missing returns nil instead of an error that means that there is no table, if the store was opened to be read without

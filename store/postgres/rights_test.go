@@ -89,7 +89,7 @@ func TestGrants(t *testing.T) {
 		_, err := Open(t.Context(), url, Options{Table: table})
 		want := "user " + role + " must have SELECT, INSERT, UPDATE, DELETE on table " + table +
 			": let its owner, postgres, run:"
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want) || driver.ProblemOf(err) != driver.ProblemPermission {
 			t.Fatal(err)
 		}
 		granted(t, err, "GRANT", role)

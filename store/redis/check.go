@@ -161,20 +161,20 @@ func (s *Store) checkPermissions(ctx context.Context, channel string) error {
 	case len(refused) == 0:
 		return nil
 	case strings.Contains(all, "READONLY"):
-		return errors.New("the server is a replica, which accepts no writes: use the primary's address, or the " +
-			"sentinels with ?sentinel=NAME")
+		return driver.WithProblem(driver.ProblemReadOnly, errors.New("the server is a replica, which accepts no "+
+			"writes: use the primary's address, or the sentinels with ?sentinel=NAME"))
 	case strings.Contains(all, "WRONGTYPE"):
-		return refusef("another program uses a key of Regent, %s or one that begins with %sregent/probe: "+
-			"add ?prefix=NAME to the address (%s)", s.index, s.addr.prefix, all)
+		return withProblem(all, refusef("another program uses a key of Regent, %s or one that begins with "+
+			"%sregent/probe: add ?prefix=NAME to the address (%s)", s.index, s.addr.prefix, all))
 	case !slices.ContainsFunc(denials(), func(words string) bool { return strings.Contains(all, words) }):
 		// Out of memory, or without its replicas: it may recover.
-		return fmt.Errorf("the server accepts no writes now: %s", all)
+		return withProblem(all, fmt.Errorf("the server accepts no writes now: %s", all))
 	default:
 		who := s.addr.user
 		if who == "" {
 			who = "default"
 		}
-		return refusef("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all)
+		return withProblem(all, refusef("user %q lacks permissions (docs/STORES.md has the ACL line): %s", who, all))
 	}
 }
 

@@ -32,7 +32,13 @@ func refusedOpen(t *testing.T, url string, says ...string) {
 	}
 
 	t.Log(err)
+	problems := map[string]driver.Problem{
+		`user "poor" lacks permissions`: driver.ProblemPermission, "WRONGPASS": driver.ProblemLogin,
+	}
 	for _, say := range says {
+		if want, known := problems[say]; known && driver.ProblemOf(err) != want {
+			t.Errorf("%v is the problem %q, want %q", err, driver.ProblemOf(err), want)
+		}
 		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(say)) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("no clear line with %q: %v", say, err)

@@ -3,6 +3,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -30,10 +31,29 @@ func markRefused(err error) error {
 		return err
 	}
 
+	err = withProblem(answer.Error(), err)
 	for _, part := range refusals() {
 		if strings.Contains(answer.Error(), part) {
 			return driver.Refused(err)
 		}
+	}
+	return err
+}
+
+// withProblem adds what is wrong with the server to an error, as the text of its answer says.
+func withProblem(answer string, err error) error {
+	says := func(part string) bool { return strings.Contains(answer, part) }
+	switch {
+	case slices.ContainsFunc(denials(), says):
+		return driver.WithProblem(driver.ProblemPermission, err)
+	case says("WRONGPASS"), says("NOAUTH"), says("without any password"):
+		return driver.WithProblem(driver.ProblemLogin, err)
+	case says("OOM "), says("MISCONF"):
+		return driver.WithProblem(driver.ProblemFull, err)
+	case says("READONLY"):
+		return driver.WithProblem(driver.ProblemReadOnly, err)
+	case says("WRONGTYPE"):
+		return driver.WithProblem(driver.ProblemForeign, err)
 	}
 	return err
 }

@@ -80,6 +80,10 @@ func classify(err error, kind requestKind) error {
 		return fmt.Errorf("the object is gone: %w: %w", driver.ErrConflict, err)
 	case status == http.StatusNotFound && code == "NoSuchKey" && kind == reading:
 		return driver.ErrNotFound
+	case code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch", code == "XAdminUserNotFound":
+		return driver.Refused(driver.WithProblem(driver.ProblemLogin, err))
+	case code == "AccessDenied", code == "AllAccessDisabled":
+		return driver.Refused(driver.WithProblem(driver.ProblemPermission, err))
 	case slices.Contains(refusals(), code):
 		return driver.Refused(err)
 	case strings.Contains(err.Error(), "get credentials"):

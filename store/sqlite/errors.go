@@ -21,7 +21,7 @@ func (s *Store) withPath(err error) error {
 }
 
 const (
-	codeBusy, codeReadOnly, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 14, 15, 26
+	codeBusy, codeReadOnly, codeFull, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 13, 14, 15, 26
 
 	minPause, maxPause = 100 * time.Microsecond, 4 * time.Millisecond
 )
@@ -67,9 +67,13 @@ func retry(ctx context.Context, f func() error) error {
 func explain(path string, err error) error {
 	switch c := code(err); {
 	case c == codeNotADB:
-		return driver.Refused(fmt.Errorf("it is not a SQLite database and was not changed: use another file: %w", err))
+		err = fmt.Errorf("it is not a SQLite database and was not changed: use another file: %w", err)
+		return driver.Refused(driver.WithProblem(driver.ProblemForeign, err))
 	case c == codeReadOnly, c == codeCantOpen, errors.Is(err, fs.ErrPermission):
-		return driver.Refused(fmt.Errorf("this user must be able to write %s and its directory: %w", path, err))
+		err = fmt.Errorf("this user must be able to write %s and its directory: %w", path, err)
+		return driver.Refused(driver.WithProblem(driver.ProblemFile, err))
+	case c == codeFull:
+		return driver.WithProblem(driver.ProblemFull, err)
 	}
 	return err
 }

@@ -164,9 +164,9 @@ func checkSchema(ctx context.Context, db *sql.DB) error {
 	case encoding != "UTF-8":
 		return driver.Refused(fmt.Errorf("the database is in %s, it must be in UTF-8: use another file", encoding))
 	case !there && version != 0:
-		return driver.Refused(fmt.Errorf(
+		return driver.Refused(driver.WithProblem(driver.ProblemForeign, fmt.Errorf(
 			"the database belongs to another program (user_version %d, no table regent_lease): use another file",
-			version))
+			version)))
 	case there && version > schemaVersion:
 		return driver.Refused(fmt.Errorf(
 			"user_version is %d, this version of Regent supports at most %d: a newer version has written it, "+

@@ -138,8 +138,8 @@ func (c *Config) settings(log zapcore.Core) (*embed.Config, error) {
 		s.ClientTLSInfo = c.tlsFiles()
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, driver.Refused(fmt.Errorf("etcd member %s: directory %s: this user must be able to create and "+
-			"write it: %w", c.Name, c.Dir, err))
+		return nil, driver.Refused(driver.WithProblem(driver.ProblemFile, fmt.Errorf("etcd member %s: directory %s: "+
+			"this user must be able to create and write it: %w", c.Name, c.Dir, err)))
 	}
 	return s, nil
 }
@@ -172,7 +172,8 @@ func (c *Config) explain(err error) error {
 	case strings.Contains(text, "already been bootstrapped"):
 		return c.lost()
 	case strings.Contains(text, "cannot access data directory"), strings.Contains(text, "permission denied"):
-		return driver.Refused(fmt.Errorf("directory %s: this user must be able to write it: %w", c.Dir, err))
+		return driver.Refused(driver.WithProblem(driver.ProblemFile,
+			fmt.Errorf("directory %s: this user must be able to write it: %w", c.Dir, err)))
 	}
 	return err
 }

@@ -155,14 +155,18 @@ func (x *examination) checkStore(ctx context.Context, address string) bool {
 		r.Add("store", doctor.Warning, "start a node, which creates it, and check again", "%v", err)
 		return true
 	case errors.Is(err, driver.ErrRefused):
-		r.Add("store", doctor.Wrong, doctor.Remedy(err), "%v", err)
+		r.Add("store", doctor.Wrong,
+			doctor.Remedy(err, "correct the address, or change the store as the text says"), "%v", err)
 		return true
 	case errors.Is(err, driver.ErrCredentials):
 		r.Add("store", doctor.Wrong, "give this user, and the nodes, credentials as the text says", "%v", err)
 		return true
-	case readOnly(err):
-		r.Add("store", doctor.Wrong, "name the primary, or all servers: postgres://a,b/database; or allow writes",
-			"it accepts no writes: it is a replica, or read-only: %v", err)
+	case driver.ProblemOf(err) == driver.ProblemReadOnly:
+		r.Add("store", doctor.Wrong, doctor.Remedy(err, ""), "it accepts no writes: it is a replica, or read-only: %v",
+			err)
+		return true
+	case err != nil && driver.ProblemOf(err) != "":
+		r.Add("store", doctor.Wrong, doctor.Remedy(err, ""), "%v", err)
 		return true
 	case err != nil:
 		r.Add("store", doctor.Wrong, "see that the store runs, and that its address is right",
@@ -175,8 +179,8 @@ func (x *examination) checkStore(ctx context.Context, address string) bool {
 	r.Add("store", doctor.OK, "", "opened in %s", output.Duration(time.Since(began)))
 	r.AddWarnings(warnings, scheme)
 	x.adoptLongest(ctx, store)
-	if !r.CheckStore(ctx, store, x.settings.Regent) {
-		return false
+	if err := r.CheckStore(ctx, store, x.settings.Regent); err != nil {
+		return driver.ProblemOf(err) != "" // it answers, and says why it takes no writes
 	}
 
 	if scheme == "redis" { // its driver has checked what the user may do
@@ -200,12 +204,6 @@ func schemeOf(address string) string {
 		return "postgres"
 	}
 	return scheme
-}
-
-// readOnly reports whether a server of PostgreSQL was reached that accepts no writes.
-func readOnly(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "read only connection") ||
-		strings.Contains(err.Error(), "the server accepts no writes now"))
 }
 
 // fleet returns for how many members the cost is computed: as many as the command line says, or the store has, or one.
@@ -253,7 +251,7 @@ func (x *examination) print(reached bool) error {
 
 	switch {
 	case !reached:
-		return &ExitError{ExitUnreachable, errors.New("the store does not answer")}
+		return &ExitError{ExitUnreachable, errors.New("the store does not answer: see the checks marked wrong")}
 	case !r.Healthy:
 		return &ExitError{ExitFailure, errors.New("something is wrong: see the checks marked so")}
 	}

@@ -62,7 +62,7 @@ func TestCheckStore(t *testing.T) {
 		r := &Report{Healthy: true}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if r.CheckStore(ctx, store, regent.Cluster()) || r.Healthy || r.Takeover != nil {
+		if err := r.CheckStore(ctx, store, regent.Cluster()); err == nil || r.Healthy || r.Takeover != nil {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -70,7 +70,7 @@ func TestCheckStore(t *testing.T) {
 	t.Run("nothing_is_left_in_the_store", func(t *testing.T) {
 		store := memstore.New()
 		r := &Report{Healthy: true}
-		if !r.CheckStore(t.Context(), store, regent.Cluster()) || !r.Healthy {
+		if err := r.CheckStore(t.Context(), store, regent.Cluster()); err != nil || !r.Healthy {
 			t.Errorf("%+v", r)
 		}
 		r.CheckPermissions(t.Context(), store)
@@ -175,17 +175,21 @@ func TestPausedElectionIsAWarningUnlessNobodyLeads(t *testing.T) {
 }
 
 func TestRemedy(t *testing.T) {
-	for text, want := range map[string]string{
-		"redis: WRONGPASS invalid username-password pair":                         "a password",
-		`postgres: FATAL: password authentication failed for user "app"`:          "a password",
-		"this user must have INSERT on table regent_register":                     "grant this user",
-		"NOPERM this user has no permissions to run the 'get' command":            "grant this user",
-		"this user must be able to write /x.db and its directory: readonly":       "let this user write the file",
-		"it is not a SQLite database and was not changed: use another file: file": "name another database",
-		"store redis:x: must have a host, as in redis://host:6379":                "correct the address",
+	for problem, want := range map[driver.Problem]string{
+		driver.ProblemLogin:      "a password",
+		driver.ProblemPermission: "grant this user",
+		driver.ProblemFile:       "let this user write the file",
+		driver.ProblemForeign:    "name another database",
+		driver.ProblemFull:       "make room",
+		driver.ProblemReadOnly:   "name the primary",
 	} {
-		if got := Remedy(errors.New(text)); !strings.Contains(got, want) {
-			t.Errorf("%s → %s, want %q", text, got, want)
+		err := driver.Refused(driver.WithProblem(problem, errors.New("no")))
+		if got := Remedy(err, "correct the address"); !strings.Contains(got, want) {
+			t.Errorf("%s → %s, want %q", problem, got, want)
 		}
+	}
+
+	if got := Remedy(errors.New("password"), "correct the address"); got != "correct the address" {
+		t.Errorf("an error without a problem: %q", got)
 	}
 }

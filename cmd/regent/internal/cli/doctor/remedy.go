@@ -1,26 +1,22 @@
 package doctor
 
-// Remedy returns what to do about a store that refuses this process.
-func Remedy(err error) string {
-	text := err.Error()
-	for _, r := range []struct {
-		words  []string
-		advice string
-	}{
-		{[]string{"WRONGPASS", "NOAUTH", "without any password", "password", "authentication", "InvalidAccessKeyId",
-			"SignatureDoesNotMatch"},
-			"give a user and a password that the store accepts, in its address or its variables"},
-		{[]string{"must be able to write", "readonly", "read-only"},
-			"let this user write the file and its directory, or run this as the user of the nodes"},
-		{[]string{"user must have", "GRANT ", "NOPERM", "permission", "AccessDenied", "the user must be able to",
-			"may not"},
-			"grant this user what it names: docs/STORES.md lists all that is needed"},
-		{[]string{"use another file", "is not Regent's"}, "name another database: this one is of another program"},
-	} {
-		if mentions(text, r.words) {
-			return r.advice
-		}
-	}
+import "github.com/regentd/regent/driver"
 
-	return "correct the address, or change the store as the text says"
+// remedies say what to do about what a driver has found wrong.
+var remedies = map[driver.Problem]string{
+	driver.ProblemLogin:      "give a user and a password that the store accepts, in its address or its variables",
+	driver.ProblemPermission: "grant this user what it names: docs/STORES.md lists all that is needed",
+	driver.ProblemFile: "let this user write the file and its directory, or run this as the user of the " +
+		"nodes",
+	driver.ProblemForeign:  "name another database or prefix: what is there is of another program",
+	driver.ProblemFull:     "make room for the store: nobody can lead until it takes writes again",
+	driver.ProblemReadOnly: "name the primary, or all servers: postgres://a,b/database; or allow writes",
+}
+
+// Remedy returns what to do about an error of a store, or otherwise if the driver does not say what is wrong.
+func Remedy(err error, otherwise string) string {
+	if text := remedies[driver.ProblemOf(err)]; text != "" {
+		return text
+	}
+	return otherwise
 }

@@ -152,12 +152,12 @@ func compete(ctx context.Context, store driver.Store, before driver.Record) (won
 	return won, lost
 }
 
-// CheckStore measures the store and lets writers race. It returns false if the store does not answer.
-func (r *Report) CheckStore(ctx context.Context, store driver.Store, c regent.Config) bool {
+// CheckStore measures the store and lets writers race. It returns an error if the store cannot be measured.
+func (r *Report) CheckStore(ctx context.Context, store driver.Store, c regent.Config) error {
 	l, err := Measure(ctx, store)
 	if err != nil {
-		r.Add("latency", Wrong, "see that this user may read and write the store", "%v", plain.Error(err))
-		return false
+		r.Add("latency", Wrong, Remedy(err, "see that this user may read and write the store"), "%v", plain.Error(err))
+		return err
 	}
 
 	r.Add("latency", OK, "", "read p50 %s, p99 %s; write p50 %s, p99 %s", ms(l.ReadP50), ms(l.ReadP99), ms(l.WriteP50),
@@ -173,7 +173,7 @@ func (r *Report) CheckStore(ctx context.Context, store driver.Store, c regent.Co
 	t := Compute(c, l.ReadP99, l.WriteP99, push)
 	r.Takeover = &t
 	r.checkMargin(t, l, c)
-	return true
+	return nil
 }
 
 // checkRace lets writers race.
@@ -183,7 +183,7 @@ func (r *Report) checkRace(ctx context.Context, store driver.Store) {
 	case errors.Is(err, ErrNotAtomic):
 		r.Add("atomic writes", Wrong, "do not use this store: two members could lead at once", "%v", err)
 	case err != nil:
-		r.Add("atomic writes", Wrong, "see that the store stays up, and run it again",
+		r.Add("atomic writes", Wrong, Remedy(err, "see that the store stays up, and run it again"),
 			"the race was not finished: %v", plain.Error(err))
 	case answered < rounds*writers/2:
 		r.Add("atomic writes", Warning, "run it again when the store is less busy",
