@@ -35,10 +35,7 @@ func inherit(b *testing.B, heirs, elections int) {
 	defer wg.Wait()
 	defer cancel()
 
-	duties := make([]regent.Duty, elections)
-	for i := range duties {
-		duties[i] = regent.Duty{Election: fmt.Sprintf("election/%05d", i)}
-	}
+	duties := dutiesOf(elections)
 
 	run := func(m *regent.Member) {
 		m.Config = regent.Cluster()
@@ -111,7 +108,7 @@ func holders(b *testing.B, store *memstore.Store) map[string]int {
 // waitFor waits until a condition holds.
 func waitFor(b *testing.B, ok func() bool) {
 	b.Helper()
-	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.Fatal("it takes too long")
 		}

@@ -90,8 +90,13 @@ func (c *Core) contend(e *election) {
 // current reports whether the record is known well enough to act on it.
 func (c *Core) current(e *election) bool {
 	if e.fresh != c.refresh {
-		e.stale = true
 		c.refreshSight(e)
+		if c.mergeable(e) {
+			e.fresh = c.refresh
+			c.readMerged(e)
+		} else {
+			e.stale = true
+		}
 	}
 
 	if e.check != 0 && c.now >= e.check {

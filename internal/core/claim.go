@@ -96,6 +96,7 @@ func exhausted(epoch uint64) bool { return epoch >= maxEpoch-1 }
 
 // claimAnswered takes in what became of a claim.
 func (c *Core) claimAnswered(e *election, done call, o Outcome, r *driver.Record) {
+	c.claimedShare(e)
 	switch o {
 	case Done:
 		// A notification that came meanwhile is most likely its own. The term need not wait for a read of that: it

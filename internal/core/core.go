@@ -20,6 +20,8 @@ type Core struct {
 	closeCause Cause
 	tidyEnd    Time   // when closing does not wait for the store any more
 	refresh    uint64 // counts the notices that anything may have changed
+	refreshAt  Time   // when the next of them is taken in; Never if there is none
+	refreshed  Time   // when the last one was
 	healthy    bool
 	failing    bool // a duty keeps failing
 
@@ -34,6 +36,10 @@ type Core struct {
 	led    subset // elections that this member leads
 	rivals subset // elections that another member leads, and this one might ask for
 	loose  int    // elections that are free, or were never judged
+
+	sharing  int  // claims under way of this member's share of many free elections
+	sharedAt Time // when a share of them was last seen to be claimed
+	mergeAt  Time // when those of a crowd are read that have changed
 
 	member    member
 	elections slab[election]
@@ -96,6 +102,7 @@ func New(cfg Config, src Source) *Core {
 	c.latency = cfg.Latency
 	c.roster.init(makeRef(rosterKind, 0))
 	c.sweepAt = Never
+	c.refreshAt = Never
 	c.woken = Never
 	return c
 }

@@ -53,6 +53,7 @@ type election struct {
 	bestAt     Time            // when a list has shown that there is none; 0 if none did
 	standBack  Time            // the members are not listed again before: one of them is better
 	loose      bool            // it is free, or was never judged
+	share      bool            // it is claimed as this member's share of many free ones
 	claimed    bool            // it was vacant and has changed since: it is read at the next poll
 	foundHeld  bool            // it was held when it was first received, and its holder had not left
 	seenHeld   bool            // the heartbeat register of a holder was seen to name it
@@ -233,6 +234,7 @@ func (c *Core) keepRecord(e *election, r *driver.Record, done call) {
 	}
 
 	if notable(r, &previous) && (r.Vacant() || r.Holder != previous.Holder) {
+		c.noteShared(e, r)
 		e.open = false // a reservation counts from when the record that makes it was first found free
 	}
 

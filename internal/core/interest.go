@@ -97,6 +97,7 @@ func (c *Core) dropElection(e *election) {
 	e.rec = driver.Record{}
 	c.attach(e)
 	c.judged(e, false)
+	c.claimedShare(e)
 	c.unschedule(&e.entity)
 	c.elections.drop(e.index())
 	delete(c.names, e.name)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"strings"
+	"time"
 
 	"github.com/regentd/regent/driver"
 )
@@ -11,8 +12,7 @@ import (
 // notice takes in a notification (rule 12: it only shortens a wait, and proves nothing).
 func (c *Core) notice(r driver.Record) {
 	if r.Name == "" {
-		c.refresh++
-		c.enqueueAll()
+		c.refreshAt = min(c.refreshAt, max(c.now, c.refreshed.Add(c.refreshInterval())))
 		c.sweepSoon()
 		return
 	}
@@ -50,6 +50,32 @@ func (c *Core) notice(r driver.Record) {
 	}
 }
 
+// refreshInterval is the least time between two notices that anything may have changed, for a member with many
+// elections. While they change hands, notifications are merged, and there is one such notice after another.
+func (c *Core) refreshInterval() time.Duration {
+	if c.live <= portion {
+		return 0
+	}
+
+	return c.mergeTime()
+}
+
+// mergeTime is how long reads of a crowd are put off, so that they are sent together.
+func (c *Core) mergeTime() time.Duration { return c.cfg.HeartbeatInterval / 8 }
+
+// refreshAll has everything read that is not read within a short time anyway, if a notice has asked for that and its
+// time has come.
+func (c *Core) refreshAll() {
+	if c.now < c.refreshAt {
+		return
+	}
+
+	c.refreshAt = Never
+	c.refreshed = c.now
+	c.refresh++
+	c.enqueueAll()
+}
+
 // claimOnNotice claims on the vacant record that a notification brought, without a read, and reports whether it
 // did: if somebody else has released the election in the very term that is known to be the last. A notification
 // proves nothing (rule 12): that the record stands is proved by the swap, on its revision.
@@ -85,6 +111,17 @@ func (c *Core) claimedByOther(e *election, r *driver.Record) bool {
 		return false
 	}
 
+	if c.merges(e, r) {
+		e.claimed = e.open
+		if e.open {
+			c.sharedAt = c.now
+		}
+
+		c.readMerged(e)
+		c.enqueue(e.ref)
+		return true
+	}
+
 	if !c.spreads() || e.term.state != noTerm || e.stale || !e.seen || !e.rec.Vacant() || e.rec.Paused {
 		return false
 	}
@@ -93,6 +130,13 @@ func (c *Core) claimedByOther(e *election, r *driver.Record) bool {
 	e.pollAt = min(e.pollAt, c.now.Add(c.untilPhase(c.now, c.cfg.ElectionInterval)))
 	c.enqueue(e.ref)
 	return true
+}
+
+// merges reports whether an election need not be read at once when a notification has come: it is one of many that
+// another member holds or has held, somebody else holds it now, and another of them was read a short time ago.
+func (c *Core) merges(e *election, r *driver.Record) bool {
+	named := r.Rev != "" && r.Holder.ID != c.cfg.ID
+	return named && c.now < e.pollAt && c.mergeable(e) && !c.mergeWindow()
 }
 
 // memberNotice takes in a notification about the register of a member. Those that wait for a better candidate list the

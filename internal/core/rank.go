@@ -10,7 +10,8 @@ import (
 )
 
 // This file decides who should claim a free election when several could. That is a courtesy: the store's
-// compare-and-swap decides who leads, and nobody is waited for longer than headStartTime.
+// compare-and-swap decides who leads, and nobody is waited for longer than headStartTime; where many elections are free
+// at once, for as long as they are being claimed, up to four times that.
 
 // The ranks. The regions follow RankRegion, in order of preference, as in "region:eu-west,eu-central". An empty rank is
 // RankFirst.
@@ -123,8 +124,11 @@ func (c *Core) judged(e *election, free bool) {
 // not, the election is advanced again when that may have changed.
 func (c *Core) prefers(e *election) bool {
 	crowded := c.crowded(e)
-	if c.rank.kind == rankFirst && !crowded || e.rec.Next == c.cfg.ID {
+	switch {
+	case e.rec.Next == c.cfg.ID || c.rank.kind == rankFirst && !crowded:
 		return true
+	case c.rank.kind == rankFirst:
+		return c.takesShare(e)
 	}
 
 	until := c.headStart(e, &e.rec).Add(c.headStartTime())
@@ -132,26 +136,31 @@ func (c *Core) prefers(e *election) bool {
 		return true
 	}
 
-	e.wake(until)
 	if !c.recent() && !c.outrankedLately(e) {
+		e.wake(until)
 		c.awaitList(&e.entity)
 		c.listBetter(e, crowded)
 		return false
 	}
 
-	if c.recent() && !c.yields(e, crowded) {
+	if c.recent() && !c.yields(e) {
 		return true
 	}
 
-	c.awaitList(&e.entity) // should another be made
-	if c.spreads() {       // however many join meanwhile
+	c.giveWay(e, until)
+	return false
+}
+
+// giveWay leaves a free election to another candidate until then, or until another list shows something else.
+func (c *Core) giveWay(e *election, until Time) {
+	e.wake(until)
+	c.awaitList(&e.entity)
+	if c.spreads() { // however many join meanwhile
 		e.standBack = min(c.now.Add(c.spread()+c.phaseOf(c.spread())), until)
 		e.check = e.standBack // most likely it is held by then: a read costs less than another list
 		e.pollAt = max(e.pollAt, e.standBack)
 		e.wake(e.standBack)
 	}
-
-	return false
 }
 
 // headStartTime is how long better candidates have. Those of a fleet may have to poll to find out.
@@ -177,15 +186,10 @@ func (c *Core) headStart(e *election, r *driver.Record) Time {
 	return since
 }
 
-// yields reports whether another candidate should have the election rather than this one: one of better rank, or, where
-// many elections are free at once, the one whose share it is.
-func (c *Core) yields(e *election, crowded bool) bool {
-	last := e.lastHeld.Holder // it has just released the election, and may not have left yet
-	if best := c.roster.best(e.name, last); best != nil && c.rank.compare(best.standing, c.self()) < 0 {
-		return true
-	}
-
-	return crowded && c.rank.kind == rankFirst && c.sharedOut(e, last)
+// yields reports whether another candidate should have the election rather than this one, by rank.
+func (c *Core) yields(e *election) bool {
+	best := c.roster.best(e.name, e.lastHeld.Holder) // but for who has just released it, and may not have left yet
+	return best != nil && c.rank.compare(best.standing, c.self()) < 0
 }
 
 // successor is the ID of the best healthy candidate for an election but this member.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"slices"
 
 	"github.com/regentd/regent/driver"
@@ -8,13 +9,18 @@ import (
 
 // This file shares many free elections among the candidates under rank first, for example those of a member that has
 // died. Every member finds the same owner for an election if they know the same candidates, and most of the same owners
-// if they do not quite (consistent hashing). The candidates have points on a ring; the owner of an election is the one
-// whose point comes next after the election's. So finding it reads a few points, and not all candidates.
+// if they do not quite (consistent hashing). The candidates have points on a ring, and an election has some places
+// there; its owner is the one whose point comes next after one of them. So finding it reads a few points, and not all
+// candidates.
 
 const (
-	pointsEach  = 64      // of one candidate: so many that shares are about equal
+	pointsEach  = 64      // of one candidate
+	probes      = 4       // places of one election: with them, shares differ by about 4 %, with one place by 10 %
 	ringBuckets = 1 << 12 // of the ring, by the upper bits of a point
 	bucketShift = 64 - 12
+
+	// sharingMost is for how many head starts, at the most, candidates wait because elections are still being claimed.
+	sharingMost = 3
 )
 
 // ring holds the points of candidates. It is empty until there is one.
@@ -107,12 +113,17 @@ func comparePoint(p point, at uint64) int {
 	return 0
 }
 
-// next returns the first point from a place on whose peer is not to be skipped.
-func (r *ring) next(from uint64, skip func(peer uint32) bool) (point, bool) {
+// near returns a point less than so far from a place on the ring, whose peer is not to be skipped.
+func (r *ring) near(from, within uint64, skip func(peer uint32) bool) (point, bool) {
+	if r.buckets == nil {
+		return point{}, false
+	}
+
 	first := from >> bucketShift
-	for i := range uint64(ringBuckets + 1) { // the first one comes again, with the points before the place
+	buckets := min(within>>bucketShift+2, ringBuckets+1) // of a whole ring the last is the first one again
+	for i := range buckets {
 		for _, p := range r.buckets[(first+i)%ringBuckets] {
-			if (i > 0 || p.at >= from) && !skip(p.peer) {
+			if p.at-from < within && !skip(p.peer) {
 				return p, true
 			}
 		}
@@ -133,30 +144,154 @@ func (r *ring) clone() ring {
 	return d
 }
 
-// sharedOut reports whether a free election is the share of another candidate, but for one that has just lost it.
-func (c *Core) sharedOut(e *election, last driver.Identity) bool {
+// probe returns one of the places of an election on the ring.
+func probe(seed uint64, i int) uint64 { return mix(seed + uint64(i)*0x9e3779b97f4a7c15) }
+
+// nearest is how far the next of some points is from that place of an election to which it is next.
+func nearest(seed uint64, points []uint64) uint64 {
+	least := uint64(math.MaxUint64)
+	for i := range probes {
+		least = min(least, distance(probe(seed, i), points))
+	}
+
+	return least
+}
+
+// choice is whose share a free election is.
+type choice int
+
+const (
+	firstChoice  choice = iota // it is this member's share
+	secondChoice               // it would be, without one other candidate
+	noChoice                   // two others come first
+)
+
+// choose returns whose share a free election is, among all candidates but one that has just lost it.
+func (c *Core) choose(e *election, last driver.Identity) choice {
 	r := &c.roster
 	if r.own == nil {
 		r.own = pointsOf(c.cfg.ID)
 	}
 
-	from := hash(e.name)
-	mine := distance(from, r.own)
+	seed := hash(e.name)
+	mine := nearest(seed, r.own)
 
-	if r.ring.peers > 1 || r.ring.peers == 1 && r.peers.all[r.everywhere[0]].who != last {
-		p, ok := r.ring.next(from, func(peer uint32) bool { return r.peers.all[peer].who == last })
-		if ok && p.at-from < mine {
-			return true
+	first := uint32(math.MaxUint32)
+	others := firstChoice
+	for i := range probes {
+		for others < noChoice {
+			p, ok := r.ring.near(probe(seed, i), mine, func(peer uint32) bool {
+				return peer == first || r.peers.all[peer].who == last
+			})
+			if !ok {
+				break
+			}
+
+			others++
+			first = p.peer
 		}
 	}
 
 	// Members name few elections, so all these lists together are no longer than what was listed.
-	c.work += len(r.named[e.name]) / 16
+	c.work += len(r.named[e.name]) / 4
 	for _, i := range r.named[e.name] {
-		if p := r.peers.all[i]; p.who != last && distance(from, p.points) < mine {
+		if p := r.peers.all[i]; others < noChoice && p.who != last && nearest(seed, p.points) < mine {
+			others++
+		}
+	}
+
+	return others
+}
+
+// mergeable reports whether an election is one of many that change hands, and known so well that it need not be read at
+// once: it was read a short time ago. Else a member that is slower than the others would read and never claim.
+func (c *Core) mergeable(e *election) bool {
+	known := e.seen && !e.stale && e.call.id == 0 && e.term.state == noTerm
+	return known && c.rank.kind == rankFirst && c.crowded(e) && c.now < e.own.began.Add(c.headStartTime())
+}
+
+// readMerged has an election read a little later, together with others of a crowd that have changed by then. A claim
+// need not wait for that: it is conditional on the revision that is known (rule 4).
+func (c *Core) readMerged(e *election) {
+	c.mergeWindow()
+	e.pollAt = min(e.pollAt, c.mergeAt)
+}
+
+// mergeWindow begins the time over which reads of a crowd are put off, so that they are sent together, and reports
+// whether it had not begun before.
+func (c *Core) mergeWindow() bool {
+	if c.now < c.mergeAt {
+		return false
+	}
+
+	c.mergeAt = c.now.Add(c.mergeTime())
+	return true
+}
+
+// noteShared notes that one of many free elections is held by another now. As long as that goes on, what is left is
+// most likely the share of somebody who has not come to it yet.
+func (c *Core) noteShared(e *election, r *driver.Record) {
+	if e.open && !r.Vacant() && r.Holder.ID != c.cfg.ID && c.crowded(e) {
+		c.sharedAt = c.now
+	}
+}
+
+// claimsShare and claimedShare note that a claim of this member's own share is under way, and that it no longer is.
+func (c *Core) claimsShare(e *election) {
+	if !e.share {
+		e.share = true
+		c.sharing++
+	}
+}
+
+func (c *Core) claimedShare(e *election) {
+	if e.share {
+		e.share = false
+		c.sharing--
+		c.sharedAt = c.now
+	}
+}
+
+// quietSince returns since when no share of many free elections was claimed, as far as that is known: not before they
+// were free, and not long after that.
+func (c *Core) quietSince(free Time) Time {
+	quiet := max(free, c.sharedAt)
+	if c.sharing > 0 {
+		quiet = c.now
+	}
+
+	return min(quiet, free.Add(sharingMost*c.headStartTime()))
+}
+
+// takesShare reports whether this member should claim one of many free elections now: its own share at once, what would
+// be its share without one other candidate when no share was claimed for half a head start, and everything when none
+// was claimed for a whole one. If not, the election is advanced again when its time has come.
+func (c *Core) takesShare(e *election) bool {
+	free := c.headStart(e, &e.rec)
+	quiet := c.quietSince(free)
+	until := quiet.Add(c.headStartTime())
+	if c.now >= until {
+		return true
+	}
+
+	if !c.recent() && (!c.roster.known || c.roster.listedAt < free) {
+		e.wake(until)
+		c.awaitList(&e.entity)
+		c.listSoon()
+		return false
+	}
+
+	switch c.choose(e, e.lastHeld.Holder) { // who has just released it may not have left yet
+	case firstChoice:
+		c.claimsShare(e)
+		return true
+	case secondChoice:
+		until = quiet.Add(c.headStartTime() / 2)
+		if c.now >= until {
 			return true
 		}
 	}
 
+	c.giveWay(e, until)
 	return false
 }

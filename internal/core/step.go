@@ -40,9 +40,10 @@ func (c *Core) Next() Time {
 	case len(c.queue) > 0 || c.all < len(c.elections.all):
 		return c.now
 	case len(c.due) > 0:
-		return c.entity(c.due[0]).due
+		return min(c.refreshAt, c.entity(c.due[0]).due)
 	}
-	return Never
+
+	return c.refreshAt
 }
 
 // take changes the state by one input, and queues what it concerns.
@@ -103,6 +104,7 @@ func (c *Core) run() {
 		return
 	}
 
+	c.refreshAll()
 	c.beginReading()
 	for ; c.spent < portion; c.spent += 1 + c.work {
 		c.work = 0
