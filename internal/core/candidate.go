@@ -91,7 +91,7 @@ func (c *Core) contend(e *election) {
 func (c *Core) current(e *election) bool {
 	if e.fresh != c.refresh {
 		c.refreshSight(e)
-		if c.mergeable(e) {
+		if c.mergeable(e) && c.readLately(e) {
 			e.fresh = c.refresh
 			c.readMerged(e)
 		} else {

@@ -203,12 +203,15 @@ func (c *Core) choose(e *election, last driver.Identity) choice {
 	return others
 }
 
-// mergeable reports whether an election is one of many that change hands, and known so well that it need not be read at
-// once: it was read a short time ago. Else a member that is slower than the others would read and never claim.
+// mergeable reports whether an election is one of many that change hands, and known: it need not be read at once.
 func (c *Core) mergeable(e *election) bool {
 	known := e.seen && !e.stale && e.call.id == 0 && e.term.state == noTerm
-	return known && c.rank.kind == rankFirst && c.crowded(e) && c.now < e.own.began.Add(c.headStartTime())
+	return known && c.rank.kind == rankFirst && c.crowded(e)
 }
+
+// readLately reports whether an election was read a short time ago. Whoever is slower than the others would read again
+// and again, and never claim.
+func (c *Core) readLately(e *election) bool { return c.now < e.own.began.Add(c.headStartTime()) }
 
 // readMerged has an election read a little later, together with others of a crowd that have changed by then. A claim
 // need not wait for that: it is conditional on the revision that is known (rule 4).

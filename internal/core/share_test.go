@@ -189,6 +189,24 @@ func TestCrowd(t *testing.T) {
 		equal(t, "terms", len(every[Begin](r)), many-10)
 	})
 
+	t.Run("claims_of_others_are_read_together", func(t *testing.T) {
+		const many = 200
+		r := deadLeader(t, many, anywhere("c"), anywhere("d"), anywhere("e"))
+		r.alive(7400*time.Millisecond, "c", "d", "e")
+		left := slices.DeleteFunc(names(many), func(name string) bool { return r.store[name].Holder != other })
+		r.forget()
+		for _, name := range left[:20] {
+			rec := held(driver.Identity{ID: "c", Incarnation: "1.c"}, 4, "regent/member/c")
+			rec.Name = name
+			r.put(rec)
+			r.step(Notice{r.store[name]})
+		}
+
+		if n := len(every[Send](r)); n > 1 {
+			t.Errorf("%d of 20 are read at once", n)
+		}
+	})
+
 	t.Run("a_few_are_taken_at_once", func(t *testing.T) {
 		r := deadLeader(t, manyFree, anywhere("c"))
 		r.alive(7100*time.Millisecond, "c")
