@@ -13,6 +13,8 @@ import (
 
 const (
 	dialTimeout = 3 * time.Second
+	// writeTimeout is the client's limit of a write, and of a call over the connection for one call at a time.
+	writeTimeout = 5 * time.Second
 	// idlePing is how long a connection may be idle before it is pinged. A standby that polls its election never
 	// reaches it. A connection that hangs is found by its requests (connections), a half-open one by the kernel.
 	idlePing = time.Minute
@@ -68,7 +70,7 @@ func (s *Store) clientOption() rueidis.ClientOption {
 		ClientSetInfo:     rueidis.DisableClientSetInfo,
 		DialCtxFn:         s.conns.dial,
 		Dialer:            dialer,
-		ConnWriteTimeout:  5 * time.Second,
+		ConnWriteTimeout:  writeTimeout,
 		// A swap that was sent twice could conflict with itself, and would be reported as refused.
 		DisableRetry: true,
 		DisableCache: true,

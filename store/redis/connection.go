@@ -19,13 +19,15 @@ type connections struct {
 	mu     sync.Mutex
 	all    map[*connection]bool
 	onLost func() // called when a connection over which a server has answered is lost; may be nil
+	direct *direct
 }
 
 // connection is a connection that records when an answer became due.
 type connection struct {
 	net.Conn
 	owner   *connections
-	apart   bool         // it is not for calls
+	apart   bool         // it is not for all calls
+	direct  *direct      // whose connection it is; nil for all others
 	askedAt atomic.Int64 // when something was sent that was not answered since, in microseconds; 0 if nothing
 	silent  atomic.Int64 // for how long an answer was due when it was closed for that, in microseconds; 0 if it was not
 	state   atomic.Int32
@@ -57,6 +59,12 @@ func (ls *connections) dial(ctx context.Context, dst string, _ *net.Dialer, cfg 
 	// The client connects for a call with the context of the call, and for Dedicate with this one.
 	apart := ls.opened.Load() && ctx == context.Background()
 	l := &connection{Conn: conn, owner: ls, apart: apart}
+	if d, ok := ctx.Value(forDirect{}).(*direct); ok {
+		l.apart = true
+		l.direct = d
+		d.dialed = l
+	}
+
 	ls.mu.Lock()
 	ls.all[l] = true
 	ls.mu.Unlock()
@@ -127,12 +135,18 @@ func (l *connection) drop() {
 	delete(l.owner.all, l)
 	l.owner.mu.Unlock()
 
+	if l.direct != nil {
+		l.direct.lost(l)
+		return
+	}
 	if before != greeted {
 		return
 	}
 	if !l.apart {
 		l.owner.open.Add(-1)
 	}
+
+	l.owner.direct.closeIdle()
 	if l.owner.onLost != nil {
 		l.owner.onLost()
 	}
@@ -140,6 +154,22 @@ func (l *connection) drop() {
 
 // ready reports whether a call finds a connection. With several nodes it is not known which of them a call needs.
 func (ls *connections) ready() bool { return ls.single && ls.open.Load() > 0 }
+
+// closeIdle closes the connections for all calls over which no answer is due.
+func (ls *connections) closeIdle() {
+	ls.mu.Lock()
+	var idle []*connection
+	for l := range ls.all {
+		if !l.apart && l.askedAt.Load() == 0 {
+			idle = append(idle, l)
+		}
+	}
+	ls.mu.Unlock()
+
+	for _, l := range idle {
+		_ = l.Close()
+	}
+}
 
 // closeUnresponsive closes the connections whose answer is overdue. A proxy may drop all answers while both ends are
 // fine: every call would time out, and no notification would arrive.

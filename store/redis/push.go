@@ -65,6 +65,8 @@ func (p *notifier) listen(ctx context.Context) error {
 		return err
 	}
 
+	p.s.direct.open() // whoever waits for a notification may have to claim an election next
+
 	for {
 		if err := c.follow(ctx); err != nil {
 			return err

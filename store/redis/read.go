@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, name string) (driver.Record, error) {
 		err = s.confirm(ctx, name, r)
 	}
 
-	s.recycle(r, res)
+	s.recycleSent(r, res)
 	if err != nil {
 		return driver.Record{}, fmt.Errorf("get %q: %w", name, s.explainRead(ctx, err))
 	}

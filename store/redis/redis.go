@@ -76,6 +76,7 @@ type Store struct {
 	client   rueidis.Client
 	cluster  bool
 	conns    connections
+	direct   direct
 	warnings []string
 
 	index   string // the key of the index of all names
@@ -140,6 +141,8 @@ func Open(ctx context.Context, addr string, opts Options) (*Store, error) {
 	s.swap = newScript(s.channelsLua() + serverLua + swapLua)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.notifier.init(s)
+	s.direct.init(s)
+	s.conns.direct = &s.direct
 	s.conns.onLost = func() { poke(s.notifier.suspect) }
 	if s.cluster {
 		s.conns.onLost = s.nodeLost
@@ -178,6 +181,7 @@ func (s *Store) Close() error {
 	s.notifier.stop()
 	s.cancel()
 	s.client.Close()
+	s.direct.close()
 	s.goroutines.Wait()
 	return nil
 }

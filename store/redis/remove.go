@@ -32,7 +32,7 @@ func (s *Store) Remove(ctx context.Context, l driver.Record) error {
 	}
 
 	err := res.Error()
-	s.recycle(r, res)
+	s.recycleSent(r, res)
 
 	switch {
 	case rueidis.IsRedisNil(err):

@@ -42,9 +42,16 @@ func (s *Store) newRequest() *request {
 	return r
 }
 
-// recycle makes a request available again, unless the client may still have to send it.
-func (s *Store) recycle(r *request, res rueidis.RedisResult) {
-	if res.NonRedisError() == nil && cap(r.buf) <= maxBuffer {
+// recycleSent makes a request available again, unless the client may still have to send it.
+func (s *Store) recycleSent(r *request, res rueidis.RedisResult) {
+	if res.NonRedisError() == nil {
+		s.recycle(r)
+	}
+}
+
+// recycle makes a request available again.
+func (s *Store) recycle(r *request) {
+	if cap(r.buf) <= maxBuffer {
 		clear(r.args[:cap(r.args)])
 		s.buffers.Put(r)
 	}

@@ -50,9 +50,11 @@ func (s *Store) command(sc script, r *request, full bool) rueidis.Completed {
 }
 
 // scriptMissing reports whether the server did not have a script, and so did not run it.
-func scriptMissing(res rueidis.RedisResult) bool {
-	err, ok := rueidis.IsRedisErr(res.Error())
-	return ok && err.IsNoScript()
+func scriptMissing(res rueidis.RedisResult) bool { return noScript(res.Error()) }
+
+func noScript(err error) bool {
+	re, ok := rueidis.IsRedisErr(err)
+	return ok && re.IsNoScript()
 }
 
 func (s *Store) eval(ctx context.Context, sc script, r *request) rueidis.RedisResult {

@@ -16,12 +16,23 @@ func (s *Store) Swap(ctx context.Context, l driver.Record) (driver.Record, error
 
 func (s *Store) swapOne(ctx context.Context, l driver.Record, publish bool) (driver.Record, error) {
 	if err := s.addToIndex(ctx, l); err != nil {
-		return s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
+		return s.swapped(ctx, l, "", err)
 	}
 
 	r := s.swapRequest(l, publish)
 	if publish && l.Vacant() {
 		s.notifier.expectMessage(l, r.rev)
+	}
+
+	if s.addr.replicas == 0 {
+		if err, ok := s.direct.eval(ctx, s.swap, r); ok && !noScript(err) {
+			s.count(s.swap)
+			l, err = s.swapped(ctx, l, r.rev, err)
+			s.recycle(r)
+			return l, err
+		}
+
+		s.direct.open()
 	}
 
 	var res rueidis.RedisResult
@@ -31,8 +42,8 @@ func (s *Store) swapOne(ctx context.Context, l driver.Record, publish bool) (dri
 		res = s.eval(ctx, s.swap, r)
 	}
 
-	l, err := s.swapped(ctx, l, r.rev, res)
-	s.recycle(r, res)
+	l, err := s.swapped(ctx, l, r.rev, res.Error())
+	s.recycleSent(r, res)
 	return l, err
 }
 
@@ -57,7 +68,7 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 
 	if err := s.addToIndex(ctx, ls...); err != nil {
 		for i, l := range ls {
-			out[i].Record, out[i].Err = s.swapped(ctx, l, "", rueidis.NewErrorResult(err))
+			out[i].Record, out[i].Err = s.swapped(ctx, l, "", err)
 		}
 		return out
 	}
@@ -69,8 +80,8 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 
 	if len(ls) > 0 {
 		for i, res := range s.evalAll(ctx, s.swap, rs) {
-			out[i].Record, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res)
-			s.recycle(rs[i], res)
+			out[i].Record, out[i].Err = s.swapped(ctx, ls[i], rs[i].rev, res.Error())
+			s.recycleSent(rs[i], res)
 		}
 	}
 
@@ -78,10 +89,8 @@ func (s *Store) SwapAll(ctx context.Context, ls []driver.Record) []driver.Outcom
 }
 
 // swapped returns the outcome of a swap.
-func (s *Store) swapped(
-	ctx context.Context, l driver.Record, rev string, res rueidis.RedisResult,
-) (driver.Record, error) {
-	switch err := res.Error(); {
+func (s *Store) swapped(ctx context.Context, l driver.Record, rev string, err error) (driver.Record, error) {
+	switch {
 	case err == nil:
 		l.Rev = rev
 		s.notifier.noteWrite(l)
