@@ -58,7 +58,7 @@ func TestCommandAccess(t *testing.T) {
 		}{
 			{[]string{"status", "--addr", addr, "--tls-ca", ca.file("ca.crt")}, 0, "node-a leads"},
 			{[]string{"status", "--addr", d.url}, exitUnreachable, "certificate"},
-			{[]string{"status", "--addr", addr}, exitFailure, "400"},
+			{[]string{"status", "--addr", addr}, exitFailure, "speaks TLS: name it as https://"},
 			{[]string{"pause", "--yes", "--addr", d.url, "--tls-ca", ca.file("ca.crt")}, exitFailure, "refused: "},
 			{[]string{"pause", "--yes", "--addr", addr, "--config", config}, 0, "is paused"},
 			{[]string{"status", "--addr", d.url, "--tls-ca", "/no/such/file"}, exitConfig, "tlsCA"},

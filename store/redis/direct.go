@@ -144,7 +144,7 @@ func (d *direct) watch() {
 	}
 }
 
-// interrupt ends a call whose context has ended. An answer could not be told from that of the next call, so the
+// interrupt ends a call whose context has ended. The next call could take its answer for its own, so the
 // connection is closed.
 func (d *direct) interrupt(ctx context.Context) {
 	d.mu.Lock()
@@ -158,7 +158,10 @@ func (d *direct) interrupt(ctx context.Context) {
 // open connects, unless that is done or under way. It does not wait. Only a server whose shared connection is open is
 // tried.
 func (d *direct) open() {
-	if d.conn.Load() != nil || !canBeQuiet || d.s.addr.replicas > 0 || !d.s.conns.ready() || !d.busy.CompareAndSwap(false, true) {
+	if d.conn.Load() != nil || !canBeQuiet || d.s.addr.replicas > 0 || !d.s.conns.ready() {
+		return
+	}
+	if !d.busy.CompareAndSwap(false, true) {
 		return
 	}
 
@@ -184,7 +187,7 @@ func (d *direct) connect() {
 	d.dialed = nil
 	for range 2 { // the client may still have one that is closed
 		answer := d.s.client.DoStream(ctx, d.s.client.B().Ping().Build())
-		if _, err := answer.WriteTo(io.Discard); err != nil {
+		if _, err := answer.WriteTo(io.Discard); err != nil || d.dialed == nil {
 			continue
 		}
 
