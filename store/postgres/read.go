@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -61,10 +62,12 @@ func (s *Store) rows(
 
 // twice runs a read, and runs it once more if its connection has timed out while the caller still waits. That is the
 // timeout of the call before: pgx reads ahead while a write is slow, and if the context of that call ends then, the
-// error stays in the connection for whoever uses it next. A write is not repeated: its outcome is unknown.
+// error stays in the connection for whoever uses it next. A write is not repeated: its outcome is unknown. Nor is a read
+// that could not connect in time.
 func twice(ctx context.Context, read func() error) error {
 	err := read()
-	if pgconn.Timeout(err) && ctx.Err() == nil {
+	var connect *pgconn.ConnectError
+	if pgconn.Timeout(err) && !errors.As(err, &connect) && ctx.Err() == nil {
 		err = read()
 	}
 	return err

@@ -8,7 +8,9 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/regentd/regent/driver"
@@ -91,6 +93,34 @@ func TestStaleTimeout(t *testing.T) {
 		leave()
 		if _, err := s.Swap(t.Context(), l); err == nil || errors.Is(err, driver.ErrConflict) || stale.Load() {
 			t.Errorf("a swap of %s: %v; the timeout was left: %v", name, err, stale.Load())
+		}
+	}
+}
+
+// TestReadsOverASlowConnect counts the attempts of a read that cannot connect in time: there is one.
+func TestReadsOverASlowConnect(t *testing.T) {
+	ended, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+
+	_, late := pgconn.Connect(ended, shared.URL())
+	var connect *pgconn.ConnectError
+	if !errors.As(late, &connect) || !pgconn.Timeout(late) {
+		t.Fatalf("no timeout of a connection: %v", late)
+	}
+
+	for name, c := range map[string]struct {
+		err      error
+		attempts int
+	}{
+		"a connection that was not made in time":  {late, 1},
+		"a timeout that the caller did not set":   {connect.Unwrap(), 2},
+		"an error that has nothing to do with it": {errors.New("other"), 1},
+		"no error": {nil, 1},
+	} {
+		n := 0
+		err := twice(t.Context(), func() error { n++; return c.err })
+		if n != c.attempts || !errors.Is(err, c.err) {
+			t.Errorf("%s: %d attempts, want %d; %v", name, n, c.attempts, err)
 		}
 	}
 }
