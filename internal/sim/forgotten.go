@@ -45,12 +45,26 @@ func (p *process) regressed(election string, old driver.Record) (fell bool, wait
 // of all members, which a process reads for ranks alone, need not make it wait. The mutex is held.
 func (p *process) sawEnd(election string, old driver.Record) bool {
 	began, ok := p.endSeen[old.Holder.Incarnation]
-	if !ok {
-		return false
+	met, known := p.met[claimant{election, old.Holder.Incarnation}]
+	return ok && known && began >= met
+}
+
+// claimant is an election and the incarnation that a record of it names.
+type claimant struct{ election, who string }
+
+// meet notes when a record was first received that names a holder. A record that comes back later, because the store
+// has gone back, is no reason to prove its holder's end anew. The mutex is held.
+func (p *process) meet(l driver.Record) {
+	at := claimant{l.Name, l.Holder.Incarnation}
+	if _, known := p.met[at]; known || l.Vacant() {
+		return
 	}
 
-	i := slices.IndexFunc(p.seen[election], func(s sighting) bool { return s.lease.Holder == old.Holder })
-	return i >= 0 && began >= p.seen[election][i].first
+	if p.met == nil {
+		p.met = map[claimant]time.Duration{}
+	}
+
+	p.met[at] = p.clock.Now()
 }
 
 // forget notes which incarnations a heartbeat register does not know any more although they have

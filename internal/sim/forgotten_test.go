@@ -27,6 +27,14 @@ func TestForgottenHolders(t *testing.T) {
 			time.Sleep(second)
 			p.saw(ended, p.clock.Now())
 		}},
+		{"and_stays_final_when_the_record_comes_back_after_another", false, func(p *process, _ time.Duration) {
+			p.saw(record, p.clock.Now())
+			time.Sleep(second)
+			p.saw(driver.Record{Name: election, Rev: "2", Epoch: 1}, p.clock.Now())
+			p.saw(ended, p.clock.Now())
+			time.Sleep(second)
+			p.saw(record, p.clock.Now())
+		}},
 		{"an_end_seen_by_a_request_that_is_older_than_the_record_proves_nothing", true,
 			func(p *process, before time.Duration) {
 				p.saw(record, p.clock.Now())

@@ -47,8 +47,10 @@ type process struct {
 	forgotten map[string]time.Duration // incarnations that a register has forgotten, and when it was first seen
 	// incarnations whose end a register has shown, and when that request was sent
 	endSeen map[string]time.Duration
-	leave   map[string]context.CancelFunc // ends its campaign for an election
-	holds   map[string]*holding           // the terms that it was granted last, by election
+	// when a record was first received that names an incarnation as the holder of an election
+	met   map[claimant]time.Duration
+	leave map[string]context.CancelFunc // ends its campaign for an election
+	holds map[string]*holding           // the terms that it was granted last, by election
 }
 
 // freeze stops the process for d, but not beyond the time of faults.

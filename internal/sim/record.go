@@ -199,6 +199,7 @@ func (p *process) heard(l driver.Record) {
 // been replaced, and if the next read confirms it.
 func (p *process) sight(l driver.Record, began time.Duration) {
 	const kept = 6 // answers may come out of order
+	p.meet(l)
 	list := p.seen[l.Name]
 	known := slices.IndexFunc(list, func(s sighting) bool { return s.lease.Rev == l.Rev })
 	last := ""

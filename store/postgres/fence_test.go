@@ -40,7 +40,8 @@ func lead(t *testing.T) *reign {
 	t.Cleanup(func() { run(t, "DROP TABLE "+r.app) })
 
 	r.store = open(t, Options{Table: r.table})
-	m := &regent.Member{ID: "a", Store: r.store, Config: leases()}
+	// Nobody notifies the member: it must not end its term before the database has refused it.
+	m := &regent.Member{ID: "a", Store: struct{ driver.Store }{r.store}, Config: leases()}
 	terms := make(chan regent.Term, 1)
 	duty := func(ctx context.Context, term regent.Term) error {
 		terms <- term

@@ -49,6 +49,7 @@ func TestFollow(t *testing.T) {
 		a, b := open(t, srv.url()), open(t, p.url())
 		notices := b.Subscribe(t.Context(), driver.Names("mine"))
 		await(t, "subscribed", 5*time.Second, func() bool { return took(notices) })
+		await(t, "the connection for single swaps", 5*time.Second, func() bool { return b.direct.conn.Load() != nil })
 		before := p.answered.Load()
 		for i := range 50 {
 			l := storetest.Swap(t, a, held(fmt.Sprint("other ", i), "a", 1))
