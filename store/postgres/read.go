@@ -62,8 +62,8 @@ func (s *Store) rows(
 
 // twice runs a read, and runs it once more if its connection has timed out while the caller still waits. That is the
 // timeout of the call before: pgx reads ahead while a write is slow, and if the context of that call ends then, the
-// error stays in the connection for whoever uses it next. A write is not repeated: its outcome is unknown. Nor is a read
-// that could not connect in time.
+// error stays in the connection for whoever uses it next. A write is not repeated: its outcome is unknown. A read that
+// could not connect in time is not repeated either.
 func twice(ctx context.Context, read func() error) error {
 	err := read()
 	var connect *pgconn.ConnectError
