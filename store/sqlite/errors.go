@@ -21,7 +21,7 @@ func (s *Store) withPath(err error) error {
 }
 
 const (
-	codeBusy, codeReadOnly, codeFull, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 13, 14, 15, 26
+	codeBusy, codeReadOnly, codeInterrupt, codeFull, codeCantOpen, codeProtocol, codeNotADB = 5, 8, 9, 13, 14, 15, 26
 
 	minPause, maxPause = 100 * time.Microsecond, 4 * time.Millisecond
 )

@@ -130,5 +130,10 @@ func (s *Store) read(ctx context.Context, f func() error) error {
 	if err != nil && s.checkFile() != nil {
 		return s.checkFile() // clearer than "sql: database is closed"
 	}
-	return s.withPath(err)
+
+	err = s.withPath(err)
+	if code(err) == codeInterrupt && ctx.Err() != nil { // the end of ctx has interrupted it
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
 }
